@@ -1,0 +1,163 @@
+//! Where text comes from: files, standard input and command-line overrides, and places inside them.
+//!
+//! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and
+//! line and column numbers for those that report. Knows nothing of KDL or of manifests.
+
+use std::sync::Arc;
+
+/// Names one source in a [`SourceMap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u32);
+
+/// A place in a source: byte offsets, end exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The source that the offsets count in.
+    pub source: SourceId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// A span from byte offsets; offsets past 4 GiB are clamped (sources are limited far below).
+    pub fn new(source: SourceId, start: usize, end: usize) -> Self {
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self { source, start: clamp(start), end: clamp(end.max(start)) }
+    }
+
+    /// An empty span at the start of a source: for problems of the file as a whole.
+    pub fn whole(source: SourceId) -> Self {
+        Self { source, start: 0, end: 0 }
+    }
+
+    /// The smallest span that covers both, if they are of one source; else this one.
+    #[must_use]
+    pub fn to(self, other: Self) -> Self {
+        if self.source == other.source {
+            Self { source: self.source, start: self.start.min(other.start), end: self.end.max(other.end) }
+        } else {
+            self
+        }
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether the span covers no byte.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Its place.
+    pub span: Span,
+}
+
+impl<T> Spanned<T> {
+    /// Pairs a value with its place.
+    pub fn new(value: T, span: Span) -> Self {
+        Self { value, span }
+    }
+}
+
+/// One source: a file, standard input, or the text of a `--set`.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The name shown to people: a path as the user gave it, `<stdin>`, or `<--set cluster.nodes=4>`.
+    pub name: Arc<str>,
+    /// The whole text. Bytes that are no UTF-8 were reported and replaced by the caller.
+    pub text: Arc<str>,
+    line_starts: Arc<[u32]>,
+}
+
+impl Source {
+    /// Line and column, both from 1; the column counts characters.
+    pub fn line_column(&self, offset: u32) -> (u32, u32) {
+        let line = self.line_starts.partition_point(|&start| start <= offset).saturating_sub(1);
+        let start = self.line_starts.get(line).copied().unwrap_or(0);
+        let column = self
+            .text
+            .get(start as usize..(offset as usize).min(self.text.len()))
+            .map_or(0, |before| before.chars().count());
+        let one_based = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+        (one_based(line), one_based(column))
+    }
+
+    /// The text of the line (from 0) without its end, or nothing past the last.
+    pub fn line(&self, index: usize) -> Option<&str> {
+        let start = *self.line_starts.get(index)? as usize;
+        let end = self.line_starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
+        self.text.get(start..end).map(|line| line.trim_end_matches(['\n', '\r']))
+    }
+}
+
+/// All sources of one run, in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    sources: Vec<Source>,
+}
+
+impl SourceMap {
+    /// Adds a source and names it.
+    pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
+        let text: Arc<str> = text.into();
+        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        let line_starts = std::iter::once(0)
+            .chain(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| {
+                u32::try_from(at + 1).unwrap_or(u32::MAX)
+            }))
+            .collect();
+        self.sources.push(Source { name: name.into(), text, line_starts });
+        id
+    }
+
+    /// The source of that name; a name from another map gives nothing.
+    pub fn get(&self, id: SourceId) -> Option<&Source> {
+        self.sources.get(id.0 as usize)
+    }
+
+    /// The text that a span covers; empty if the span is of another map.
+    pub fn slice(&self, span: Span) -> &str {
+        self.get(span.source)
+            .and_then(|source| source.text.get(span.start as usize..span.end as usize))
+            .unwrap_or("")
+    }
+
+    /// All sources with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
+        self.sources.iter().enumerate().map(|(at, source)| (SourceId(u32::try_from(at).unwrap_or(u32::MAX)), source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_and_column_count_from_one_in_characters() {
+        let mut map = SourceMap::default();
+        let id = map.add("a.kdl", "job \"ä\" {\n  régime 1\n}\n");
+        let source = map.get(id).unwrap();
+        assert_eq!(source.line_column(0), (1, 1));
+        assert_eq!(source.line_column(7), (1, 7)); // after the two bytes of ä
+        assert_eq!(source.line_column(11), (2, 1));
+        assert_eq!(source.line(1), Some("  régime 1"));
+    }
+
+    #[test]
+    fn spans_join_only_inside_one_source() {
+        let mut map = SourceMap::default();
+        let (a, b) = (map.add("a", "abcdef"), map.add("b", "xyz"));
+        assert_eq!(map.slice(Span::new(a, 1, 2).to(Span::new(a, 3, 5))), "bcde");
+        assert_eq!(Span::new(a, 1, 2).to(Span::new(b, 0, 1)), Span::new(a, 1, 2));
+    }
+}

@@ -1,0 +1,184 @@
+//! Words and figures for people: plurals, lists, bytes, durations, and the nearest name.
+//!
+//! In: plain values. Out: text without colour or width. Knows nothing else of ours.
+
+use std::fmt::Write as _;
+
+/// `1 node`, `2 nodes`.
+pub fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("{} {noun}", group(n)) } else { format!("{} {}", group(n), plural(noun)) }
+}
+
+fn plural(noun: &str) -> String {
+    match noun {
+        "hypothesis" => "hypotheses".to_owned(),
+        "axis" => "axes".to_owned(),
+        _ if noun.ends_with("ch") || noun.ends_with('s') || noun.ends_with('x') => format!("{noun}es"),
+        _ => match noun.strip_suffix('y') {
+            Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+            _ => format!("{noun}s"),
+        },
+    }
+}
+
+/// `30,000,000`: digits in groups of three.
+pub fn group(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [init @ .., end] => {
+            let head = init.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+            format!("{head} {last} {}", end.as_ref())
+        }
+    }
+}
+
+/// Each item in backticks, as a list: `` `a`, `b` or `c` ``.
+pub fn ticked<S: AsRef<str>>(items: &[S], last: &str) -> String {
+    let items: Vec<String> = items.iter().map(|item| format!("`{}`", item.as_ref())).collect();
+    list(&items, last)
+}
+
+/// Bytes in the largest binary unit that keeps the figure readable: `512 B`, `40 GiB`, `1.5 TiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", short(value), UNITS.get(unit).copied().unwrap_or("B"))
+}
+
+/// A number with at most three significant digits past the point that matter: `7`, `1.5`, `39.6`.
+pub fn short(value: f64) -> String {
+    let text = if value >= 100.0 || (value - value.round()).abs() < 1e-9 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Seconds as people write them: `90s`, `15m`, `1h 30m`, `5d`.
+pub fn duration(seconds: u64) -> String {
+    let mut out = String::new();
+    let mut rest = seconds;
+    for (unit, size) in [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)] {
+        let n = rest / size;
+        rest %= size;
+        if n > 0 {
+            if !out.is_empty() {
+                out.push(' ');
+            }
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{n}{unit}");
+        }
+    }
+    if out.is_empty() { "0s".to_owned() } else { out }
+}
+
+/// US dollars: cents below 100, whole above, grouped.
+pub fn dollars(usd: f64) -> String {
+    if usd.abs() < 100.0 {
+        format!("${usd:.2}")
+    } else {
+        let whole = usd.abs().round();
+        let sign = if usd < 0.0 { "-" } else { "" };
+        // Rounded and non-negative; figures past 2^64 dollars do not occur.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, non-negative")]
+        let whole = whole as u64;
+        format!("{sign}${}", group(whole))
+    }
+}
+
+/// The candidate nearest to what was written, if it is near enough to be a slip of the fingers.
+pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let written_lower = written.to_lowercase();
+    let limit = (written.chars().count() / 3).clamp(1, 3);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&written_lower, &candidate.to_lowercase(), limit), candidate))
+        .filter(|&(d, _)| d <= limit)
+        .min_by_key(|&(d, candidate)| (d, candidate))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Edit distance with transpositions (optimal string alignment); stops early past the limit.
+fn distance(a: &str, b: &str, limit: usize) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > limit {
+        return limit + 1;
+    }
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, &x) in a.iter().enumerate() {
+        let mut row = Vec::with_capacity(b.len() + 1);
+        row.push(i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let at = |row: &[usize], k: usize| row.get(k).copied().unwrap_or(usize::MAX / 2);
+            let mut best = (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(&y) && b.get(j - 1) == Some(&x);
+            if swapped {
+                best = best.min(at(&before_last, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        if row.iter().min().is_some_and(|&m| m > limit) {
+            return limit + 1;
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plurals_and_groups() {
+        assert_eq!(count(1, "node"), "1 node");
+        assert_eq!(count(2, "replica"), "2 replicas");
+        assert_eq!(count(2, "batch"), "2 batches");
+        assert_eq!(count(3, "retry"), "3 retries");
+        assert_eq!(group(29_974_418_432), "29,974,418,432");
+        assert_eq!(group(999), "999");
+    }
+
+    #[test]
+    fn lists_and_figures() {
+        assert_eq!(ticked(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
+        assert_eq!(bytes(42_949_672_960), "40 GiB");
+        assert_eq!(bytes(1_610_612_736), "1.5 GiB");
+        assert_eq!(duration(5_400), "1h 30m");
+        assert_eq!(duration(432_000), "5d");
+        assert_eq!(dollars(58_912.4), "$58,912");
+        assert_eq!(dollars(0.5), "$0.50");
+    }
+
+    #[test]
+    fn nearest_takes_slips_only() {
+        let names = ["shard-degree", "tensor-degree", "wrap"];
+        assert_eq!(nearest("shard-degre", names), Some("shard-degree"));
+        assert_eq!(nearest("shrad-degree", names), Some("shard-degree"));
+        assert_eq!(nearest("warp", names), Some("wrap"));
+        assert_eq!(nearest("banana", names), None);
+    }
+}
