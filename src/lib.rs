@@ -7,5 +7,7 @@
 
 pub mod cli;
 pub mod diag;
+pub mod ir;
 pub mod source;
+pub mod syntax;
 pub mod text;

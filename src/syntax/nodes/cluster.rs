@@ -1,0 +1,76 @@
+//! `cluster` and `network`.
+
+use crate::syntax::spec::{NodeSpec, Repeat, Ty, arg, args, maybe_arg, must, one, prop};
+
+static VOLUME: NodeSpec = NodeSpec {
+    name: "volume",
+    doc: "EBS volume of each instance",
+    args: &[arg("size", Ty::Bytes)],
+    props: &[prop("kms", Ty::Text, "key that encrypts it")],
+    ..NodeSpec::LEAF
+};
+static MAX_RUN: NodeSpec = one("max-run", Ty::Duration, "longest run; the service stops the job then");
+static MAX_PENDING: NodeSpec = one("max-pending", Ty::Duration, "longest wait for capacity");
+static SPOT: NodeSpec = NodeSpec {
+    name: "spot",
+    doc: "spot instances",
+    props: &[
+        must("max-wait", Ty::Duration, "longest run and waiting together"),
+        prop("interruptions-per-hour", Ty::Number(0.0, 3600.0), "expected, of one instance"),
+    ],
+    ..NodeSpec::LEAF
+};
+static WARM_POOL: NodeSpec = one("warm-pool", Ty::Duration, "how long instances are kept after the job");
+static RETRY: NodeSpec = one("retry", Ty::Count, "retries after internal server errors");
+static TRAINING_PLAN: NodeSpec = one("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
+static GROUP: NodeSpec = NodeSpec {
+    name: "group",
+    doc: "an instance group of a heterogeneous cluster",
+    args: &[arg("name", Ty::Text)],
+    props: &[
+        must("instance", Ty::Text, "instance type"),
+        must("nodes", Ty::Int(1, 1_000_000), "instances in the group"),
+    ],
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
+static GPU: NodeSpec = NodeSpec {
+    name: "gpu",
+    doc: "the accelerator of a custom cluster",
+    args: &[arg("name", Ty::Text)],
+    props: &[must("per-node", Ty::Int(1, 1024), "accelerators in each node")],
+    ..NodeSpec::LEAF
+};
+static INTRA: NodeSpec = one("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
+static INTER: NodeSpec = one("inter", Ty::Rate, "custom cluster: network rate of a node");
+static NODE_MTBF: NodeSpec = one("node-mtbf", Ty::Duration, "mean time between failures of one node");
+
+pub(crate) static CLUSTER: NodeSpec = NodeSpec {
+    name: "cluster",
+    doc: "where the job runs: an instance type, `custom` or `local`",
+    args: &[maybe_arg("instance", Ty::Text)],
+    props: &[prop("nodes", Ty::Int(1, 1_000_000), "instances")],
+    children: &[
+        &VOLUME, &MAX_RUN, &MAX_PENDING, &SPOT, &WARM_POOL, &RETRY, &TRAINING_PLAN, &GROUP, &GPU, &INTRA, &INTER,
+        &NODE_MTBF,
+    ],
+    ..NodeSpec::LEAF
+};
+
+static SUBNETS: NodeSpec =
+    NodeSpec { name: "subnets", doc: "subnets of the job", args: &[args("subnet", Ty::Text)], ..NodeSpec::LEAF };
+static SECURITY_GROUPS: NodeSpec = NodeSpec {
+    name: "security-groups",
+    doc: "security groups of the job",
+    args: &[args("group", Ty::Text)],
+    ..NodeSpec::LEAF
+};
+static ISOLATION: NodeSpec = one("isolation", Ty::Bool, "no outbound calls from the container");
+static ENCRYPT: NodeSpec = one("encrypt-traffic", Ty::Bool, "encryption between containers");
+
+pub(crate) static NETWORK: NodeSpec = NodeSpec {
+    name: "network",
+    doc: "VPC settings",
+    children: &[&SUBNETS, &SECURITY_GROUPS, &ISOLATION, &ENCRYPT],
+    ..NodeSpec::LEAF
+};

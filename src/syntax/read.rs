@@ -1,0 +1,529 @@
+//! From a KDL document to [`ast`]: every node, argument and property against the language's tables.
+//!
+//! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
+//! [`ast::Value::Bad`], and the rest goes on.
+
+use super::ast::{self, File, Node, Value};
+use super::nodes;
+use super::spec::{NodeSpec, Repeat, Ty};
+use super::units;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::source::{SourceId, Span, Spanned};
+use crate::text;
+use kdl::{KdlDocument, KdlEntry, KdlNode, KdlValue};
+
+declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
+declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
+declare_code!(T0122, "duplicate-node", Error, "a node that may stand once stands twice");
+declare_code!(T0123, "duplicate-property", Error, "a property is given twice");
+declare_code!(T0124, "wrong-type", Error, "a value of another type than its place takes");
+declare_code!(T0125, "unit-missing", Error, "a bare number where a unit belongs");
+declare_code!(T0126, "unit-unknown", Error, "a size, duration or rate that cannot be read");
+declare_code!(T0127, "unknown-value", Error, "a word that is not one of those its place takes");
+declare_code!(T0128, "surplus-argument", Error, "an argument that its node does not take");
+declare_code!(T0129, "missing-value", Error, "a node lacks an argument or a property that it must have");
+declare_code!(T0130, "out-of-range", Error, "a number outside its range");
+declare_code!(T0131, "type-annotation", Error, "a type annotation, which the language does not use");
+declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
+declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
+
+/// The codes of this file.
+pub static CODES: &[&Code] = &[
+    &T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0132, &T0133,
+];
+
+/// Reads the top level of a file.
+pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
+    let mut reader = Reader { source, text, problems };
+    let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
+    let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
+    let mut loose: Vec<&KdlNode> = Vec::new();
+    for node in document.nodes() {
+        match node.name().value() {
+            "job" => {
+                let read = reader.node(node, &nodes::JOB);
+                if let Some(first) = &file.job {
+                    let first_span = first.name.span;
+                    reader.push(
+                        Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
+                            .label(first_span, "the first")
+                            .help("move it to a file of its own; `trainc check DIR` takes a directory of jobs"),
+                    );
+                } else {
+                    file.job = Some(read);
+                }
+            }
+            "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
+            "env" => {
+                let read = reader.node(node, &nodes::ENV);
+                let first = file.envs.iter().find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
+                if let Some(first) = first {
+                    let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
+                    reader.push(
+                        Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
+                            .label(first, "the first")
+                            .help("put both into one node"),
+                    );
+                } else {
+                    file.envs.push(read);
+                }
+            }
+            name if has_job => {
+                let span = reader.span(node.name().span());
+                let diagnostic = if nodes::JOB.child(name).is_some() {
+                    Diagnostic::new(&T0133, span, format!("`{name}` stands beside `job`; it belongs inside"))
+                        .help(format!("move `{name}` into `job \"…\" {{ … }}`"))
+                } else {
+                    reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file")
+                };
+                reader.push(diagnostic);
+            }
+            _ => loose.push(node),
+        }
+    }
+    if !has_job {
+        file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
+    }
+    file
+}
+
+struct Reader<'a> {
+    source: SourceId,
+    text: &'a str,
+    problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    fn push(&mut self, diagnostic: Diagnostic) {
+        self.problems.push(diagnostic);
+    }
+
+    fn span(&self, span: miette::SourceSpan) -> Span {
+        Span::new(self.source, span.offset(), span.offset() + span.len())
+    }
+
+    /// The place of a value alone: the entry's span also covers `key=`.
+    fn value_span(&self, entry: &KdlEntry) -> Span {
+        let whole = self.span(entry.span());
+        let end = whole.end as usize;
+        let end = self.text.get(..end).map_or(end, |head| head.trim_end().len()).max(whole.start as usize);
+        let start = entry.name().map_or(whole.start as usize, |name| {
+            let after_name = name.span().offset() + name.span().len();
+            self.text
+                .get(after_name..end)
+                .and_then(|rest| rest.find('=').map(|at| (at, rest)))
+                .map_or(after_name, |(at, rest)| {
+                    let after = rest.get(at + 1..).unwrap_or("");
+                    after_name + at + 1 + (after.len() - after.trim_start().len())
+                })
+        });
+        Span::new(self.source, start, end)
+    }
+
+    fn node(&mut self, node: &KdlNode, spec: &'static NodeSpec) -> Node {
+        let name = Spanned::new(node.name().value().to_owned(), self.span(node.name().span()));
+        if let Some(ty) = node.ty() {
+            let span = self.span(ty.span());
+            self.push(
+                Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
+                    .help("remove it; every place knows its type"),
+            );
+        }
+        let mut read = Node {
+            spec: Some(spec),
+            name,
+            span: self.span(node.span()),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: Vec::new(),
+        };
+        for entry in node.entries() {
+            if let Some(ty) = entry.ty() {
+                let span = self.span(ty.span());
+                self.push(
+                    Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
+                        .help("remove it; every place knows its type"),
+                );
+            }
+            match entry.name() {
+                None => self.argument(entry, spec, &mut read),
+                Some(key) => {
+                    let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
+                    self.property(entry, key, spec, &mut read);
+                }
+            }
+        }
+        if let Some(children) = node.children() {
+            let list: Vec<&KdlNode> = children.nodes().iter().collect();
+            if spec.free_children {
+                read.children = list.iter().map(|child| self.free(child)).collect();
+            } else {
+                read.children = self.children(&list, spec.children, &format!("in `{}`", spec.name));
+            }
+        }
+        read
+    }
+
+    fn argument(&mut self, entry: &KdlEntry, spec: &'static NodeSpec, read: &mut Node) {
+        let span = self.value_span(entry);
+        let Some(arg) = spec.arg(read.args.len()) else {
+            let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
+            let takes = match spec.args {
+                [] if spec.props.is_empty() => "takes no argument".to_owned(),
+                [] => format!(
+                    "takes properties only: {}",
+                    text::ticked(&spec.props.iter().map(|p| format!("{}=", p.name)).collect::<Vec<_>>(), "and")
+                ),
+                args => format!("takes {}", text::count(args.len() as u64, "argument")),
+            };
+            self.push(Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name)));
+            return;
+        };
+        let value = self.value(entry.value(), span, arg.ty, &format!("`{}`", spec.name));
+        read.args.push(Spanned::new(value, span));
+    }
+
+    fn property(&mut self, entry: &KdlEntry, key: Spanned<String>, spec: &'static NodeSpec, read: &mut Node) {
+        let span = self.value_span(entry);
+        let ty = match (spec.prop(&key.value), spec.free_props) {
+            (Some(prop), _) => prop.ty,
+            (None, Some(ty)) => ty,
+            (None, None) => {
+                let diagnostic = self.unknown_property(&key, span, spec);
+                self.push(diagnostic);
+                return;
+            }
+        };
+        if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
+            let first = first.span;
+            self.push(
+                Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                    .label(first, "the first")
+                    .help("keep one of them"),
+            );
+            return;
+        }
+        let value = self.value(entry.value(), span, ty, &format!("`{}`", key.value));
+        read.props.push((key, Spanned::new(value, span)));
+    }
+
+    fn children(&mut self, list: &[&KdlNode], specs: &'static [&'static NodeSpec], place: &str) -> Vec<Node> {
+        let mut out: Vec<Node> = Vec::new();
+        for node in list {
+            let name = node.name().value();
+            let spec = if name == "allow" {
+                Some(&nodes::ALLOW)
+            } else {
+                specs.iter().copied().find(|spec| spec.name == name)
+            };
+            let Some(spec) = spec else {
+                let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+                let diagnostic = self.unknown_node(node, name, &known, place);
+                self.push(diagnostic);
+                continue;
+            };
+            let read = self.node(node, spec);
+            let twin = match spec.repeat {
+                Repeat::Many => None,
+                Repeat::Once => out.iter().find(|other| other.name.value == name),
+                Repeat::ByFirst | Repeat::ByName => {
+                    out.iter().find(|other| other.name.value == name && other.key().is_some() && other.key() == read.key())
+                }
+            };
+            if let Some(first) = twin {
+                let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
+                let first = first.name.span;
+                self.push(
+                    Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
+                        .here("the second")
+                        .label(first, "the first")
+                        .help("keep one of them; a later layer (`env`, `--set`) may change it"),
+                );
+            } else {
+                out.push(read);
+            }
+        }
+        out
+    }
+
+    /// A node of any shape, under `request`.
+    fn free(&mut self, node: &KdlNode) -> Node {
+        let mut read = Node {
+            spec: None,
+            name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
+            span: self.span(node.span()),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: Vec::new(),
+        };
+        for entry in node.entries() {
+            let span = self.value_span(entry);
+            let value = self.value(entry.value(), span, Ty::Scalar, &format!("`{}`", read.name.value));
+            match entry.name() {
+                None => read.args.push(Spanned::new(value, span)),
+                Some(key) => {
+                    let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
+                    read.props.push((key, Spanned::new(value, span)));
+                }
+            }
+        }
+        if let Some(children) = node.children() {
+            read.children = children.nodes().iter().map(|child| self.free(child)).collect();
+        }
+        read
+    }
+
+    fn unknown_node(&self, node: &KdlNode, name: &str, known: &[&str], place: &str) -> Diagnostic {
+        let span = self.span(node.name().span());
+        let diagnostic = Diagnostic::new(&T0120, span, format!("unknown node `{name}` {place}"));
+        if let Some((wanted, why)) = other_spelling(name).filter(|(wanted, _)| known.contains(wanted)) {
+            return diagnostic.help(format!("write `{wanted}` {why}"));
+        }
+        if let Some(near) = text::nearest(name, known.iter().copied()) {
+            return diagnostic.help(format!("did you mean `{near}`?")).fix(span, near);
+        }
+        let homes = homes_of(name);
+        if !homes.is_empty() {
+            return diagnostic.help(format!("`{name}` belongs in {}", text::ticked(&homes, "or")));
+        }
+        if known.len() <= 14 {
+            diagnostic.note(format!("known here: {}", known.join(", ")))
+        } else {
+            diagnostic.help("`trainc schema manifest` lists what may stand here")
+        }
+    }
+
+    fn unknown_property(&self, key: &Spanned<String>, value: Span, spec: &NodeSpec) -> Diagnostic {
+        let diagnostic =
+            Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
+        if spec.child(&key.value).is_some() {
+            let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
+            return diagnostic.help(format!("write it as a child: `{} {shown}`", key.value));
+        }
+        let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
+        if let Some(near) = text::nearest(&key.value, known.iter().copied()) {
+            return diagnostic.help(format!("did you mean `{near}`?")).fix(key.span, near);
+        }
+        if known.is_empty() {
+            diagnostic.note(format!("`{}` takes no property", spec.name))
+        } else {
+            diagnostic.note(format!("known here: {}", known.join(", ")))
+        }
+    }
+
+    /// Reads a value by the type of its place.
+    fn value(&mut self, value: &KdlValue, span: Span, ty: Ty, of: &str) -> Value {
+        match typed(value, ty) {
+            Ok(value) => value,
+            Err(fault) => {
+                let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
+                self.push(fault.diagnostic(ty, &shown, span, of));
+                Value::Bad
+            }
+        }
+    }
+}
+
+/// Reads a value by a type: for `--set`, where there is no document.
+pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
+    match (ty, value) {
+        (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Text, _) => Err(Fault::WantsQuotes),
+        (Ty::Word(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+        }
+        (Ty::Int(low, high), KdlValue::Integer(n)) => {
+            if *n >= i128::from(low) && *n <= i128::from(high) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Count, KdlValue::Integer(n)) => {
+            if *n >= 1 && *n <= i128::from(u64::MAX) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Int(..) | Ty::Count, KdlValue::Float(x)) => Err(Fault::NotWhole(*x)),
+        (Ty::Number(low, high), KdlValue::Float(x)) => {
+            if x.is_finite() && *x >= low && *x <= high { Ok(Value::Float(*x)) } else { Err(Fault::Range) }
+        }
+        (Ty::Number(low, high), KdlValue::Integer(n)) => {
+            let x = *n as f64;
+            if x >= low && x <= high { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Bool | Ty::BoolOr(_), KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::BoolOr(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+        }
+        (Ty::Bytes, KdlValue::String(text)) => units::bytes(text).map(Value::Bytes).map_err(Fault::Unit),
+        (Ty::Duration, KdlValue::String(text)) => units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit),
+        (Ty::Rate, KdlValue::String(text)) => units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit),
+        (Ty::Every, KdlValue::String(text)) => match text.as_str() {
+            "optimal" => Ok(Value::Text(text.clone())),
+            _ => units::steps(text)
+                .map(Value::Steps)
+                .or_else(|_| units::milliseconds(text).map(Value::Milliseconds))
+                .map_err(Fault::Unit),
+        },
+        (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
+        (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
+        (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(_) | KdlValue::Float(_)) => {
+            Err(Fault::UnitMissing)
+        }
+        (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Scalar, KdlValue::Integer(n)) => Ok(Value::Int(*n)),
+        (Ty::Scalar, KdlValue::Float(x)) if x.is_finite() => Ok(Value::Float(*x)),
+        (Ty::Scalar, KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::Scalar, KdlValue::Null) => Ok(Value::Null),
+        _ => Err(Fault::Type),
+    }
+}
+
+/// Why a value does not fit its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Type,
+    WantsQuotes,
+    Word(String),
+    Range,
+    NotWhole(f64),
+    UnitMissing,
+    Unit(units::Fault),
+}
+
+impl Fault {
+    pub(crate) fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+        let expected = ty.expected();
+        match self {
+            Self::Type => Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}")),
+            Self::WantsQuotes => {
+                let bare = shown.trim_start_matches('#');
+                Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"))
+                    .help(format!("put it in quotes: `\"{bare}\"`"))
+                    .fix(span, format!("\"{bare}\""))
+            }
+            Self::Word(word) => {
+                let words = match ty {
+                    Ty::Word(words) | Ty::BoolOr(words) => words,
+                    _ => &[],
+                };
+                let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
+                match text::nearest(word, words.iter().copied()) {
+                    Some(near) => {
+                        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+                    }
+                    None => diagnostic,
+                }
+            }
+            Self::Range => Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected))),
+            Self::NotWhole(x) => {
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
+                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+                    let whole = text::group(*x as u64).replace(',', "_");
+                    diagnostic.help(format!("write `{whole}`")).fix(span, whole)
+                } else {
+                    diagnostic
+                }
+            }
+            Self::UnitMissing => {
+                let (units, example) = match ty {
+                    Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
+                    Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
+                    Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
+                    Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
+                    _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
+                };
+                Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+                    .help(format!("write `{example}`"))
+                    .note(format!("units here: {units}"))
+            }
+            Self::Unit(fault) => {
+                let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
+                match fault {
+                    units::Fault::UnknownUnit { near: Some(near), .. } => diagnostic.help(format!("did you mean `{near}`?")),
+                    units::Fault::UnknownUnit { unit, near: None } => {
+                        diagnostic.note(format!("`{unit}` is no unit that is known here"))
+                    }
+                    units::Fault::NoUnit => diagnostic.note("the unit is missing"),
+                    units::Fault::NoNumber => diagnostic,
+                    units::Fault::TooLarge => diagnostic.note("the value is too large"),
+                }
+            }
+        }
+    }
+}
+
+fn range_words(ty: Ty, expected: &str) -> String {
+    match ty {
+        Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
+        Ty::Number(low, high) => format!("a number from {low} to {high}"),
+        Ty::Count => "a whole number, 1 or more".to_owned(),
+        _ => expected.to_owned(),
+    }
+}
+
+/// Names that other tools use for what the language calls differently.
+fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "partitions" | "pipeline-parallel-degree" | "pipeline_parallel_degree" => ("pipeline-degree", "(SMP's `partitions`)"),
+        "sharded-data-parallel-degree" | "sharded_data_parallel_degree" | "hybrid-shard-degree" | "hybrid_shard_degree" => {
+            ("shard-degree", "(all engines use one name)")
+        }
+        "tensor-parallel-degree" | "tensor_parallel_degree" => ("tensor-degree", "(all engines use one name)"),
+        "context-parallel-degree" | "context_parallel_degree" => ("context-degree", "(all engines use one name)"),
+        "expert-parallel-degree" | "expert_parallel_degree" => ("expert-degree", "(all engines use one name)"),
+        "placement-strategy" | "placement_strategy" => ("placement", "(SMP's `placement_strategy`)"),
+        "sm-activation-offloading" | "sm_activation_offloading" => ("offload-activations", "(SMP v2's own name differs)"),
+        "activation-loading-horizon" | "activation_loading_horizon" => {
+            ("offload-activations", "with `horizon=` (SMP's `activation_loading_horizon`)")
+        }
+        "microbatches" | "active-microbatches" => ("pipeline-degree", "with this as a property"),
+        "gradient-accumulation" | "gradient-accumulation-steps" => ("accumulation", "for the passes per optimizer step"),
+        "batch-size" | "micro-batch-size" | "per-device-train-batch-size" => ("micro-batch", "for the sequences of one pass"),
+        "seq-len" | "seq-length" | "max-seq-length" => ("sequence-length", "for the tokens of one sequence"),
+        "gradient-checkpointing" => ("activation-checkpointing", "for recomputation"),
+        "bf16" | "fp16" | "dtype" => ("precision", "with \"bf16\", \"fp16\" or \"fp32\""),
+        "hyperparameters" => ("hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
+        "env" => ("environment", "for variables of the container"),
+        _ => return None,
+    })
+}
+
+/// Where in the language a node of that name stands: `job > cluster`.
+fn homes_of(name: &str) -> Vec<String> {
+    fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<String>) {
+        if spec.child(name).is_some() {
+            out.push(spec.name.to_owned());
+        }
+        for child in spec.children {
+            walk(child, name, out);
+        }
+    }
+    let mut out = Vec::new();
+    walk(&nodes::JOB, name, &mut out);
+    out
+}
+
+/// Reports arguments and properties that a node must have and lacks, once all layers are merged.
+pub fn require(node: &ast::Node, problems: &mut Problems) {
+    let Some(spec) = node.spec else { return };
+    for (at, arg) in spec.args.iter().enumerate() {
+        if arg.required && node.args.len() <= at {
+            problems.push(
+                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks its {}", spec.name, arg.name))
+                    .note(format!("expected: {}", arg.ty.expected())),
+            );
+            break;
+        }
+    }
+    for prop in spec.props {
+        if prop.required && node.prop(prop.name).is_none() {
+            problems.push(
+                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks `{}=`", spec.name, prop.name))
+                    .note(format!("{}: {}", prop.name, prop.doc))
+                    .note(format!("expected: {}", prop.ty.expected())),
+            );
+        }
+    }
+    for child in &node.children {
+        require(child, problems);
+    }
+}
