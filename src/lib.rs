@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod diag;
 pub mod ir;
+pub mod resolve;
 pub mod source;
 pub mod syntax;
 pub mod text;

@@ -49,7 +49,7 @@ impl Eq for Code {}
 macro_rules! declare_code {
     ($id:ident, $name:literal, $severity:ident, $summary:literal) => {
         #[doc = concat!("`", stringify!($id), "` ", $name, ": ", $summary, ".")]
-        pub static $id: $crate::diag::Code = $crate::diag::Code {
+        pub(crate) static $id: $crate::diag::Code = $crate::diag::Code {
             id: stringify!($id),
             name: $name,
             severity: $crate::diag::Severity::$severity,

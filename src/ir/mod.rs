@@ -1,5 +1,6 @@
 //! The language, resolved: plain data, no behaviour beyond invariants.
 
+pub mod digest;
 pub mod job;
 pub mod origin;
 pub mod scalar;

@@ -1,0 +1,68 @@
+//! Digests and number texts that must never change between versions: names are made of them.
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256 in lowercase hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let mut out = String::with_capacity(64);
+    for byte in digest {
+        out.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+        out.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+    }
+    out
+}
+
+/// A float as Python's `repr` and `json.dumps` print it: `0.0002`, `1e-05`, `1.0`.
+///
+/// Both print the shortest digits that read back to the same number; they differ from Rust in when an
+/// exponent is used (below 1e-4, from 1e16 on) and in its two digits.
+pub fn python_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value != 0.0 && !(-4..16).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    let plain = format!("{value}");
+    if plain.contains('.') { plain } else { format!("{plain}.0") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_python_prints_them() {
+        // Left: printed by CPython 3.11 `repr`.
+        for (python, value) in [
+            ("0.0002", 2e-4),
+            ("1e-05", 1e-5),
+            ("0.01", 0.01),
+            ("1.0", 1.0),
+            ("0.0001", 1e-4),
+            ("1e+16", 1e16),
+            ("1000000000000000.0", 1e15),
+            ("1.5e-07", 1.5e-7),
+            ("0.1", 0.1),
+            ("0.0", 0.0),
+            ("-2.5", -2.5),
+            ("1e+300", 1e300),
+        ] {
+            assert_eq!(python_float(value), python);
+        }
+    }
+
+    #[test]
+    fn digest_of_nothing() {
+        // FIPS 180-4, the empty message.
+        assert_eq!(sha256_hex(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

@@ -1,0 +1,200 @@
+//! `extends`, `env` and `--set`: the layers of a manifest, in order, made into one job node.
+
+use super::{Choices, merge, set};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::Override;
+use crate::source::{SourceId, SourceMap, Span, Spanned};
+use crate::syntax::ast::{File, Node};
+use crate::text;
+
+declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a circle");
+declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
+declare_code!(T0203, "layer-outside-root", Error, "a layer lies outside the repository");
+declare_code!(T0204, "unknown-env", Error, "no layer defines the environment that was asked for");
+declare_code!(T0205, "layer-has-job", Error, "a layer describes a job");
+declare_code!(T0206, "layer-digest", Error, "a layer has another digest than the one pinned");
+declare_code!(T0207, "not-a-job", Error, "the file describes no job");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];
+
+/// A layer that was found.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The name to show, relative to where the run started.
+    pub name: String,
+    /// What tells this file apart from all others (its canonical path).
+    pub identity: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why a layer could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerFault {
+    /// It lies outside the repository's root.
+    OutsideRoot,
+    /// It is not there.
+    NotFound,
+    /// It is there but cannot be read; the text says why.
+    Unreadable(String),
+}
+
+/// Supplies layers: the caller knows about files, this stage does not.
+pub trait Loader {
+    /// Reads the layer that a file names, relative to that file.
+    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault>;
+    /// What tells the file of that name apart from all others.
+    fn identity(&self, name: &str) -> String;
+}
+
+/// The job node with all layers in it.
+pub(super) struct Merged {
+    pub(super) job: Node,
+    pub(super) overrides: Vec<Override>,
+}
+
+struct Layers<'a> {
+    loader: &'a mut dyn Loader,
+    sources: &'a mut SourceMap,
+    problems: &'a mut Problems,
+    /// Identities of the files being read, outermost first.
+    open: Vec<String>,
+    /// Nodes under the file, earliest first.
+    base: Vec<Vec<Node>>,
+    envs: Vec<Node>,
+}
+
+/// Merges all layers of a file. `None` where the file has no job.
+pub(super) fn merge(
+    file: File,
+    source: SourceId,
+    choices: &Choices,
+    loader: &mut dyn Loader,
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Option<Merged> {
+    let File { job, extends, envs, layer } = file;
+    let Some(mut job) = job else {
+        let what = if layer.is_empty() && extends.is_empty() && envs.is_empty() { "is empty" } else { "is a layer" };
+        problems.push(
+            Diagnostic::new(&T0207, Span::whole(source), format!("no `job` in this file; it {what}"))
+                .help("give it a `job \"name\" { … }`, or name a file that has one"),
+        );
+        return None;
+    };
+    let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
+    let identity = loader.identity(&name);
+    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new() };
+    layers.extend(&extends, &name);
+    layers.envs.extend(envs);
+    let Layers { base, envs, .. } = layers;
+
+    let mut overrides = Vec::new();
+    let mut children: Vec<Node> = Vec::new();
+    for nodes in base {
+        merge::over(&mut children, nodes, "", &mut overrides);
+    }
+    merge::over(&mut children, std::mem::take(&mut job.children), "", &mut overrides);
+    if let Some(wanted) = &choices.env {
+        let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
+        if !known.contains(wanted) {
+            let text = format!("--env {wanted}");
+            let at = sources.add(format!("<{text}>"), text.clone());
+            let mut diagnostic = Diagnostic::new(
+                &T0204,
+                Span::new(at, "--env ".len(), text.len()),
+                format!("no layer of `{name}` defines `env \"{wanted}\"`"),
+            );
+            if let Some(near) = text::nearest(wanted, known.iter().map(String::as_str)) {
+                diagnostic = diagnostic.help(format!("did you mean `--env {near}`?"));
+            } else if known.is_empty() {
+                diagnostic = diagnostic.note("the file and its layers have no `env`");
+            } else {
+                diagnostic = diagnostic.note(format!("defined here: {}", known.join(", ")));
+            }
+            problems.push(diagnostic);
+        }
+        for env in envs {
+            if env.first_text() == Some(wanted) {
+                merge::over(&mut children, env.children, "", &mut overrides);
+            }
+        }
+    }
+    for written in &choices.sets {
+        if let Some(nodes) = set::nodes(written, &children, sources, problems) {
+            merge::over(&mut children, nodes, "", &mut overrides);
+        }
+    }
+    job.children = children;
+    Some(Merged { job, overrides })
+}
+
+impl Layers<'_> {
+    fn extend(&mut self, extends: &[Node], from: &str) {
+        for node in extends {
+            let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
+            let path = path.to_owned();
+            match self.loader.layer(from, &path) {
+                Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
+                Err(LayerFault::OutsideRoot) => self.problems.push(
+                    Diagnostic::new(&T0203, span, format!("`{path}` leaves the repository"))
+                        .note("the root is the nearest directory upward with `.git`, else the file's own")
+                        .help("move the layer into the repository"),
+                ),
+                Err(LayerFault::NotFound) => self.problems.push(
+                    Diagnostic::new(&T0202, span, format!("layer `{path}` is not there"))
+                        .note("the path is relative to the file that says it"),
+                ),
+                Err(LayerFault::Unreadable(why)) => {
+                    self.problems.push(Diagnostic::new(&T0202, span, format!("layer `{path}` cannot be read: {why}")));
+                }
+            }
+        }
+    }
+
+    fn layer(&mut self, loaded: &Loaded, node: &Node, path: Spanned<String>) {
+        if let Some(at) = self.open.iter().position(|open| *open == loaded.identity) {
+            let circle = self.open.get(at..).map_or(0, <[String]>::len);
+            let words = if circle == 1 { "itself".to_owned() } else { format!("itself through {circle} files") };
+            self.problems.push(
+                Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
+                    .help("remove one `extends` of the circle"),
+            );
+            return;
+        }
+        if self.open.len() > 16 {
+            self.problems.push(
+                Diagnostic::new(&T0201, path.span, "layers are more than 16 deep").help("flatten them"),
+            );
+            return;
+        }
+        let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+        if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
+            crate::syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
+            _ => None,
+        }) {
+            let found = crate::ir::digest::sha256_hex(loaded.text.as_bytes());
+            if !wanted.eq_ignore_ascii_case(&found) {
+                self.problems.push(
+                    Diagnostic::new(&T0206, span, format!("`{}` has digest {found}, not the one pinned here", path.value))
+                        .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
+                );
+            }
+        }
+        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else { return };
+        if let Some(job) = &file.job {
+            self.problems.push(
+                Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
+                    .label(path.span, "extended here")
+                    .help("write its nodes at the top of the file, without `job`"),
+            );
+        }
+        self.open.push(loaded.identity.clone());
+        self.extend(&file.extends, &loaded.name);
+        self.open.pop();
+        self.base.push(file.layer);
+        self.envs.extend(file.envs);
+    }
+}

@@ -1,0 +1,59 @@
+//! From what was written to what it means: layers merged, units converted, defaults filled in.
+//!
+//! In: one parsed file and a [`Loader`] for its layers. Out: [`ir::Job`], as much of it as could be made, and
+//! problems. The only stage that sees both [`ast`](crate::syntax::ast) and [`ir`]. Knows no catalogue.
+
+mod defaults;
+mod identity;
+mod layers;
+mod merge;
+mod nodes;
+mod parallel;
+mod pick;
+mod set;
+mod storage;
+
+use crate::diag::{Code, Problems};
+use crate::ir;
+use crate::source::{SourceId, SourceMap};
+use crate::syntax::{ast, read};
+
+pub use layers::{LayerFault, Loaded, Loader};
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [layers::CODES, set::CODES, nodes::CODES].concat()
+}
+
+/// What a run chooses from outside the file.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// `--env NAME`.
+    pub env: Option<String>,
+    /// `--set path=value`, in order.
+    pub sets: Vec<String>,
+    /// `--account`.
+    pub account: Option<String>,
+}
+
+/// Resolves one file; `None` when it is a layer, which is not compiled alone.
+pub fn resolve(
+    file: ast::File,
+    source: SourceId,
+    choices: &Choices,
+    loader: &mut dyn Loader,
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Option<ir::Job> {
+    let merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    read::require(&merged.job, problems);
+    let mut job = nodes::job(&merged.job, problems);
+    job.overrides = merged.overrides;
+    if let Some(account) = &choices.account {
+        let text = format!("--account={account}");
+        let at = sources.add(format!("<{text}>"), text.clone());
+        let span = crate::source::Span::new(at, "--account=".len(), text.len());
+        job.account = ir::Field::Is(ir::Val::written(account.clone(), span));
+    }
+    Some(job)
+}

@@ -1,0 +1,395 @@
+//! The nouns of a job, from nodes to [`ir`].
+
+use super::defaults as default;
+use super::pick::{
+    bytes, first, milliseconds, number, pairs, rate, scalar, seconds, switch, text, texts, whole, words,
+};
+use super::{identity, parallel, storage};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{
+    Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk, InstanceGroup, Job,
+    Metric, Model, Network, Optimizer, Origin, Program, Quantize, Raw, Recompute, RequestMember, Scalar, Secret, Spot,
+    Train, Val, Warmup,
+};
+use crate::source::Span;
+use crate::syntax::ast::{Node, Value};
+
+declare_code!(T0220, "missing-node", Error, "a job lacks a node that it must have");
+declare_code!(T0221, "bad-betas", Error, "`betas` is not two numbers below 1");
+declare_code!(T0222, "engine-option", Error, "a parameter that the engine does not have");
+declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
+
+/// The codes of this file and its neighbours.
+pub(super) static CODES: &[&Code] = &[&T0220, &T0221, &T0222, &T0223];
+
+const DIMENSIONS: &[&str] =
+    &["hidden", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "positions", "experts", "active-experts"];
+
+/// Reads the whole job.
+pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
+    let span = node.name.span;
+    let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
+    let is_worker = parallel.as_ref().and_then(|p| p.engine.get()) == Some(crate::ir::Engine::Worker);
+    let name = node.first_text().unwrap_or("").to_owned();
+    let mut missing = |what: &'static str, example: &str| {
+        problems.push(
+            Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`")).help(format!("add `{example}`")),
+        );
+    };
+    for (what, example) in [
+        ("region", "region \"us-west-2\""),
+        ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=1"),
+        ("parallel", "parallel engine=\"fsdp\""),
+        ("train", "train { precision \"bf16\"; sequence-length 2048; micro-batch 1; steps 100 }"),
+        ("output", "output s3=\"s3://bucket/prefix/\""),
+        ("role", "role create=#true"),
+    ] {
+        if !node.children.iter().any(|child| child.name.value == what) {
+            let local = matches!(cluster_kind(node), Some("custom" | "local")) && matches!(what, "region" | "output" | "role");
+            if !local {
+                missing(what, example);
+            }
+        }
+    }
+    if !is_worker {
+        for (what, example) in [
+            ("program", "program \"train.py\" source=\"./scripts\""),
+            ("image", "image \"pytorch\" version=\"2.7.1\" python=\"py312\""),
+        ] {
+            if !node.children.iter().any(|child| child.name.value == what) {
+                missing(what, example);
+            }
+        }
+    }
+    let mut allows = Vec::new();
+    collect_allows(node, &mut allows);
+    Job {
+        name: text(node.arg(0)),
+        span,
+        region: text(first(node.child("region"))),
+        account: text(first(node.child("account"))),
+        tags: pairs(node.child("tags")),
+        model: node.child("model").map(model),
+        adapter: node.child("adapter").map(adapter),
+        quantize: node.child("quantize").map(quantize),
+        cluster: node.child("cluster").map(cluster),
+        parallel,
+        train: node.child("train").map(|n| train(n, problems)).unwrap_or_default(),
+        program: node.child("program").map(program),
+        image: node.child("image").map(image),
+        network: node.child("network").map(network),
+        storage: node.children_named("storage").map(storage::read).collect(),
+        channels: node.children_named("channel").map(storage::channel).collect(),
+        checkpoint: node.child("checkpoint").map(storage::checkpoint),
+        output: node.child("output").map(storage::output),
+        role: node.child("role").map(identity::role),
+        debugger: node.child("debugger").map(identity::debugger),
+        profiler: node.child("profiler").map(identity::profiler),
+        tensorboard: node.child("tensorboard").map(identity::tensorboard),
+        experiment: node.child("experiment").map(identity::experiment),
+        remote_debug: switch(node.child("remote-debug")),
+        health_check: switch(node.child("health-check")),
+        session_chaining: switch(node.child("session-chaining")),
+        budget: node.child("budget").map(|n| Budget {
+            span: n.name.span,
+            usd: number(n.prop("usd")),
+            hard: super::pick::boolean(n.prop("hard")),
+        }),
+        request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
+        allows,
+        overrides: Vec::new(),
+    }
+}
+
+fn cluster_kind(node: &Node) -> Option<&str> {
+    node.child("cluster").and_then(Node::first_text)
+}
+
+fn collect_allows(node: &Node, out: &mut Vec<Allow>) {
+    for child in &node.children {
+        if child.name.value == "allow" && child.spec.is_some() {
+            out.push(Allow {
+                span: child.name.span,
+                scope: node.span,
+                code: text(child.arg(0)),
+                reason: text(child.prop("reason")),
+                until: text(child.prop("until")),
+            });
+        }
+        collect_allows(child, out);
+    }
+}
+
+fn model(node: &Node) -> Model {
+    let dimensions = DIMENSIONS
+        .iter()
+        .filter_map(|&name| match whole(first(node.child(name))) {
+            Field::Is(val) => Some((name, val)),
+            Field::Absent | Field::Bad => None,
+        })
+        .collect();
+    Model {
+        span: node.name.span,
+        name: text(node.arg(0)),
+        config: text(node.prop("config")),
+        dimensions,
+        tied: switch(node.child("tied")),
+        parameters: whole(first(node.child("parameters"))),
+    }
+}
+
+fn adapter(node: &Node) -> Adapter {
+    Adapter {
+        span: node.name.span,
+        kind: text(node.arg(0)),
+        rank: whole(node.prop("rank")),
+        alpha: number(node.prop("alpha")),
+        dropout: number(node.prop("dropout")),
+        targets: words(node.prop("targets")),
+    }
+}
+
+fn quantize(node: &Node) -> Quantize {
+    Quantize {
+        span: node.name.span,
+        kind: text(node.arg(0)),
+        double: super::pick::boolean(node.prop("double")),
+        compute: text(node.prop("compute")),
+    }
+}
+
+fn cluster(node: &Node) -> Cluster {
+    let volume = node.child("volume");
+    let nodes = whole(node.prop("nodes"));
+    let groups: Vec<InstanceGroup> = node
+        .children_named("group")
+        .map(|group| InstanceGroup {
+            span: group.name.span,
+            name: text(group.arg(0)),
+            instance: text(group.prop("instance")),
+            nodes: whole(group.prop("nodes")),
+        })
+        .collect();
+    let nodes = if groups.is_empty() { nodes.or_default(default::NODES.0, default::NODES.1) } else { nodes };
+    Cluster {
+        span: node.name.span,
+        instance: text(node.arg(0)),
+        nodes,
+        volume_bytes: bytes(first(volume)).or_default(default::VOLUME_BYTES.0, default::VOLUME_BYTES.1),
+        volume_kms: text(volume.and_then(|n| n.prop("kms"))),
+        max_run_seconds: seconds(first(node.child("max-run")))
+            .or_default(default::MAX_RUN_SECONDS.0, default::MAX_RUN_SECONDS.1),
+        max_pending_seconds: seconds(first(node.child("max-pending"))),
+        spot: node.child("spot").map(|n| Spot {
+            span: n.name.span,
+            max_wait_seconds: seconds(n.prop("max-wait")),
+            interruptions_per_hour: number(n.prop("interruptions-per-hour")),
+        }),
+        warm_pool_seconds: seconds(first(node.child("warm-pool"))),
+        retry: whole(first(node.child("retry"))),
+        training_plan: text(first(node.child("training-plan"))),
+        groups,
+        gpu: node.child("gpu").map(|n| CustomGpu {
+            span: n.name.span,
+            name: text(n.arg(0)),
+            per_node: whole(n.prop("per-node")),
+        }),
+        intra_bytes_per_second: rate(first(node.child("intra"))),
+        inter_bytes_per_second: rate(first(node.child("inter"))),
+        node_mtbf_seconds: seconds(first(node.child("node-mtbf"))),
+    }
+}
+
+fn train(node: &Node, problems: &mut Problems) -> Train {
+    let checkpointing = match node.child("activation-checkpointing").map(|n| (n, n.arg(0))) {
+        None => Field::Absent,
+        Some((n, None)) => Field::Is(Val::written(Recompute::Full, n.name.span)),
+        Some((_, Some(arg))) => match &arg.value {
+            Value::Bool(true) => Field::Is(Val::written(Recompute::Full, arg.span)),
+            Value::Bool(false) => Field::Is(Val::written(Recompute::None, arg.span)),
+            Value::Text(_) => Field::Is(Val::written(Recompute::Selective, arg.span)),
+            _ => Field::Bad,
+        },
+    };
+    Train {
+        span: Some(node.name.span),
+        precision: text(first(node.child("precision"))),
+        sequence_length: whole(first(node.child("sequence-length"))),
+        micro_batch: whole(first(node.child("micro-batch"))),
+        accumulation: whole(first(node.child("accumulation"))),
+        global_batch: whole(first(node.child("global-batch"))),
+        activation_checkpointing: checkpointing,
+        flash_attention: switch(node.child("flash-attention")),
+        optimizer: node.child("optimizer").map(|n| optimizer(n, problems)),
+        steps: whole(first(node.child("steps"))),
+        tokens: whole(first(node.child("tokens"))),
+        epochs: number(first(node.child("epochs"))),
+        dataset: node.child("dataset").map(|n| Dataset {
+            span: n.name.span,
+            sequences: whole(n.prop("sequences")),
+            tokens: whole(n.prop("tokens")),
+        }),
+        seed: whole(first(node.child("seed"))),
+    }
+}
+
+fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
+    let betas = match text(node.prop("betas")) {
+        Field::Absent => Field::Absent,
+        Field::Bad => Field::Bad,
+        Field::Is(val) => match two_betas(&val.value) {
+            Some(pair) => Field::Is(Val { value: pair, origin: val.origin }),
+            None => {
+                problems.push(
+                    Diagnostic::new(
+                        &T0221,
+                        val.span_or(node.name.span),
+                        format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
+                    )
+                    .help("write `betas=\"0.9,0.999\"`"),
+                );
+                Field::Bad
+            }
+        },
+    };
+    let warmup = match node.prop("warmup") {
+        None => Field::Absent,
+        Some(written) => match &written.value {
+            Value::Steps(n) => Field::Is(Val::written(Warmup::Steps(*n), written.span)),
+            Value::Float(x) => Field::Is(Val::written(Warmup::Fraction(*x), written.span)),
+            _ => Field::Bad,
+        },
+    };
+    Optimizer {
+        span: node.name.span,
+        name: text(node.arg(0)),
+        lr: number(node.prop("lr")),
+        betas,
+        eps: number(node.prop("eps")),
+        weight_decay: number(node.prop("weight-decay")),
+        clip: number(node.prop("clip")),
+        warmup,
+        schedule: text(node.prop("schedule")),
+        min_lr: number(node.prop("min-lr")),
+    }
+}
+
+fn two_betas(written: &str) -> Option<(f64, f64)> {
+    let (a, b) = written.split_once(',')?;
+    let (a, b): (f64, f64) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+    ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))
+}
+
+fn program(node: &Node) -> Program {
+    Program {
+        span: node.name.span,
+        entry: text(node.arg(0)),
+        source: text(node.prop("source")),
+        git: text(node.prop("git")),
+        branch: text(node.prop("branch")),
+        commit: text(node.prop("commit")),
+        dir: text(node.prop("dir")),
+        s3: text(node.prop("s3")),
+        upload: text(node.prop("upload")),
+        hyperparameters: node
+            .children_named("hyperparameter")
+            .filter_map(|n| {
+                let name = n.first_text()?.to_owned();
+                Some(Hyperparameter { name, name_span: n.arg(0)?.span, value: scalar(n.arg(1)) })
+            })
+            .collect(),
+        environment: pairs(node.children_named("environment")),
+        secrets: node
+            .children_named("secret")
+            .filter_map(|n| {
+                let name = n.first_text()?.to_owned();
+                Some(Secret { name, name_span: n.arg(0)?.span, from: text(n.prop("from")) })
+            })
+            .collect(),
+        metrics: node
+            .children_named("metric")
+            .filter_map(|n| {
+                let name = n.first_text()?.to_owned();
+                Some(Metric { name, name_span: n.arg(0)?.span, regex: text(n.prop("regex")) })
+            })
+            .collect(),
+        dependencies: node.children_named("dependency").flat_map(|n| texts(Some(n))).collect(),
+        entrypoint: texts(node.child("entrypoint")),
+        arguments: texts(node.child("arguments")),
+    }
+}
+
+fn image(node: &Node) -> ImageAsk {
+    ImageAsk {
+        span: node.name.span,
+        family: text(node.arg(0)),
+        version: text(node.prop("version")),
+        transformers: text(node.prop("transformers")),
+        pytorch: text(node.prop("pytorch")),
+        python: text(node.prop("python")),
+        uri: text(node.prop("uri")),
+    }
+}
+
+fn network(node: &Node) -> Network {
+    let (subnets, groups) = (node.child("subnets"), node.child("security-groups"));
+    Network {
+        span: node.name.span,
+        subnets: texts(subnets),
+        security_groups: texts(groups),
+        subnets_span: subnets.map(|n| n.name.span),
+        security_groups_span: groups.map(|n| n.name.span),
+        isolation: switch(node.child("isolation")),
+        encrypt_traffic: switch(node.child("encrypt-traffic")),
+    }
+}
+
+fn member(node: &Node) -> RequestMember {
+    RequestMember { name: node.name.value.clone(), span: node.name.span, value: raw(node) }
+}
+
+/// One argument is a scalar, several are a list; `-` children are a list, other children and properties an object.
+fn raw(node: &Node) -> Raw {
+    let scalars = || {
+        node.args.iter().map(|arg| Raw::Scalar(super::pick::scalar_of(&arg.value).unwrap_or(Scalar::Null)))
+    };
+    if node.children.is_empty() && node.props.is_empty() {
+        return match node.args.as_slice() {
+            [] => Raw::Object(Vec::new()),
+            [_] => scalars().next().unwrap_or(Raw::Scalar(Scalar::Null)),
+            _ => Raw::List(scalars().collect()),
+        };
+    }
+    if !node.children.is_empty() && node.children.iter().all(|child| child.name.value == "-") {
+        return Raw::List(scalars().chain(node.children.iter().map(raw)).collect());
+    }
+    let props = node.props.iter().map(|(key, value)| {
+        (key.value.clone(), Raw::Scalar(super::pick::scalar_of(&value.value).unwrap_or(Scalar::Null)))
+    });
+    Raw::Object(props.chain(node.children.iter().map(|child| (child.name.value.clone(), raw(child)))).collect())
+}
+
+/// How often a checkpoint is written.
+pub(super) fn every(written: super::pick::Written) -> Field<Every> {
+    match written {
+        None => Field::Absent,
+        Some(spanned) => {
+            let value = match &spanned.value {
+                Value::Steps(n) => Every::Steps(*n),
+                Value::Milliseconds(_) => match milliseconds(written).get() {
+                    Some(ms) => Every::Seconds(ms.div_ceil(1_000)),
+                    None => return Field::Bad,
+                },
+                Value::Text(_) => Every::Optimal,
+                _ => return Field::Bad,
+            };
+            Field::Is(Val { value, origin: Origin::Written(spanned.span) })
+        }
+    }
+}
+
+/// Keeps the span type in one place for the readers beside this file.
+pub(super) fn blame(node: &Node) -> Span {
+    node.name.span
+}

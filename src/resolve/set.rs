@@ -1,0 +1,178 @@
+//! `--set path.to.node=value`: one value from the command line, as a layer of its own.
+
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::source::{SourceMap, Span, Spanned};
+use crate::syntax::ast::{Node, Value};
+use crate::syntax::nodes::JOB;
+use crate::syntax::read::typed;
+use crate::syntax::spec::{NodeSpec, Repeat, Ty};
+use crate::text;
+use kdl::{KdlDocument, KdlValue};
+
+declare_code!(T0210, "set-syntax", Error, "a `--set` that is not `path=value`");
+declare_code!(T0211, "set-unknown-path", Error, "a `--set` that names nothing in the language");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0210, &T0211];
+
+/// The nodes that a `--set` stands for; problems point into its own text.
+pub(super) fn nodes(
+    written: &str,
+    existing: &[Node],
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Option<Vec<Node>> {
+    let source = sources.add(format!("<--set {written}>"), written);
+    let whole = Span::new(source, 0, written.len());
+    let Some((path, value)) = written.split_once('=') else {
+        problems.push(
+            Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
+                .help("write `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
+        );
+        return None;
+    };
+    let value_span = Span::new(source, path.len() + 1, written.len());
+    let mut steps: Vec<Spanned<&str>> = Vec::new();
+    let mut at = 0;
+    for step in path.split('.') {
+        steps.push(Spanned::new(step, Span::new(source, at, at + step.len())));
+        at += step.len() + 1;
+    }
+    let path = Path { whole, value, value_span, existing };
+    match path.build(&JOB, &steps, existing) {
+        Ok(node) => Some(vec![node]),
+        Err(diagnostic) => {
+            problems.push(*diagnostic);
+            None
+        }
+    }
+}
+
+struct Path<'a> {
+    whole: Span,
+    value: &'a str,
+    value_span: Span,
+    existing: &'a [Node],
+}
+
+impl Path<'_> {
+    fn build(&self, parent: &NodeSpec, steps: &[Spanned<&str>], existing: &[Node]) -> Result<Node, Box<Diagnostic>> {
+        let Some((first, rest)) = steps.split_first() else {
+            return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
+        };
+        let Some(spec) = parent.child(first.value) else {
+            return Err(Box::new(unknown(first, parent)));
+        };
+        let mut node = Node {
+            spec: Some(spec),
+            name: Spanned::new(first.value.to_owned(), first.span),
+            span: self.whole,
+            args: Vec::new(),
+            props: Vec::new(),
+            children: Vec::new(),
+        };
+        let mut rest = rest;
+        let mut twin = existing.iter().find(|node| node.name.value == first.value);
+        if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
+            let Some((key, after)) = rest.split_first() else {
+                return Err(Box::new(
+                    Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
+                        .help(format!("write `--set {}.NAME.…=…`", spec.name)),
+                ));
+            };
+            let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
+            if spec.repeat == Repeat::ByFirst {
+                node.args.push(name);
+            } else {
+                node.props.push((Spanned::new("name".to_owned(), key.span), name));
+            }
+            twin = existing.iter().find(|node| node.name.value == first.value && node.key() == Some(key.value));
+            rest = after;
+        }
+        match rest {
+            [] => {
+                // The node's own value: its first argument that is not its name.
+                let at = node.args.len();
+                let Some(arg) = spec.arg(at) else {
+                    return Err(Box::new(
+                        Diagnostic::new(&T0211, first.span, format!("`{}` has no value of its own", spec.name))
+                            .note(format!("it has: {}", known(spec).join(", "))),
+                    ));
+                };
+                let value = self.value(arg.ty, spec.name)?;
+                node.args.push(value);
+            }
+            [last] if spec.prop(last.value).is_some() || (spec.free_props.is_some() && spec.child(last.value).is_none()) => {
+                let ty = spec.prop(last.value).map_or(spec.free_props, |prop| Some(prop.ty)).unwrap_or(Ty::Text);
+                let value = self.value(ty, last.value)?;
+                node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
+            }
+            deeper => {
+                let below = twin.map_or(&[][..], |node| node.children.as_slice());
+                node.children.push(self.build(spec, deeper, below)?);
+            }
+        }
+        let _ = self.existing;
+        Ok(node)
+    }
+
+    /// The value by the type of its place: as KDL if it reads so, else as text.
+    fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
+        let verbatim = KdlValue::String(self.value.to_owned());
+        let parsed = single(self.value);
+        let candidates = [parsed.as_ref(), word(self.value).as_ref().filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_))).cloned().as_ref(), Some(&verbatim)]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect::<Vec<_>>();
+        let mut first_fault = None;
+        for candidate in &candidates {
+            match typed(candidate, ty) {
+                Ok(value) => return Ok(Spanned::new(value, self.value_span)),
+                Err(fault) => first_fault = first_fault.or(Some(fault)),
+            }
+        }
+        Err(Box::new(first_fault.map_or_else(
+            || Diagnostic::new(&T0210, self.value_span, "the value cannot be read"),
+            |fault| fault.diagnostic(ty, self.value, self.value_span, &format!("`{of}`")),
+        )))
+    }
+}
+
+fn single(value: &str) -> Option<KdlValue> {
+    if value.is_empty() || value.contains(['\n', ';', '{', '}']) {
+        return None;
+    }
+    let document: KdlDocument = KdlDocument::parse(&format!("x {value}")).ok()?;
+    match document.nodes() {
+        [node] => match node.entries() {
+            [entry] if entry.name().is_none() && node.children().is_none() => Some(entry.value().clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn word(value: &str) -> Option<KdlValue> {
+    match value {
+        "true" => Some(KdlValue::Bool(true)),
+        "false" => Some(KdlValue::Bool(false)),
+        _ => None,
+    }
+}
+
+fn known(spec: &NodeSpec) -> Vec<&'static str> {
+    spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
+}
+
+fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
+    let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
+    let known = known(parent);
+    let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
+    match text::nearest(step.value, known.iter().copied()) {
+        Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+        None if known.is_empty() => diagnostic,
+        None => diagnostic.note(format!("known here: {}", known.join(", "))),
+    }
+}
