@@ -1,0 +1,119 @@
+//! The plan: a job with every choice made.
+
+use super::hardware::Instance;
+use super::job::Job;
+use super::mesh::Mesh;
+use super::origin::Val;
+use super::model::ModelFacts;
+use super::image::Image;
+use super::source_tree::SourceTree;
+
+/// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.
+pub const DIGEST_MARK: &str = "d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e";
+
+/// A job with every choice made: immutable, names everything, leaves nothing to decide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The job, with placeholders replaced once bound.
+    pub job: Job,
+    /// The catalogue's row of the instance type.
+    pub instance: Option<Instance>,
+    /// What each node is, for catalogue, custom and local clusters alike.
+    pub machine: Option<Machine>,
+    /// The region's partition and names.
+    pub region: Option<Region>,
+    /// The model.
+    pub model: Option<ModelFacts>,
+    /// The mesh.
+    pub mesh: Option<Mesh>,
+    /// The batch.
+    pub batch: Option<Batch>,
+    /// How long, in steps and tokens.
+    pub run: Run,
+    /// The container.
+    pub image: Option<Image>,
+    /// Which generation of SageMaker model parallel the image has (engine `smp`).
+    pub smp: Option<Smp>,
+    /// Price of one instance.
+    pub price: Option<Price>,
+    /// The program's files.
+    pub source: Option<SourceTree>,
+    /// Further directories of the program.
+    pub dependencies: Vec<SourceTree>,
+    /// Whether the cluster is one that `apply` can use.
+    pub deployable: bool,
+}
+
+/// What a node is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Accelerators of a node.
+    pub gpus_per_node: u64,
+    /// Name of the accelerator.
+    pub gpu: Option<String>,
+    /// Memory of one accelerator, bytes.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Whether its tensor cores take bf16.
+    pub bf16: Option<bool>,
+    /// Whether nodes talk over EFA.
+    pub efa: Option<bool>,
+}
+
+/// A region and what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// `us-west-2`.
+    pub name: String,
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    pub partition: String,
+    /// `amazonaws.com` or `amazonaws.com.cn`.
+    pub dns_suffix: String,
+}
+
+/// The batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Sequences through one model replica at a time.
+    pub micro: Val<u64>,
+    /// Micro-batches of one pipeline pass.
+    pub microbatches: u64,
+    /// Sequences of one replica in one pass: micro × microbatches.
+    pub per_replica: u64,
+    /// Passes per optimizer step.
+    pub accumulation: Val<u64>,
+    /// Sequences per optimizer step.
+    pub global_sequences: Val<u64>,
+    /// Tokens per optimizer step, where the sequence length is known.
+    pub global_tokens: Option<u64>,
+}
+
+/// How long.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Run {
+    /// Optimizer steps.
+    pub steps: Option<Val<u64>>,
+    /// Tokens trained on.
+    pub tokens: Option<Val<u64>>,
+}
+
+/// Generations of SageMaker model parallel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Smp {
+    /// v1 under MPI; its version, where the catalogue knows it.
+    V1(Option<String>),
+    /// v2 under torchrun.
+    V2,
+}
+
+/// Price of one instance for an hour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    /// US dollars per hour.
+    pub usd_per_hour: f64,
+    /// The region that it holds for.
+    pub region: String,
+    /// Since when.
+    pub date: String,
+    /// Who says so; `--price` when the user did.
+    pub source: String,
+}

@@ -1,0 +1,246 @@
+//! Batch arithmetic, steps and tokens.
+
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Batch, Field, Job, Mesh, Run, Val};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0310, "batch-does-not-divide", Error, "a global batch that the other factors do not divide");
+declare_code!(T0311, "batch-contradiction", Error, "micro-batch, accumulation and global batch contradict each other");
+declare_code!(T0312, "batch-unknown", Error, "too little is written to know the batch");
+declare_code!(T0313, "length-count", Error, "not exactly one of steps, tokens and epochs");
+declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the data");
+declare_code!(T0315, "figure-too-large", Error, "a figure past what a computer counts");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
+
+/// Works out the batch; `None` where a factor is not known.
+pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> Option<Batch> {
+    let train = &job.train;
+    let train_span = train.span?;
+    if [&train.micro_batch, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad()) {
+        return None;
+    }
+    let (micro, accumulation, global) = (train.micro_batch.val(), train.accumulation.val(), train.global_batch.val());
+    if micro.is_none() && (accumulation.is_none() || global.is_none()) {
+        problems.push(
+            Diagnostic::new(&T0312, train_span, "the batch is not known: `train` has no `micro-batch`")
+                .help("add `micro-batch 1`; any two of `micro-batch`, `accumulation` and `global-batch` give the third"),
+        );
+        return None;
+    }
+    let mesh = mesh?;
+    let microbatches = match job.parallel.as_ref().map(|parallel| &parallel.microbatches) {
+        Some(Field::Is(val)) => val.value,
+        Some(Field::Bad) => return None,
+        Some(Field::Absent) | None => 1,
+    };
+    let at = Arithmetic { ranks: mesh.data_ranks.value, microbatches, span: train_span };
+    let too_large = |span: Span, problems: &mut Problems| {
+        problems.push(Diagnostic::new(&T0315, span, "the batch is past what a computer counts").help("check its factors"));
+    };
+    let (micro, accumulation, global) = match (micro, accumulation, global) {
+        (Some(micro), None, None) => {
+            let accumulation = Val::default(1, "one pass per optimizer step");
+            let Some(global) = at.global(micro.value, 1) else {
+                too_large(micro.span_or(train_span), problems);
+                return None;
+            };
+            (micro.clone(), accumulation, global)
+        }
+        (Some(micro), Some(accumulation), None) => {
+            let Some(global) = at.global(micro.value, accumulation.value) else {
+                too_large(accumulation.span_or(train_span), problems);
+                return None;
+            };
+            (micro.clone(), accumulation.clone(), global)
+        }
+        (Some(micro), None, Some(global)) => {
+            let unit = at.unit(micro.value)?;
+            let found = at.divide(global, unit, &format!("micro-batch {}", micro.value), micro, problems)?;
+            let shown = format!("{} / ({})", global.value, at.shown(&format!("micro-batch {}", micro.value)));
+            (micro.clone(), Val::derived(found, shown), global.clone())
+        }
+        (None, Some(accumulation), Some(global)) => {
+            let unit = at.unit(accumulation.value)?;
+            let found = at.divide(global, unit, &format!("accumulation {}", accumulation.value), accumulation, problems)?;
+            let shown = format!("{} / ({})", global.value, at.shown(&format!("accumulation {}", accumulation.value)));
+            (Val::derived(found, shown), accumulation.clone(), global.clone())
+        }
+        (Some(micro), Some(accumulation), Some(global)) => {
+            let Some(computed) = at.global(micro.value, accumulation.value) else {
+                too_large(accumulation.span_or(train_span), problems);
+                return None;
+            };
+            if computed.value != global.value {
+                problems.push(
+                    Diagnostic::new(
+                        &T0311,
+                        global.span_or(train_span),
+                        format!("`global-batch` {} is not {} = {}", global.value, at.shown(&format!("micro-batch {} × accumulation {}", micro.value, accumulation.value)), computed.value),
+                    )
+                    .label(micro.span_or(train_span), "one factor")
+                    .label(accumulation.span_or(train_span), "another")
+                    .help(format!("remove one of the three, or write `global-batch {}`", computed.value)),
+                );
+                return None;
+            }
+            (micro.clone(), accumulation.clone(), global.clone())
+        }
+        (None, _, _) => return None,
+    };
+    let global_tokens = match train.sequence_length.get() {
+        None => None,
+        Some(length) => match global.value.checked_mul(length) {
+            Some(tokens) => Some(tokens),
+            None => {
+                too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+                None
+            }
+        },
+    };
+    let per_replica = micro.value.checked_mul(microbatches)?;
+    Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })
+}
+
+struct Arithmetic {
+    ranks: u64,
+    microbatches: u64,
+    span: Span,
+}
+
+impl Arithmetic {
+    fn unit(&self, factor: u64) -> Option<u64> {
+        factor.checked_mul(self.microbatches)?.checked_mul(self.ranks)
+    }
+
+    fn shown(&self, factor: &str) -> String {
+        let mut out = factor.to_owned();
+        if self.microbatches > 1 {
+            out.push_str(&format!(" × {} micro-batches", self.microbatches));
+        }
+        out.push_str(&format!(" × {}", text::count(self.ranks, "data rank")));
+        out
+    }
+
+    fn global(&self, micro: u64, accumulation: u64) -> Option<Val<u64>> {
+        let value = self.unit(micro)?.checked_mul(accumulation)?;
+        let factor = if accumulation == 1 { format!("micro-batch {micro}") } else { format!("micro-batch {micro} × accumulation {accumulation}") };
+        Some(Val::derived(value, self.shown(&factor)))
+    }
+
+    fn divide(&self, global: &Val<u64>, unit: u64, factor: &str, other: &Val<u64>, problems: &mut Problems) -> Option<u64> {
+        if unit == 0 {
+            return None;
+        }
+        if global.value.is_multiple_of(unit) {
+            return Some(global.value / unit);
+        }
+        let below = global.value / unit * unit;
+        let above = below.saturating_add(unit);
+        let near = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
+        problems.push(
+            Diagnostic::new(
+                &T0310,
+                global.span_or(self.span),
+                format!("`global-batch` {} is no multiple of {} = {unit}", global.value, self.shown(factor)),
+            )
+            .label(other.span_or(self.span), "one factor")
+            .help(format!("write `global-batch {}`; {near} divides", if below == 0 { above } else { below }))
+            .fact("unit", unit),
+        );
+        None
+    }
+}
+
+/// Works out steps and tokens.
+pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> Run {
+    let train = &job.train;
+    let Some(span) = train.span else { return Run::default() };
+    let written: Vec<(&str, Span)> = [
+        ("steps", !train.steps.is_absent(), train.steps.span()),
+        ("tokens", !train.tokens.is_absent(), train.tokens.span()),
+        ("epochs", !train.epochs.is_absent(), train.epochs.span()),
+    ]
+    .into_iter()
+    .filter(|(_, there, _)| *there)
+    .map(|(name, _, at)| (name, at.unwrap_or(span)))
+    .collect();
+    match written.as_slice() {
+        [] => {
+            problems.push(
+                Diagnostic::new(&T0313, span, "`train` does not say how long: one of `steps`, `tokens`, `epochs`")
+                    .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
+            );
+            return Run::default();
+        }
+        [_] => {}
+        [(first, at), rest @ ..] => {
+            for (name, also) in rest {
+                problems.push(
+                    Diagnostic::new(&T0313, *also, format!("`{name}` beside `{first}`: exactly one of `steps`, `tokens`, `epochs` says how long"))
+                        .label(*at, format!("`{first}`"))
+                        .help("keep one of them"),
+                );
+            }
+            return Run::default();
+        }
+    }
+    let steps = steps(job, span, batch, problems);
+    let tokens = match (&steps, batch.and_then(|batch| batch.global_tokens)) {
+        (Some(steps), Some(per_step)) => steps
+            .value
+            .checked_mul(per_step)
+            .map(|tokens| Val::derived(tokens, format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step)))),
+        _ => None,
+    };
+    Run { steps, tokens }
+}
+
+fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) -> Option<Val<u64>> {
+    let train = &job.train;
+    if let Some(steps) = train.steps.val() {
+        return Some(steps.clone());
+    }
+    if let Some(tokens) = train.tokens.get() {
+        let per_step = batch?.global_tokens?;
+        return Some(Val::derived(
+            tokens.div_ceil(per_step.max(1)),
+            format!("ceil({} tokens / {} per step)", text::group(tokens), text::group(per_step)),
+        ));
+    }
+    let epochs = train.epochs.val()?;
+    let Some(dataset) = &train.dataset else {
+        problems.push(
+            Diagnostic::new(&T0314, epochs.span_or(span), "`epochs` needs the size of the data")
+                .help("add `dataset sequences=…` or `dataset tokens=…` beside it"),
+        );
+        return None;
+    };
+    let sequences = match (dataset.sequences.get(), dataset.tokens.get(), train.sequence_length.get()) {
+        (Some(sequences), _, _) => sequences,
+        (None, Some(tokens), Some(length)) => tokens.div_ceil(length.max(1)),
+        _ if dataset.sequences.is_bad() || dataset.tokens.is_bad() || train.sequence_length.is_bad() => return None,
+        _ => {
+            problems.push(
+                Diagnostic::new(&T0314, dataset.span, "`dataset` does not say how many sequences an epoch has")
+                    .help("write `dataset sequences=…`, or `tokens=…` with a `sequence-length`"),
+            );
+            return None;
+        }
+    };
+    let global = batch?.global_sequences.value.max(1);
+    let per_epoch = sequences.div_ceil(global);
+    let total = (epochs.value * per_epoch as f64).ceil();
+    if !(1.0..1e18).contains(&total) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded and in range")]
+    let total = total as u64;
+    Some(Val::derived(
+        total,
+        format!("{} epochs × ceil({} sequences / {})", crate::text::short(epochs.value), text::group(sequences), text::group(global)),
+    ))
+}
