@@ -6,6 +6,8 @@
 //! ```
 
 pub mod cli;
+pub mod catalog;
 pub mod diag;
+pub mod ir;
 pub mod source;
 pub mod text;

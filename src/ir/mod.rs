@@ -1,0 +1,3 @@
+//! The resolved language: plain data, no behaviour beyond its invariants.
+
+pub mod architecture;
