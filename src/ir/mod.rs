@@ -1,10 +1,22 @@
 //! The language, resolved: plain data, no behaviour beyond invariants.
 
+pub mod architecture;
 pub mod digest;
+pub mod hardware;
+pub mod image;
 pub mod job;
+pub mod mesh;
+pub mod model;
 pub mod origin;
+pub mod plan;
 pub mod scalar;
+pub mod source_tree;
 
+pub use image::Image;
 pub use job::*;
+pub use mesh::{Axis, Mesh};
+pub use model::ModelFacts;
 pub use origin::{Field, Origin, Val};
+pub use plan::*;
 pub use scalar::{Raw, Scalar};
+pub use source_tree::{SourceFile, SourceTree};

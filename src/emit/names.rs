@@ -1,0 +1,116 @@
+//! Names: everything that a job is called in the account, deterministic and within AWS's limits.
+
+use crate::ir::digest::sha256_hex;
+use crate::ir::{Engine, Plan};
+
+/// Stands for the account where the manifest does not say it.
+pub(super) const ACCOUNT: &str = "${account}";
+/// Stands for the ARN of a role that trainc makes.
+pub(super) const ROLE_ARN: &str = "${role_arn}";
+
+/// The longest training job name (CreateTrainingJob, TrainingJobName).
+const JOB_NAME_LIMIT: usize = 63;
+/// The longest role name (CreateRole, RoleName).
+const ROLE_NAME_LIMIT: usize = 64;
+
+/// `<job>-<first 8 of the digest>`, the job's part cut so that the whole fits.
+pub(super) fn training_job(plan: &Plan, digest: &str) -> String {
+    suffixed(job(plan), digest.get(..8).unwrap_or(digest), JOB_NAME_LIMIT)
+}
+
+fn suffixed(name: &str, suffix: &str, limit: usize) -> String {
+    let room = limit.saturating_sub(suffix.len() + 1);
+    let cut: String = name.chars().take(room).collect();
+    format!("{}-{suffix}", cut.trim_end_matches('-'))
+}
+
+fn job(plan: &Plan) -> &str {
+    plan.job.name.value().map_or("", String::as_str)
+}
+
+pub(super) fn region(plan: &Plan) -> &str {
+    plan.job.region.value().map_or("", String::as_str)
+}
+
+pub(super) fn partition(plan: &Plan) -> &str {
+    plan.region.as_ref().map_or("aws", |region| region.partition.as_str())
+}
+
+/// The account, or what stands for it.
+pub(super) fn account(plan: &Plan) -> &str {
+    plan.job.account.value().map_or(ACCOUNT, String::as_str)
+}
+
+/// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
+/// need not be: role names are per account.
+pub(super) fn role(plan: &Plan) -> String {
+    let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
+    suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
+}
+
+/// The bucket that the SageMaker SDK uses when none is named.
+pub(super) fn default_bucket(plan: &Plan) -> String {
+    format!("sagemaker-{}-{}", region(plan), account(plan))
+}
+
+/// The entry point as `sagemaker_program` says it.
+pub(super) fn program(plan: &Plan) -> String {
+    let Some(program) = &plan.job.program else { return String::new() };
+    let entry = program.entry.value().cloned().unwrap_or_default();
+    if program.secrets.is_empty() { entry } else { super::archive::SECRETS_SHIM.to_owned() }
+}
+
+/// Whether code travels as a channel: a container that may not call out cannot fetch it.
+pub(super) fn code_in_channel(plan: &Plan) -> bool {
+    let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
+    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty());
+    let worker = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+    isolated && toolkit && !worker
+}
+
+/// The S3 prefix of the source archive; its last part is the digest of its content.
+pub(super) fn source_prefix(plan: &Plan) -> String {
+    let digest = super::archive::source_digest(plan);
+    let digest = digest.get(..16).unwrap_or(&digest).to_owned();
+    let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
+    match upload {
+        Some(upload) => format!("{}/{digest}", upload.trim_end_matches('/')),
+        None => format!("s3://{}/trainc/{}/source/{digest}", default_bucket(plan), job(plan)),
+    }
+}
+
+/// Where the toolkit finds the archive.
+pub(super) fn submit_directory(plan: &Plan) -> String {
+    if code_in_channel(plan) {
+        return "/opt/ml/input/data/code/sourcedir.tar.gz".to_owned();
+    }
+    if let Some(s3) = plan.job.program.as_ref().and_then(|program| program.s3.value()) {
+        return s3.clone();
+    }
+    format!("{}/sourcedir.tar.gz", source_prefix(plan))
+}
+
+/// The id of a file system that trainc makes, known only at apply.
+pub(super) fn storage_id(name: &str) -> String {
+    format!("${{fsx.{name}.id}}")
+}
+
+/// The mount name of a file system that trainc makes, known only at apply.
+pub(super) fn storage_mount(name: &str) -> String {
+    format!("${{fsx.{name}.mount}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_before_the_digest() {
+        let long = "a".repeat(80);
+        let name = suffixed(&long, "12345678", JOB_NAME_LIMIT);
+        assert_eq!(name.len(), 63);
+        assert!(name.ends_with("a-12345678"));
+        // A cut that ends on a hyphen loses it: two hyphens in a row would be legal, but ugly.
+        assert_eq!(suffixed(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT), format!("{}-12345678", "a".repeat(53)));
+    }
+}

@@ -1,0 +1,299 @@
+//! CreateTrainingJob, member by member, by the API's own names (botocore 1.44.5, `sagemaker` 2017-07-24).
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The request. Members that are not sent are left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct CreateTrainingJob {
+    pub training_job_name: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hyper_parameters: BTreeMap<String, String>,
+    pub algorithm_specification: AlgorithmSpecification,
+    pub role_arn: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub input_data_config: Vec<Channel>,
+    pub output_data_config: OutputDataConfig,
+    pub resource_config: ResourceConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vpc_config: Option<VpcConfig>,
+    pub stopping_condition: StoppingCondition,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Tag>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_network_isolation: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_inter_container_traffic_encryption: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_managed_spot_training: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_config: Option<CheckpointConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_hook_config: Option<DebugHookConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor_board_output_config: Option<TensorBoardOutputConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiment_config: Option<ExperimentConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profiler_config: Option<ProfilerConfig>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_strategy: Option<RetryStrategy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_debug_config: Option<RemoteDebugConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infra_check_config: Option<InfraCheckConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_chaining_config: Option<SessionChainingConfig>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct AlgorithmSpecification {
+    pub training_image: String,
+    pub training_input_mode: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metric_definitions: Vec<MetricDefinition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_sage_maker_metrics_time_series: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub container_entrypoint: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub container_arguments: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct MetricDefinition {
+    pub name: String,
+    pub regex: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct Channel {
+    pub channel_name: String,
+    pub data_source: DataSource,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_wrapper_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shuffle_config: Option<ShuffleConfig>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub enum DataSource {
+    S3DataSource(S3DataSource),
+    FileSystemDataSource(FileSystemDataSource),
+}
+
+impl Default for DataSource {
+    fn default() -> Self {
+        Self::S3DataSource(S3DataSource::default())
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct S3DataSource {
+    #[serde(rename = "S3DataType")]
+    pub data_type: String,
+    #[serde(rename = "S3Uri")]
+    pub uri: String,
+    #[serde(rename = "S3DataDistributionType", skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<String>,
+    #[serde(rename = "AttributeNames", skip_serializing_if = "Vec::is_empty")]
+    pub attribute_names: Vec<String>,
+    #[serde(rename = "InstanceGroupNames", skip_serializing_if = "Vec::is_empty")]
+    pub instance_group_names: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct FileSystemDataSource {
+    pub file_system_id: String,
+    pub file_system_access_mode: String,
+    pub file_system_type: String,
+    pub directory_path: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct ShuffleConfig {
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct OutputDataConfig {
+    #[serde(rename = "S3OutputPath")]
+    pub path: String,
+    #[serde(rename = "KmsKeyId", skip_serializing_if = "Option::is_none")]
+    pub kms_key_id: Option<String>,
+    #[serde(rename = "CompressionType", skip_serializing_if = "Option::is_none")]
+    pub compression_type: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct ResourceConfig {
+    #[serde(rename = "InstanceType", skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    #[serde(rename = "InstanceCount", skip_serializing_if = "Option::is_none")]
+    pub instance_count: Option<u64>,
+    #[serde(rename = "VolumeSizeInGB")]
+    pub volume_size_gb: u64,
+    #[serde(rename = "VolumeKmsKeyId", skip_serializing_if = "Option::is_none")]
+    pub volume_kms_key_id: Option<String>,
+    #[serde(rename = "KeepAlivePeriodInSeconds", skip_serializing_if = "Option::is_none")]
+    pub keep_alive_period_seconds: Option<u64>,
+    #[serde(rename = "InstanceGroups", skip_serializing_if = "Vec::is_empty")]
+    pub instance_groups: Vec<InstanceGroup>,
+    #[serde(rename = "TrainingPlanArn", skip_serializing_if = "Option::is_none")]
+    pub training_plan_arn: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct InstanceGroup {
+    pub instance_type: String,
+    pub instance_count: u64,
+    pub instance_group_name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct VpcConfig {
+    pub security_group_ids: Vec<String>,
+    pub subnets: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct StoppingCondition {
+    #[serde(rename = "MaxRuntimeInSeconds")]
+    pub max_runtime_seconds: u64,
+    #[serde(rename = "MaxWaitTimeInSeconds", skip_serializing_if = "Option::is_none")]
+    pub max_wait_seconds: Option<u64>,
+    #[serde(rename = "MaxPendingTimeInSeconds", skip_serializing_if = "Option::is_none")]
+    pub max_pending_seconds: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct Tag {
+    pub key: String,
+    pub value: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct CheckpointConfig {
+    #[serde(rename = "S3Uri")]
+    pub uri: String,
+    #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
+    pub local_path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct DebugHookConfig {
+    #[serde(rename = "S3OutputPath")]
+    pub path: String,
+    #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
+    pub local_path: Option<String>,
+    #[serde(rename = "HookParameters", skip_serializing_if = "BTreeMap::is_empty")]
+    pub hook_parameters: BTreeMap<String, String>,
+    #[serde(rename = "CollectionConfigurations")]
+    pub collections: Vec<CollectionConfiguration>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct CollectionConfiguration {
+    #[serde(rename = "CollectionName")]
+    pub name: String,
+    #[serde(rename = "CollectionParameters", skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct TensorBoardOutputConfig {
+    #[serde(rename = "S3OutputPath")]
+    pub path: String,
+    #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
+    pub local_path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct ExperimentConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiment_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_component_display_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct ProfilerConfig {
+    #[serde(rename = "DisableProfiler")]
+    pub disable: bool,
+    #[serde(rename = "S3OutputPath", skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(rename = "ProfilingIntervalInMilliseconds", skip_serializing_if = "Option::is_none")]
+    pub interval_milliseconds: Option<u64>,
+    #[serde(rename = "ProfilingParameters", skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct RetryStrategy {
+    pub maximum_retry_attempts: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct RemoteDebugConfig {
+    pub enable_remote_debug: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct InfraCheckConfig {
+    pub enable_infra_check: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct SessionChainingConfig {
+    pub enable_session_tag_chaining: bool,
+}

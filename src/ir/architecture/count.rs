@@ -1,0 +1,168 @@
+//! Parameters: the exact total, its parts, and what LoRA adds.
+
+use super::Architecture;
+use super::kinds::Class;
+use super::modules::{LinearModule, Place, Role};
+
+/// Parameters of one model with one head. `embedding + layers_total + final_norm + head = total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParameterCount {
+    /// All of them, a tied head counted once.
+    pub total: u64,
+    /// Token, position and type tables with their norm; T5's relative biases; OPT-350m's input projection.
+    pub embedding: u64,
+    /// One layer of the stack (of the encoder for T5).
+    pub per_layer: u64,
+    /// One layer of T5's decoder, else 0.
+    pub per_decoder_layer: u64,
+    /// All layers of both stacks.
+    pub layers_total: u64,
+    /// The norms above the stack, and OPT-350m's output projection.
+    pub final_norm: u64,
+    /// The head's own parameters: 0 where it is tied and has no bias.
+    pub head: u64,
+    /// All experts of all layers (without routers), a part of `layers_total`.
+    pub expert: u64,
+    /// Parameters that one token meets: `total` less the experts that are not chosen for it.
+    pub active: u64,
+    /// Weights of the matrices inside the layers: what `nf4` and `int8` quantisation stores (bitsandbytes
+    /// leaves embeddings, norms, biases and the head as they are).
+    pub linear: u64,
+}
+
+/// A LoRA that cannot be put on this model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoraProblem {
+    /// Targets that name no matrix of the model.
+    #[error("unknown target modules {unknown:?}; this model has {known:?}")]
+    UnknownTargets {
+        /// What was written.
+        unknown: Vec<String>,
+        /// The names that exist, in order of the forward pass.
+        known: Vec<&'static str>,
+    },
+    /// A rank of zero trains nothing.
+    #[error("rank 0 trains nothing; expected at least 1")]
+    ZeroRank,
+    /// transformers has no such class for the family.
+    #[error("the family has no such class")]
+    NoSuchClass,
+}
+
+/// Counts are bounded by the constructors; for a struct filled by hand the largest figure stands in.
+fn narrow(n: u128) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+impl Architecture {
+    /// Parameters with the family's usual head ([`super::Family::default_class`]).
+    pub fn parameters(&self) -> ParameterCount {
+        self.parameters_as(self.family.default_class()).unwrap_or_default()
+    }
+
+    /// Parameters with this head, or nothing where transformers has no such class for the family.
+    ///
+    /// Sums of [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
+    pub fn parameters_as(&self, class: Class) -> Option<ParameterCount> {
+        let modules = self.modules(class)?;
+        let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) = (0_u128, 0_u128, 0_u128, 0_u128, 0_u128);
+        let (mut expert, mut linear) = (0_u128, 0_u128);
+        for module in &modules {
+            let own = module.parameters();
+            let in_layer = own.saturating_mul(u128::from(module.per_layer));
+            let sum = match module.place {
+                Place::Embedding => &mut embedding,
+                Place::Layer => &mut layer,
+                Place::DecoderLayer => &mut decoder_layer,
+                Place::Final => &mut last,
+                Place::Head => &mut head,
+            };
+            *sum = sum.saturating_add(in_layer);
+            if module.role == Role::Expert {
+                expert = expert.saturating_add(own.saturating_mul(u128::from(module.copies)));
+            }
+            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer) {
+                linear = linear.saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
+            }
+        }
+        let stacked = layer
+            .saturating_mul(u128::from(self.layers))
+            .saturating_add(decoder_layer.saturating_mul(u128::from(self.decoder_layers)));
+        let total = embedding.saturating_add(stacked).saturating_add(last).saturating_add(head);
+        let idle = self.experts.saturating_sub(self.active_experts);
+        let idle_share = (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
+        Some(ParameterCount {
+            total: narrow(total),
+            embedding: narrow(embedding),
+            per_layer: narrow(layer),
+            per_decoder_layer: narrow(decoder_layer),
+            layers_total: narrow(stacked),
+            final_norm: narrow(last),
+            head: narrow(head),
+            expert: narrow(expert),
+            active: narrow(total.saturating_sub(idle_share)),
+            linear: narrow(linear),
+        })
+    }
+
+    /// Trainable parameters of LoRA on the family's usual class; see [`Self::lora_trainable_as`].
+    pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
+        self.lora_trainable_as(self.family.default_class(), rank, targets)
+    }
+
+    /// Trainable parameters of LoRA: `rank * (in + out)` for each matrix that a target names (Hu et al. 2021, 4.1).
+    ///
+    /// Targets are matched as PEFT does: the module's name, or the end of its path after a dot; `all-linear`
+    /// is every matrix but the output head. Modules that a task trains beside the adapter (a new classifier)
+    /// are not counted: they are [`ParameterCount::head`].
+    pub fn lora_trainable_as<S: AsRef<str>>(&self, class: Class, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
+        if rank == 0 {
+            return Err(LoraProblem::ZeroRank);
+        }
+        if self.family.class_name(class).is_none() {
+            return Err(LoraProblem::NoSuchClass);
+        }
+        let linear = self.all_linear(class);
+        let unknown: Vec<String> = targets
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|target| !linear.iter().any(|module| names(target, module)))
+            .map(str::to_owned)
+            .collect();
+        if !unknown.is_empty() {
+            return Err(LoraProblem::UnknownTargets { unknown, known: known(&linear) });
+        }
+        // A matrix that two targets name still gets one adapter.
+        let channels = linear
+            .iter()
+            .filter(|module| targets.iter().any(|target| names(target.as_ref(), module)))
+            .map(|module| {
+                let both = u128::from(module.inputs).saturating_add(u128::from(module.outputs));
+                both.saturating_mul(u128::from(module.copies))
+            })
+            .fold(0_u128, u128::saturating_add);
+        Ok(narrow(channels.saturating_mul(u128::from(rank))))
+    }
+
+    /// The names that `targets` may use with this class, in order of the forward pass.
+    pub fn lora_targets(&self, class: Class) -> Vec<&'static str> {
+        known(&self.all_linear(class))
+    }
+}
+
+fn names(target: &str, module: &LinearModule) -> bool {
+    if target == "all-linear" {
+        return module.place != Place::Head;
+    }
+    module.path == target || module.path.strip_suffix(target).is_some_and(|rest| rest.ends_with('.'))
+}
+
+fn known(linear: &[LinearModule]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for module in linear {
+        if !names.contains(&module.name) {
+            names.push(module.name);
+        }
+    }
+    names
+}

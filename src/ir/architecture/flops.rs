@@ -1,0 +1,175 @@
+//! Floating-point operations of training, counted and by the conventions of publications.
+//!
+//! One multiply-add is two operations. Sources: Narayanan et al. 2021 (SC21) eq. 3; Korthikanti et al. 2022
+//! eq. 7-8; the README of llm-foundry ("MFU and HFU"); Chowdhery et al. 2022 (PaLM) appendix B.
+
+use super::kinds::Class;
+use super::modules::{Place, Role};
+use super::{Architecture, Family};
+
+/// Operations of one forward pass of one sequence, by part; in FLOP.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ForwardFlops {
+    /// Query, key, value and output matrices of all layers.
+    pub projections: f64,
+    /// Scores and their product with the values, over the full square of the sequence.
+    pub attention_core: f64,
+    /// Feed-forward matrices (of the chosen experts) and routers.
+    pub feed_forward: f64,
+    /// The output, and OPT-350m's projections.
+    pub head: f64,
+}
+
+/// What the backward pass computes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing: all activations are kept.
+    None,
+    /// The attention core only (Korthikanti et al. 2022).
+    Selective,
+    /// All layers; the head is not computed again.
+    Full,
+}
+
+impl ForwardFlops {
+    /// The whole forward pass, in FLOP.
+    pub fn total(&self) -> f64 {
+        self.layers() + self.head
+    }
+
+    /// The layers without the head, in FLOP.
+    pub fn layers(&self) -> f64 {
+        self.projections + self.attention_core + self.feed_forward
+    }
+
+    /// Forward and backward, in FLOP: the backward pass is twice the forward one.
+    pub fn model(&self) -> f64 {
+        3.0 * self.total()
+    }
+
+    /// What the hardware does: [`Self::model`] and what is computed again, in FLOP.
+    pub fn hardware(&self, recompute: Recompute) -> f64 {
+        self.model()
+            + match recompute {
+                Recompute::None => 0.0,
+                Recompute::Selective => self.attention_core,
+                Recompute::Full => self.layers(),
+            }
+    }
+}
+
+/// How a publication counts; every reported figure must name one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Convention {
+    /// 6 N: forward and backward of the matrices (Kaplan, Chinchilla).
+    SixN,
+    /// 8 N: as 6 N with full recomputation (SageMaker model parallel's posts, early DeepSpeed).
+    EightN,
+    /// 6 N + 12 L h s (PaLM, nanoGPT, llm-foundry).
+    Palm,
+    /// 72 L h² (1 + s/6h + V/12Lh): SC21 without recomputation.
+    Megatron,
+    /// 96 L h² (1 + s/6h + V/16Lh): SC21 with full recomputation.
+    MegatronRecompute,
+    /// Megatron with the attention core computed again: + 4 L h s (Korthikanti's hardware FLOPs).
+    Selective,
+    /// As PaLM with half the attention: only what a causal mask leaves.
+    Causal,
+}
+
+impl Convention {
+    /// All, in the order of the documentation.
+    pub const ALL: [Self; 7] = [
+        Self::SixN,
+        Self::EightN,
+        Self::Palm,
+        Self::Megatron,
+        Self::MegatronRecompute,
+        Self::Selective,
+        Self::Causal,
+    ];
+
+    /// As reports write it: `6N`, `palm`, `megatron-recompute`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SixN => "6N",
+            Self::EightN => "8N",
+            Self::Palm => "palm",
+            Self::Megatron => "megatron",
+            Self::MegatronRecompute => "megatron-recompute",
+            Self::Selective => "selective",
+            Self::Causal => "causal",
+        }
+    }
+
+    /// Reads one of the names.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|convention| convention.name() == name)
+    }
+}
+
+impl Architecture {
+    /// One forward pass of one sequence of `tokens` with the family's usual head. T5 counts as many tokens
+    /// on each side.
+    pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
+        self.flops_forward_as(self.family.default_class(), tokens, tokens).unwrap_or_default()
+    }
+
+    /// One forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Nothing where the
+    /// family has no such class.
+    ///
+    /// 2 x in x out for each token that meets a matrix; 4 s² a d for an attention core. A causal mask is not
+    /// taken off: kernels differ in how much of it they skip.
+    pub fn flops_forward_as(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
+        let modules = self.modules(class)?;
+        let (source, target) = (tokens as f64, target as f64);
+        let mut out = ForwardFlops::default();
+        for module in &modules {
+            let seen = match (module.place, module.role) {
+                (_, Role::CrossMemory) => source,
+                (_, Role::Pooled) => 1.0,
+                (Place::DecoderLayer, _) => target,
+                (Place::Head, _) if self.family == Family::T5 => target,
+                (Place::Embedding | Place::Layer | Place::Final | Place::Head, _) => source,
+            };
+            // Of the experts' copies only the chosen ones see a given token.
+            let copies = if module.role == Role::Expert {
+                self.layers as f64 * self.active_experts as f64
+            } else {
+                module.copies as f64
+            };
+            let flops = 2.0 * seen * module.inputs as f64 * module.outputs as f64 * copies;
+            match module.role {
+                Role::Lookup | Role::Norm => {}
+                Role::Attention | Role::CrossMemory => out.projections += flops,
+                Role::Mlp | Role::Expert | Role::Router => out.feed_forward += flops,
+                Role::Output | Role::Pooled => out.head += flops,
+            }
+        }
+        let width = self.attention_width() as f64;
+        let (layers, decoder) = (self.layers as f64, self.decoder_layers as f64);
+        out.attention_core = 4.0 * width * (layers * source * source + decoder * (target * target + source * target));
+        Some(out)
+    }
+
+    /// FLOP per token by a convention, at this sequence length in tokens.
+    ///
+    /// N is all parameters, of a mixture those that are active. Where published formulas write `h` for the
+    /// attention, the heads' width `a d` stands, which is the same but in models that set it apart.
+    pub fn flops_per_token(&self, convention: Convention, tokens: u64) -> f64 {
+        let n = self.parameters().active as f64;
+        let (h, v, s) = (self.hidden as f64, self.vocab as f64, tokens as f64);
+        let layers = self.layers as f64 + self.decoder_layers as f64;
+        let core = 4.0 * layers * self.attention_width() as f64 * s;
+        let megatron = |times: f64| times * layers * h * h * (1.0 + s / (6.0 * h) + v / (times / 6.0 * layers * h));
+        match convention {
+            Convention::SixN => 6.0 * n,
+            Convention::EightN => 8.0 * n,
+            Convention::Palm => 6.0 * n + 3.0 * core,
+            Convention::Causal => 6.0 * n + 1.5 * core,
+            Convention::Megatron => megatron(72.0),
+            Convention::MegatronRecompute => megatron(96.0),
+            Convention::Selective => megatron(72.0) + core,
+        }
+    }
+}

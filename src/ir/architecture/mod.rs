@@ -1,0 +1,109 @@
+//! What a model is made of: dimensions in, exact parameter counts, matrices and FLOPs out.
+//!
+//! In: dimensions that somebody wrote ([`Architecture::from_dimensions`]) or a Hugging Face config
+//! ([`Architecture::from_hf_config`]). Out: plain data and figures derived from one list of modules
+//! ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot disagree. Knows no manifest, no
+//! catalogue, no file.
+
+mod config;
+mod count;
+mod dimensions;
+mod family;
+mod flops;
+mod kinds;
+mod modules;
+mod spec;
+
+pub use count::{LoraProblem, ParameterCount};
+pub use dimensions::{Defaulted, Dimensions, Problem};
+pub use family::Family;
+pub use flops::{Convention, ForwardFlops, Recompute};
+pub use kinds::{Activation, Class, Norm, Positions};
+pub use modules::{LinearModule, Module, Place, Role};
+
+/// A model's architecture, complete: nothing here is a guess of this module.
+///
+/// All figures are counts (channels, layers, heads, tokens), never bytes. Made by
+/// [`Architecture::from_dimensions`] and [`Architecture::from_hf_config`], which refuse what cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// Which formulas apply.
+    pub family: Family,
+    /// `h`: channels of the residual stream.
+    pub hidden: u64,
+    /// `L`: layers of the stack; of the encoder for T5.
+    pub layers: u64,
+    /// Layers of the second stack: T5's decoder, else 0.
+    pub decoder_layers: u64,
+    /// `a`: query heads.
+    pub heads: u64,
+    /// `k`: key and value heads; equal to `heads` without grouping.
+    pub kv_heads: u64,
+    /// `d`: channels of one head (`d_kv` of T5).
+    pub head_dim: u64,
+    /// `f`: channels inside the feed-forward part, of one expert where there are experts.
+    pub ffn: u64,
+    /// `V`: rows of the token embedding.
+    pub vocab: u64,
+    /// `P`: the longest sequence of the configuration, in tokens; for RoBERTa the rows of its table (two more).
+    pub positions: u64,
+    /// Experts per layer; 0 for a dense model.
+    pub experts: u64,
+    /// Experts that see a token; 0 for a dense model.
+    pub active_experts: u64,
+    /// The output head shares the token embedding's weight.
+    pub tied: bool,
+    /// Channels of the token embedding: equal to `hidden` except in opt-350m.
+    pub word_embedding: u64,
+    /// Token types (BERT, RoBERTa), else 0.
+    pub types: u64,
+    /// Buckets of relative distance (T5), else 0.
+    pub buckets: u64,
+    /// Base of the rotary frequencies; 0 where positions are not rotary.
+    pub rope_theta: u64,
+    /// How order is known.
+    pub position_kind: Positions,
+    /// The non-linearity.
+    pub activation: Activation,
+    /// The normalisation.
+    pub norm: Norm,
+    /// Three feed-forward matrices instead of two.
+    pub gated: bool,
+    /// Query, key and value have biases.
+    pub qkv_bias: bool,
+    /// The attention output has a bias.
+    pub out_bias: bool,
+    /// The feed-forward matrices have biases.
+    pub mlp_bias: bool,
+    /// Attention and feed-forward run side by side on the same input.
+    pub parallel: bool,
+    /// Norms of the hidden width in one layer (of the encoder for T5).
+    pub layer_norms: u64,
+    /// There is a norm above the stack (opt-350m and the encoders that normalise after have none).
+    pub final_norm: bool,
+}
+
+impl Architecture {
+    /// The longest sequence in tokens that the position table can hold, where there is such a table.
+    pub fn sequence_limit(&self) -> Option<u64> {
+        match self.position_kind {
+            // RoBERTa counts positions from its padding index: two rows are never used by a token.
+            Positions::Learned if self.family == Family::Roberta => Some(self.positions.saturating_sub(2)),
+            Positions::Learned => Some(self.positions),
+            Positions::Rotary | Positions::Alibi | Positions::Relative => None,
+        }
+    }
+
+    /// Channels of all query heads together, `a*d`.
+    pub fn attention_width(&self) -> u64 {
+        self.heads.saturating_mul(self.head_dim)
+    }
+
+    /// Channels of all key heads together, `k*d`; the values have as many.
+    pub fn kv_width(&self) -> u64 {
+        self.kv_heads.saturating_mul(self.head_dim)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! The one list from which counts, LoRA and FLOPs are made: every module that has parameters.
+//!
+//! Shapes: the `modeling_*.py` of transformers 5; totals are held equal to its classes by the catalogue's
+//! test and by `tests/python/verify_models.py`.
+
+use super::family::{Family, Names};
+use super::kinds::{Class, Positions};
+use super::Architecture;
+
+/// Where a module stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Below the stack. T5's relative bias, which its first layers hold, is counted here too, so that all
+    /// layers are alike.
+    Embedding,
+    /// In each layer of the stack (T5: of the encoder).
+    Layer,
+    /// In each layer of T5's decoder.
+    DecoderLayer,
+    /// Above the stack: the last norm, and OPT-350m's projection.
+    Final,
+    /// The output of the class: language-model head, pooler, classifier.
+    Head,
+}
+
+/// What a module does, as far as FLOPs and targets care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A table of vectors: no multiplication.
+    Lookup,
+    /// A matrix of self-attention, or query and output of cross-attention.
+    Attention,
+    /// Key and value of cross-attention: they see the encoder's tokens.
+    CrossMemory,
+    /// A feed-forward matrix.
+    Mlp,
+    /// A feed-forward matrix of one expert.
+    Expert,
+    /// The choice of experts.
+    Router,
+    /// A normalisation.
+    Norm,
+    /// A matrix of the output that sees every token.
+    Output,
+    /// A matrix of the output that sees one token of a sequence.
+    Pooled,
+}
+
+impl Role {
+    /// Whether it multiplies by a matrix, so that LoRA can be put on it and FLOPs counted.
+    pub fn is_matrix(self) -> bool {
+        !matches!(self, Self::Lookup | Self::Norm)
+    }
+}
+
+/// One module with parameters, and how often it occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Path below the layer (or below the model): `mlp.down_proj`. The last part is what LoRA targets name.
+    pub path: &'static str,
+    /// Where it stands.
+    pub place: Place,
+    /// What it does.
+    pub role: Role,
+    /// Channels in (rows of a table; width of a norm).
+    pub inputs: u64,
+    /// Channels out (1 for a norm).
+    pub outputs: u64,
+    /// Values that are added: `outputs`, the width of a norm, or 0.
+    pub bias: u64,
+    /// Copies in one layer: the experts, else 1.
+    pub per_layer: u64,
+    /// Copies in the model.
+    pub copies: u64,
+    /// The weight is another module's (a tied head): it multiplies but adds no parameters.
+    pub shared: bool,
+}
+
+impl Module {
+    /// Values of the weight of one copy, shared or not.
+    pub fn weight(&self) -> u128 {
+        u128::from(self.inputs).saturating_mul(u128::from(self.outputs))
+    }
+
+    /// Parameters of one copy that are its own.
+    pub fn parameters(&self) -> u128 {
+        let weight = if self.shared { 0 } else { self.weight() };
+        weight.saturating_add(u128::from(self.bias))
+    }
+
+    /// The last part of the path: `down_proj`.
+    pub fn leaf(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+}
+
+/// A matrix, as adapters and quantisation see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearModule {
+    /// The module's own name: `q_proj`, `query_key_value`, `c_attn`.
+    pub name: &'static str,
+    /// Path below the layer, which tells two of one name apart: `attn.c_proj`.
+    pub path: &'static str,
+    /// Channels in.
+    pub inputs: u64,
+    /// Channels out.
+    pub outputs: u64,
+    /// Copies in one layer; 1 for a matrix outside the layers.
+    pub per_layer: u64,
+    /// Copies in the model.
+    pub copies: u64,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// Gathers modules for one architecture.
+struct List<'a> {
+    a: &'a Architecture,
+    names: &'static Names,
+    modules: Vec<Module>,
+}
+
+impl List<'_> {
+    fn add(&mut self, path: &'static str, place: Place, role: Role, (inputs, outputs, bias): (u64, u64, u64)) {
+        let layers = match place {
+            Place::Layer => self.a.layers,
+            Place::DecoderLayer => self.a.decoder_layers,
+            Place::Embedding | Place::Final | Place::Head => 1,
+        };
+        let per_layer = if role == Role::Expert { self.a.experts } else { 1 };
+        let copies = layers.saturating_mul(per_layer);
+        self.modules.push(Module { path, place, role, inputs, outputs, bias, per_layer, copies, shared: false });
+    }
+
+    fn matrix(&mut self, path: &'static str, place: Place, role: Role, (inputs, outputs): (u64, u64), bias: bool) {
+        self.add(path, place, role, (inputs, outputs, if bias { outputs } else { 0 }));
+    }
+
+    fn norm(&mut self, path: &'static str, place: Place, width: u64) {
+        let bias = if self.a.norm.has_bias() { width } else { 0 };
+        self.add(path, place, Role::Norm, (width, 1, bias));
+    }
+
+    fn embeddings(&mut self) {
+        let (a, names) = (self.a, self.names);
+        let place = Place::Embedding;
+        self.add(names.tokens, place, Role::Lookup, (a.vocab, a.word_embedding, 0));
+        if a.position_kind == Positions::Learned {
+            // OPT numbers its positions from 2.
+            let extra = if a.family == Family::Opt { 2 } else { 0 };
+            self.add(names.positions, place, Role::Lookup, (a.positions.saturating_add(extra), a.hidden, 0));
+        }
+        if a.types > 0 {
+            self.add("embeddings.token_type_embeddings", place, Role::Lookup, (a.types, a.hidden, 0));
+        }
+        if a.buckets > 0 {
+            let path = "SelfAttention.relative_attention_bias";
+            self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
+            self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
+        }
+        if a.word_embedding != a.hidden {
+            self.matrix("project_in", place, Role::Output, (a.word_embedding, a.hidden), false);
+        }
+        match a.family {
+            Family::Bloom => self.norm("word_embeddings_layernorm", place, a.hidden),
+            Family::Bert | Family::Roberta | Family::DistilBert => {
+                self.norm("embeddings.LayerNorm", place, a.hidden);
+            }
+            _ => {}
+        }
+    }
+
+    /// One stack: self-attention, feed-forward, norms.
+    fn stack(&mut self, place: Place) {
+        let (a, names) = (self.a, self.names);
+        let (h, q, kv) = (a.hidden, a.attention_width(), a.kv_width());
+        match names.qkv {
+            [query, key, value] => {
+                self.matrix(query, place, Role::Attention, (h, q), a.qkv_bias);
+                self.matrix(key, place, Role::Attention, (h, kv), a.qkv_bias);
+                self.matrix(value, place, Role::Attention, (h, kv), a.qkv_bias);
+            }
+            fused => {
+                let width = q.saturating_add(kv.saturating_mul(2));
+                for path in fused {
+                    self.matrix(path, place, Role::Attention, (h, width), a.qkv_bias);
+                }
+            }
+        }
+        self.matrix(names.out, place, Role::Attention, (q, h), a.out_bias);
+        if a.family == Family::Qwen3 {
+            self.norm("self_attn.q_norm", place, a.head_dim);
+            self.norm("self_attn.k_norm", place, a.head_dim);
+        }
+        self.feed_forward(place);
+        for (path, _) in self.layer_norms().iter().zip(0..a.layer_norms) {
+            self.norm(path, place, h);
+        }
+    }
+
+    fn feed_forward(&mut self, place: Place) {
+        let (a, names) = (self.a, self.names);
+        let (h, f) = (a.hidden, a.ffn);
+        let role = if a.experts > 0 { Role::Expert } else { Role::Mlp };
+        if a.experts > 0 {
+            self.matrix("block_sparse_moe.gate", place, Role::Router, (h, a.experts), false);
+        }
+        // T5 1.1 splits `wi` into a gate and an up projection.
+        let paths = if a.family == Family::T5 && a.gated {
+            &["DenseReluDense.wi_0", "DenseReluDense.wi_1", "DenseReluDense.wo"]
+        } else {
+            names.mlp
+        };
+        let Some((down, ups)) = paths.split_last() else { return };
+        // Gate and up are one matrix in Phi 3.
+        let width = if a.gated && ups.len() == 1 { f.saturating_mul(2) } else { f };
+        for up in ups {
+            self.matrix(up, place, role, (h, width), a.mlp_bias);
+        }
+        self.matrix(down, place, role, (f, h), a.mlp_bias);
+    }
+
+    fn layer_norms(&self) -> &'static [&'static str] {
+        let a = self.a;
+        let new_falcon = a.family == Family::Falcon && a.parallel && a.layer_norms == 2;
+        if new_falcon { &["ln_attn", "ln_mlp"] } else { self.names.norms }
+    }
+
+    /// T5's decoder reads the encoder's output: four matrices and a norm more in each layer.
+    fn cross_attention(&mut self) {
+        let (h, width) = (self.a.hidden, self.a.attention_width());
+        let place = Place::DecoderLayer;
+        self.matrix("EncDecAttention.q", place, Role::Attention, (h, width), false);
+        self.matrix("EncDecAttention.k", place, Role::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.v", place, Role::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.o", place, Role::Attention, (width, h), false);
+        self.norm("EncDecAttention.layer_norm", place, h);
+    }
+
+    fn above_the_stack(&mut self) {
+        let a = self.a;
+        if a.final_norm {
+            self.norm(self.names.final_norm, Place::Final, a.hidden);
+        }
+        if a.family == Family::T5 {
+            self.norm(self.names.final_norm, Place::Final, a.hidden);
+        }
+        if a.word_embedding != a.hidden {
+            self.matrix("project_out", Place::Final, Role::Output, (a.hidden, a.word_embedding), false);
+        }
+    }
+
+    /// The output matrix over the vocabulary, whose weight may be the embedding's.
+    fn vocabulary(&mut self, path: &'static str, bias: bool) {
+        let a = self.a;
+        self.matrix(path, Place::Head, Role::Output, (a.word_embedding, a.vocab), bias);
+        if let Some(head) = self.modules.last_mut() {
+            head.shared = a.tied;
+        }
+    }
+
+    fn head(&mut self, class: Class) {
+        let a = self.a;
+        // What the head reads: OPT projects back to the embedding's width first.
+        let h = a.word_embedding;
+        let encoder = matches!(a.family, Family::Bert | Family::Roberta | Family::DistilBert);
+        let pool = |list: &mut Self, path| list.matrix(path, Place::Head, Role::Pooled, (h, h), true);
+        match class {
+            Class::Base => {
+                if matches!(a.family, Family::Bert | Family::Roberta) {
+                    pool(self, "pooler.dense");
+                }
+            }
+            Class::CausalLm | Class::ConditionalGeneration => {
+                self.vocabulary(self.names.head, a.family.spec().head_bias);
+            }
+            Class::MaskedLm => {
+                let [dense, norm, decoder] = match a.family {
+                    Family::Roberta => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
+                    Family::DistilBert => ["vocab_transform", "vocab_layer_norm", "vocab_projector"],
+                    _ => [
+                        "cls.predictions.transform.dense",
+                        "cls.predictions.transform.LayerNorm",
+                        "cls.predictions.decoder",
+                    ],
+                };
+                self.matrix(dense, Place::Head, Role::Output, (h, h), true);
+                self.norm(norm, Place::Head, h);
+                self.vocabulary(decoder, true);
+            }
+            Class::SequenceClassification { labels } => {
+                let out = match a.family {
+                    Family::Bert => {
+                        pool(self, "pooler.dense");
+                        "classifier"
+                    }
+                    Family::DistilBert => {
+                        pool(self, "pre_classifier");
+                        "classifier"
+                    }
+                    Family::Roberta => {
+                        pool(self, "classifier.dense");
+                        "classifier.out_proj"
+                    }
+                    Family::T5 => {
+                        pool(self, "classification_head.dense");
+                        "classification_head.out_proj"
+                    }
+                    _ => "score",
+                };
+                let bias = encoder || a.family == Family::T5;
+                self.matrix(out, Place::Head, Role::Pooled, (h, labels), bias);
+            }
+            Class::QuestionAnswering => self.matrix("qa_outputs", Place::Head, Role::Output, (h, 2), true),
+        }
+    }
+}
+
+impl Architecture {
+    /// All modules that have parameters, with this head, in the order of a forward pass; nothing where
+    /// transformers has no such class for the family.
+    pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
+        self.family.class_name(class)?;
+        let mut list = List { a: self, names: &self.family.spec().names, modules: Vec::new() };
+        list.embeddings();
+        list.stack(Place::Layer);
+        if self.decoder_layers > 0 {
+            list.stack(Place::DecoderLayer);
+            list.cross_attention();
+        }
+        list.above_the_stack();
+        list.head(class);
+        Some(list.modules)
+    }
+
+    /// The matrices of one layer (of both stacks for T5), fused where the Hugging Face module is fused.
+    pub fn linear_modules(&self) -> Vec<LinearModule> {
+        let mut all = self.all_linear(self.family.default_class());
+        all.retain(|module| matches!(module.place, Place::Layer | Place::DecoderLayer));
+        all
+    }
+
+    /// As [`Self::linear_modules`], with those outside the layers (`lm_head`, `pooler.dense`, …).
+    pub(super) fn all_linear(&self, class: Class) -> Vec<LinearModule> {
+        let modules = self.modules(class).unwrap_or_default();
+        modules
+            .into_iter()
+            .filter(|module| module.role.is_matrix())
+            .map(|module| LinearModule {
+                name: module.leaf(),
+                path: module.path,
+                inputs: module.inputs,
+                outputs: module.outputs,
+                per_layer: module.per_layer,
+                copies: module.copies,
+                place: module.place,
+            })
+            .collect()
+    }
+}

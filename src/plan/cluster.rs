@@ -1,0 +1,162 @@
+//! Region, instance type, and what each node is.
+
+use crate::catalog::{accelerators, instances, regions};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::hardware::{AcceleratorKind, Instance};
+use crate::ir::{Job, Machine, Region};
+use crate::text;
+
+declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not have");
+declare_code!(T0321, "unknown-region", Error, "a region that does not exist");
+declare_code!(T0322, "unknown-accelerator", Error, "an accelerator that the catalogue does not know");
+declare_code!(T0323, "custom-cluster-incomplete", Error, "a custom cluster that does not say what a node is");
+declare_code!(T0324, "no-accelerator", Error, "an instance type without GPUs where the engine needs them");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0320, &T0321, &T0322, &T0323, &T0324];
+
+/// The region's partition and names.
+pub(super) fn region(job: &Job, problems: &mut Problems) -> Option<Region> {
+    let written = job.region.val()?;
+    if let Some(row) = regions::get(&written.value) {
+        return Some(Region { name: row.name, partition: row.partition, dns_suffix: row.dns_suffix });
+    }
+    let span = written.span_or(job.span);
+    let mut diagnostic = Diagnostic::new(&T0321, span, format!("there is no region `{}`", written.value));
+    let names: Vec<&str> = regions::names().collect();
+    if let Some(near) = text::nearest(&written.value, names.iter().copied()) {
+        diagnostic = diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""));
+    } else {
+        diagnostic = diagnostic.note(format!("the catalogue knows {}", text::count(names.len() as u64, "region")));
+    }
+    problems.push(diagnostic);
+    None
+}
+
+/// The catalogue's row of the instance type.
+pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
+    let cluster = job.cluster.as_ref()?;
+    for group in &cluster.groups {
+        if let Some(written) = group.instance.val()
+            && !instances::instance_exists(&written.value)
+        {
+            problems.push(unknown(&written.value, written.span_or(group.span)));
+        }
+    }
+    let Some(written) = cluster.instance.val() else {
+        if cluster.instance.is_absent() {
+            if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
+                return instances::get(group);
+            }
+            problems.push(
+                Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
+                    .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
+            );
+        }
+        return None;
+    };
+    if matches!(written.value.as_str(), "custom" | "local") {
+        return None;
+    }
+    if let Some(row) = instances::get(&written.value) {
+        return Some(row);
+    }
+    if !instances::instance_exists(&written.value) {
+        problems.push(unknown(&written.value, written.span_or(cluster.span)));
+    }
+    None
+}
+
+fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
+    let names = instances::all_names();
+    let diagnostic =
+        Diagnostic::new(&T0320, span, format!("SageMaker training has no instance type `{written}`"));
+    let with_prefix = format!("ml.{written}");
+    if names.contains(&with_prefix) {
+        return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
+    }
+    match text::nearest(written, names.iter().map(String::as_str)) {
+        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None => diagnostic.help("`trainc catalog instances` lists them"),
+    }
+}
+
+/// What each node is, for catalogue, custom and local clusters alike.
+pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Problems) -> Option<Machine> {
+    let cluster = job.cluster.as_ref()?;
+    if let Some(row) = instance {
+        return Some(Machine {
+            gpus_per_node: u64::from(row.accelerators),
+            gpu: Some(row.accelerator.product.clone()),
+            gpu_memory_bytes: row.accelerator.memory_bytes,
+            bf16: (row.accelerator.kind == AcceleratorKind::Gpu).then_some(row.accelerator.bf16).or(Some(true)),
+            efa: row.efa,
+        });
+    }
+    match cluster.instance.value().map(String::as_str) {
+        Some("custom") => custom(job, problems),
+        Some("local") => {
+            // This machine: ranks are processes on its cores; nothing is known of GPUs.
+            let per_node = cluster.gpu.as_ref().and_then(|gpu| gpu.per_node.get()).unwrap_or(1);
+            Some(Machine { gpus_per_node: per_node, gpu: None, gpu_memory_bytes: None, bf16: None, efa: Some(false) })
+        }
+        Some(name) if instances::instance_exists(name) => {
+            // A CPU type: one process on each host.
+            if let Some(engine) = job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
+                && engine != crate::ir::Engine::None
+            {
+                problems.push(
+                    Diagnostic::new(
+                        &T0324,
+                        cluster.instance.span().unwrap_or(cluster.span),
+                        format!("`{name}` has no GPU; engine `{}` needs them", engine.name()),
+                    )
+                    .help("choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`"),
+                );
+                return None;
+            }
+            Some(Machine { gpus_per_node: 1, gpu: None, gpu_memory_bytes: None, bf16: None, efa: Some(false) })
+        }
+        _ => None,
+    }
+}
+
+fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
+    let cluster = job.cluster.as_ref()?;
+    let Some(gpu) = &cluster.gpu else {
+        problems.push(
+            Diagnostic::new(&T0323, cluster.span, "a custom cluster says what a node is: `gpu` is missing")
+                .help("add `gpu \"A100-SXM4-80GB\" per-node=8`, `intra \"600GB/s\"` and `inter \"50GB/s\"`"),
+        );
+        return None;
+    };
+    let per_node = gpu.per_node.get()?;
+    let name = gpu.name.val()?;
+    let Some(row) = accelerators::get(&name.value) else {
+        let names: Vec<&str> = accelerators::names().collect();
+        let span = name.span_or(gpu.span);
+        let diagnostic =
+            Diagnostic::new(&T0322, span, format!("the catalogue knows no accelerator `{}`", name.value));
+        problems.push(match text::nearest(&name.value, names.iter().copied()) {
+            Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+            None => diagnostic.note(format!("known: {}", names.join(", "))),
+        });
+        return None;
+    };
+    for (node, field) in [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)] {
+        if field.is_absent() {
+            problems.push(
+                Diagnostic::new(&T0323, cluster.span, format!("a custom cluster says how fast its links are: `{node}` is missing"))
+                    .help(if node == "intra" { "add `intra \"600GB/s\"`" } else { "add `inter \"50GB/s\"`" }),
+            );
+        }
+    }
+    Some(Machine {
+        gpus_per_node: per_node,
+        gpu: Some(row.product.clone()),
+        gpu_memory_bytes: row.memory_bytes,
+        bf16: Some(row.bf16),
+        efa: None,
+    })
+}

@@ -1,0 +1,281 @@
+//! The container: from versions as written to the registry path of the region.
+
+use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
+use crate::catalog::support;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container of that version");
+declare_code!(T0331, "unknown-image-python", Error, "no Deep Learning Container of that version with that Python");
+declare_code!(T0332, "unknown-image-combination", Error, "no Deep Learning Container joins these two versions");
+declare_code!(T0333, "mixed-version-lengths", Error, "one version is short, the other full");
+declare_code!(T0334, "region-without-image", Error, "the Deep Learning Container is not in that region");
+declare_code!(T0335, "image-against-instance", Error, "the Deep Learning Container does not serve that instance type");
+declare_code!(T0336, "image-incomplete", Error, "`image` does not say which container");
+declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container for that PyTorch version");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337];
+
+/// The container of the job; `None` where it is not known.
+pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let Some(ask) = &job.image else {
+        if engine == Some(Engine::Worker) {
+            return newest(region?);
+        }
+        return None;
+    };
+    if let Some(uri) = ask.uri.val() {
+        return Some(own(&uri.value, uri.origin.clone()));
+    }
+    if ask.uri.is_bad() || ask.family.is_bad() {
+        return None;
+    }
+    let Some(family) = ask.family.value().map(String::as_str) else {
+        problems.push(
+            Diagnostic::new(&T0336, ask.span, "`image` names neither a family nor a `uri`")
+                .help("write `image \"pytorch\" version=\"2.7.1\" python=\"py312\"`, or `image uri=\"…\"`"),
+        );
+        return None;
+    };
+    let instance = job.cluster.as_ref()?.instance.value().map(String::as_str)?;
+    if matches!(instance, "custom" | "local") {
+        return None;
+    }
+    let (pytorch, transformers) = versions(ask, family, problems)?;
+    let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
+    let query = ImageQuery {
+        framework: match family {
+            "huggingface" => Framework::HuggingFace,
+            _ if smp_v2 => Framework::SmpV2,
+            _ => Framework::PyTorch,
+        },
+        pytorch: &pytorch,
+        transformers: transformers.as_deref(),
+        python: ask.python.value().map(String::as_str),
+        region: &region?.name,
+        instance,
+        smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
+    };
+    match images::resolve(&query) {
+        Ok(found) => Some(Image {
+            uri: found.uri,
+            family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
+            pytorch: Some(found.pytorch_full_version),
+            transformers: found.transformers_full_version,
+            python: found.python,
+            patch_window: found.patch_window,
+            toolkit: true,
+            origin: Origin::Catalogue {
+                row: format!("images {}:{}", found.repository, found.tag),
+                source: found.origin.source,
+                date: found.origin.date,
+            },
+        }),
+        Err(problem) => {
+            problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
+            None
+        }
+    }
+}
+
+/// The versions that the family needs, or a problem for each that is missing or out of place.
+fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(String, Option<String>)> {
+    let mut fine = true;
+    let mut stray = |field: &crate::ir::Field<String>, name: &str, instead: &str| {
+        if let Some(span) = field.span() {
+            problems.push(
+                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`")).help(instead.to_owned()),
+            );
+            fine = false;
+        }
+    };
+    if family == "pytorch" {
+        stray(&ask.pytorch, "pytorch", "write `version=` instead");
+        stray(&ask.transformers, "transformers", "write `image \"huggingface\" transformers=… pytorch=…`");
+    } else {
+        stray(&ask.version, "version", "write `transformers=` and `pytorch=`");
+    }
+    if !fine {
+        return None;
+    }
+    let mut missing = |name: &str, example: &str| {
+        problems.push(
+            Diagnostic::new(&T0336, ask.span, format!("image `{family}` lacks `{name}=`"))
+                .help(format!("write `{example}`")),
+        );
+    };
+    if family == "pytorch" {
+        return match (&ask.version, ask.version.value()) {
+            (_, Some(version)) => Some((version.clone(), None)),
+            (field, None) => {
+                if field.is_absent() {
+                    missing("version", "image \"pytorch\" version=\"2.7.1\" python=\"py312\"");
+                }
+                None
+            }
+        };
+    }
+    if ask.transformers.is_absent() {
+        missing("transformers", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
+    }
+    if ask.pytorch.is_absent() {
+        missing("pytorch", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
+    }
+    Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
+}
+
+fn own(uri: &str, origin: Origin) -> Image {
+    let parsed = images::parse_uri(uri);
+    let tag = parsed.as_ref().and_then(|parsed| parsed.tag.clone());
+    let repository = parsed.map(|parsed| parsed.repository).unwrap_or_default();
+    // A Deep Learning Container named by its path says its versions in the tag.
+    let version = tag.as_deref().and_then(|tag| tag.split('-').next()).filter(|v| v.split('.').count() >= 2);
+    let family = match repository.as_str() {
+        "pytorch-training" => "pytorch",
+        "huggingface-pytorch-training" => "huggingface",
+        "smdistributed-modelparallel" => "smp",
+        _ => "own",
+    };
+    Image {
+        uri: uri.to_owned(),
+        family: family.to_owned(),
+        pytorch: version.filter(|_| family != "own").map(str::to_owned),
+        transformers: None,
+        python: None,
+        patch_window: None,
+        toolkit: true,
+        origin,
+    }
+}
+
+fn newest(region: &Region) -> Option<Image> {
+    let listed = images::newest_pytorch_gpu(&region.name)?;
+    Some(Image {
+        uri: listed.uri(&region.name)?,
+        family: "pytorch".to_owned(),
+        pytorch: Some(listed.pytorch.clone()),
+        transformers: None,
+        python: listed.pythons.first().cloned(),
+        patch_window: None,
+        toolkit: true,
+        origin: Origin::Catalogue {
+            row: "images, the newest PyTorch GPU container".to_owned(),
+            source: listed.origin.source.clone(),
+            date: listed.origin.date.clone(),
+        },
+    })
+}
+
+fn is_smp_v2(pytorch: &str) -> bool {
+    images::version_key(pytorch) >= images::version_key("2.0.1") && pytorch != "2.0" || pytorch == "2.0.1"
+}
+
+/// Which generation of SageMaker model parallel the image has.
+pub(super) fn smp_generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
+    if job.parallel.as_ref()?.engine.get()? != Engine::Smp {
+        return None;
+    }
+    let image = image?;
+    if image.family == "smp" {
+        return Some(Smp::V2);
+    }
+    let version = image.pytorch.as_deref()?;
+    if image.family == "pytorch" && is_smp_v2(version) {
+        return Some(Smp::V2);
+    }
+    Some(Smp::V1(support::library(support::Engine::SmpV1, version).map(|library| library.version)))
+}
+
+/// One problem of the catalogue in words.
+fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
+    let span_of = |field: &crate::ir::Field<String>| field.span().unwrap_or(ask.span);
+    let pytorch_span = if ask.version.span().is_some() { span_of(&ask.version) } else { span_of(&ask.pytorch) };
+    let newest = |known: &[String]| known.last().cloned().unwrap_or_default();
+    match problem {
+        ImageProblem::UnknownVersion { of, found, known } => {
+            let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
+            let diagnostic = Diagnostic::new(&T0330, span, format!("there is no container with {of} {found}"));
+            match closest_version(found, known) {
+                Some(near) => diagnostic.help(format!("write `\"{near}\"`; the newest is {}", newest(known))),
+                None => diagnostic.help(format!("the newest is `\"{}\"`", newest(known))),
+            }
+            .fact("known", known.clone())
+        }
+        ImageProblem::MissingTransformers => {
+            Diagnostic::new(&T0336, ask.span, "image `huggingface` lacks `transformers=`")
+        }
+        ImageProblem::UnknownPython { found, known } => {
+            let message = match found {
+                Some(found) => format!("the container has {}, not `{found}`", text::ticked(known, "or")),
+                None => format!("the container has several Pythons: {}", text::ticked(known, "or")),
+            };
+            let diagnostic = Diagnostic::new(&T0331, span_of(&ask.python), message);
+            match known.first() {
+                Some(first) => diagnostic.help(format!("write `python=\"{first}\"`")),
+                None => diagnostic,
+            }
+        }
+        ImageProblem::UnknownCombination { transformers, pytorch, bases } => Diagnostic::new(
+            &T0332,
+            pytorch_span,
+            format!("no container joins transformers {transformers} with PyTorch {pytorch}"),
+        )
+        .label(span_of(&ask.transformers), format!("comes with PyTorch {}", text::list(bases, "or")))
+        .help(match bases.last() {
+            Some(base) => format!("write `pytorch=\"{base}\"`"),
+            None => "choose another transformers version".to_owned(),
+        }),
+        ImageProblem::MixedVersionLengths { transformers, pytorch } => Diagnostic::new(
+            &T0333,
+            pytorch_span,
+            format!("transformers {transformers} and PyTorch {pytorch}: one version is short, the other full"),
+        )
+        .label(span_of(&ask.transformers), "the other version")
+        .help("write both in full, as `transformers=\"4.26.0\" pytorch=\"1.13.1\"`")
+        .note("the SageMaker SDK: \"Please use either full version or shortened version\""),
+        ImageProblem::RegionWithoutImage { region: name, known } => {
+            Diagnostic::new(&T0334, region, format!("the container is not in region `{name}`"))
+                .label(ask.span, "the container")
+                .note(format!("it is in {}", known.join(", ")))
+        }
+        ImageProblem::UnsupportedProcessor { instance, processor, known } => Diagnostic::new(
+            &T0335,
+            ask.span,
+            format!("the container serves {}, and `{instance}` is {processor}", text::list(known, "and")),
+        )
+        .help("choose another instance type or image"),
+        ImageProblem::BadInstanceName { instance } => {
+            Diagnostic::new(&T0335, ask.span, format!("`{instance}` has not the form of an instance type"))
+        }
+        ImageProblem::InstanceDeprecated { instance, pytorch } => Diagnostic::new(
+            &T0335,
+            ask.span,
+            format!("PyTorch {pytorch} no longer serves `{instance}`"),
+        )
+        .help("choose a newer instance type"),
+        ImageProblem::SmpUnknownVersion { found, known, is_library_version } => {
+            let diagnostic = Diagnostic::new(
+                &T0337,
+                pytorch_span,
+                format!("SMP v2 has no container for PyTorch {found}; it has {}", text::list(known, "and")),
+            )
+            .help(format!("write `version=\"{}\"`", newest(known)));
+            if *is_library_version {
+                diagnostic.note(format!("{found} is a version of the SMP library, not of PyTorch"))
+            } else {
+                diagnostic
+            }
+        }
+    }
+}
+
+/// The known version with the same first two numbers, if there is one.
+fn closest_version(found: &str, known: &[String]) -> Option<String> {
+    let wanted: Vec<u32> = images::version_key(found).into_iter().take(2).collect();
+    known.iter().rev().find(|version| images::version_key(version).into_iter().take(2).collect::<Vec<_>>() == wanted).cloned()
+}

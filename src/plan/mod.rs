@@ -1,0 +1,119 @@
+//! From a job to a plan: every choice made, each with the reason for it.
+//!
+//! In: [`ir::Job`](crate::ir::Job), the catalogue, and the files of the program as the caller read them. Out:
+//! [`Plan`], with `None` where something is not known, and problems. Touches no file; guesses nothing.
+
+mod batch;
+mod cluster;
+mod image;
+pub mod mesh;
+mod model;
+
+use crate::diag::{Code, Problems};
+use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
+use crate::source::SourceMap;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [mesh::CODES, batch::CODES, cluster::CODES, image::CODES, model::CODES].concat()
+}
+
+/// What the caller read for the plan: this stage touches no file.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The program's directory; `None` where there is none, or it could not be read.
+    pub source: Option<SourceTree>,
+    /// Directories beside it.
+    pub dependencies: Vec<SourceTree>,
+    /// The text of `model config=`.
+    pub model_config: Option<String>,
+    /// Prices from the command line: instance type and US dollars per hour.
+    pub prices: Vec<(String, f64)>,
+    /// A discount from the command line, a fraction.
+    pub discount: Option<f64>,
+}
+
+/// Makes the plan.
+pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
+    let region = cluster::region(&job, problems);
+    let instance = cluster::instance(&job, problems);
+    let machine = cluster::machine(&job, instance.as_ref(), problems);
+    let model = model::model(&job, given.model_config.as_deref(), problems);
+    let image = image::image(&job, region.as_ref(), problems);
+    let smp = image::smp_generation(&job, image.as_ref());
+    let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
+    let batch = batch::batch(&job, mesh.as_ref(), problems);
+    let run = batch::run(&job, batch.as_ref(), problems);
+    let price = price(&job, &given);
+    let deployable = !matches!(
+        job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
+        Some("custom" | "local")
+    );
+    Plan {
+        job,
+        instance,
+        machine,
+        region,
+        model,
+        mesh,
+        batch,
+        run,
+        image,
+        smp,
+        price,
+        source: given.source,
+        dependencies: given.dependencies,
+        deployable,
+    }
+}
+
+fn price(job: &Job, given: &Given) -> Option<Price> {
+    let cluster = job.cluster.as_ref()?;
+    let instance = cluster.instance.value()?;
+    let region = job.region.value()?;
+    let written = given.prices.iter().rev().find(|(name, _)| name == instance);
+    let mut price = match written {
+        Some((_, usd)) => {
+            Price { usd_per_hour: *usd, region: region.clone(), date: String::new(), source: "--price".to_owned() }
+        }
+        None => {
+            let row = crate::catalog::prices::newest(instance, region)?;
+            let date = row.date_words.clone().unwrap_or_else(|| row.origin.date.clone());
+            Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.origin.source }
+        }
+    };
+    if let Some(discount) = given.discount {
+        price.usd_per_hour *= 1.0 - discount;
+        price.source = format!("{}, less --discount {discount}", price.source);
+    }
+    Some(price)
+}
+
+/// An origin in words, without the place: for messages.
+pub(crate) fn origin_words(origin: &Origin) -> String {
+    match origin {
+        Origin::Written(_) => "as written".to_owned(),
+        Origin::Default(rule) => format!("the default ({rule})"),
+        Origin::Derived(from) => from.clone(),
+        Origin::Catalogue { row, source, date } => format!("catalogue row {row} ({source}, {date})"),
+    }
+}
+
+/// An origin in words with its place: for `plan -v`.
+pub fn origin_line(origin: &Origin, sources: &SourceMap) -> String {
+    match origin {
+        Origin::Written(span) => match sources.get(span.source) {
+            Some(source) => {
+                let (line, column) = source.line_column(span.start);
+                format!("written at {}:{line}:{column}", source.name)
+            }
+            None => "written".to_owned(),
+        },
+        other => origin_words(other),
+    }
+}
+
+/// Whether an engine runs the user's program.
+pub fn needs_program(engine: Option<Engine>) -> bool {
+    engine != Some(Engine::Worker)
+}
