@@ -5,7 +5,9 @@
 //! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
 //! ```
 
+pub mod catalog;
 pub mod cli;
 pub mod diag;
+pub mod ir;
 pub mod source;
 pub mod text;

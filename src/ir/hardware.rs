@@ -1,0 +1,123 @@
+//! Accelerators and instance types: what the machine is, with units in the field names.
+
+/// What kind of device computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AcceleratorKind {
+    /// A CUDA device.
+    Gpu,
+    /// An AWS Trainium chip.
+    Trainium,
+}
+
+impl AcceleratorKind {
+    /// `gpu` or `trainium`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Trainium => "trainium",
+        }
+    }
+}
+
+/// Where a row of the catalogue comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Publication, file or measurement.
+    pub source: String,
+    /// `YYYY-MM-DD` on which the source was read, or from which the row holds.
+    pub date: String,
+}
+
+/// One accelerator device. A figure that no source gave is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accelerator {
+    /// Short name, as in a manifest: `A100-SXM4-40GB`.
+    pub name: String,
+    /// Product name: `NVIDIA A100 SXM4 40GB`.
+    pub product: String,
+    /// `nvidia` or `aws`.
+    pub vendor: String,
+    /// GPU or Trainium.
+    pub kind: AcceleratorKind,
+    /// `Ampere`, `Hopper`, `NeuronCore-v2`.
+    pub architecture: String,
+    /// CUDA compute capability, for GPUs.
+    pub compute_capability: Option<(u8, u8)>,
+    /// Device memory in bytes, as the instance reports it (MiB x 2^20).
+    pub memory_bytes: Option<u64>,
+    /// Dense bf16 peak, TFLOP/s.
+    pub peak_bf16_tflops: Option<f64>,
+    /// Dense fp16 peak, TFLOP/s.
+    pub peak_fp16_tflops: Option<f64>,
+    /// Device memory bandwidth, decimal GB/s.
+    pub memory_bandwidth_gb_s: Option<f64>,
+    /// NVLink, decimal GB/s, sum of both directions; 0 for a device without NVLink.
+    pub nvlink_gb_s: Option<f64>,
+    /// Has bf16 tensor cores.
+    pub bf16: bool,
+    /// What a reader should know of the figures.
+    pub note: Option<String>,
+    /// Where the figures come from.
+    pub origin: Origin,
+}
+
+/// One instance type with accelerators. A figure that no source gave is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instance {
+    /// `ml.p4d.24xlarge`.
+    pub name: String,
+    /// Devices per instance.
+    pub accelerators: u32,
+    /// The device.
+    pub accelerator: Accelerator,
+    /// Virtual CPUs.
+    pub vcpus: Option<u32>,
+    /// Host memory in bytes.
+    pub host_memory_bytes: Option<u64>,
+    /// Network bandwidth per instance, gigabits per second.
+    pub network_gbps: Option<f64>,
+    /// Offers the Elastic Fabric Adapter.
+    pub efa: Option<bool>,
+    /// EFA interfaces.
+    pub efa_interfaces: Option<u32>,
+    /// Local NVMe, decimal GB in all.
+    pub nvme_total_gb: Option<u64>,
+    /// Local NVMe disks: (count, decimal GB each).
+    pub nvme_disks: Vec<(u32, u64)>,
+    /// `VolumeSizeInGB` is ignored and `VolumeKmsKeyId` refused: storage is the local NVMe.
+    pub ebs_volume_ignored: bool,
+    /// Stands in the enumeration of CreateTrainingJob.
+    pub in_sagemaker_enum: bool,
+    /// SMDDP 1.x supports it.
+    pub smddp_v1: bool,
+    /// SMDDP 2.x supports it.
+    pub smddp_v2: bool,
+    /// SMP 1.x supports it.
+    pub smp_v1: bool,
+    /// The training toolkit sets `FI_PROVIDER=efa` there.
+    pub toolkit_sets_nccl_efa_env: bool,
+    /// The training toolkit sets `FI_EFA_USE_DEVICE_RDMA` there.
+    pub toolkit_sets_efa_rdma_env: bool,
+    /// Regions where EC2 (not SageMaker) offers the type.
+    pub ec2_offering_regions: Vec<String>,
+    /// Why the type counts as retired, if it does.
+    pub retired: Option<String>,
+    /// What a reader should know of the row.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub origin: Origin,
+}
+
+impl Instance {
+    /// Family between the dots: `p4d` of `ml.p4d.24xlarge`.
+    pub fn family(&self) -> &str {
+        self.name.split('.').nth(1).unwrap_or("")
+    }
+
+    /// Memory of all devices of one instance, in bytes.
+    pub fn accelerator_memory_bytes(&self) -> Option<u64> {
+        self.accelerator
+            .memory_bytes
+            .map(|bytes| bytes * u64::from(self.accelerators))
+    }
+}
