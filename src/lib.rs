@@ -5,9 +5,11 @@
 //! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
 //! ```
 
+pub mod bind;
 pub mod catalog;
 pub mod cli;
 pub mod diag;
+pub mod emit;
 pub mod ir;
 pub mod plan;
 pub mod resolve;

@@ -1,3 +1,40 @@
-//! Facts as data: one table row each, with its source and date. Knows the types of `ir` and nothing else of ours.
+//! Facts as data: instance types, images, prices, regions, limits, quotas, and the shapes of service requests.
+//!
+//! In: a name. Out: a row with its source and date, or nothing. Pure: the data are embedded, no file, clock or
+//! environment is read. A look-up finds its row by scanning the text and parses only that row, so a command does not
+//! pay for data it does not use. Knows nothing of manifests, plans or diagnostics.
 
+pub mod accelerators;
+pub mod images;
+pub mod instances;
 pub mod models;
+pub mod prices;
+pub mod regions;
+pub mod shapes;
+pub mod support;
+
+mod table;
+
+/// Date of the data: no row is newer.
+pub const VERSION: &str = "2026-11-21";
+
+/// All tables.
+const TABLES: &[table::Table] = &[
+    accelerators::TABLE,
+    images::ALIASES,
+    images::REGISTRIES,
+    images::TABLE,
+    instances::TABLE,
+    prices::INSTANCES,
+    prices::STORAGE,
+    regions::TABLE,
+    shapes::ENUMS,
+    support::TABLE,
+];
+
+/// Name and number of rows of every table, sorted by name.
+pub fn tables() -> impl Iterator<Item = (&'static str, usize)> {
+    TABLES
+        .iter()
+        .map(|table| (table.name, table.keys().count()))
+}

@@ -1,0 +1,424 @@
+//! Training images: from what the user wrote to the URI that the SageMaker Python SDK gives.
+//!
+//! In: framework, versions as spelled, region, instance type. Out: one [`Image`], or one [`ImageProblem`] with the
+//! facts that a message needs. The tag keeps the user's spelling; an alias is only used to find the row.
+
+mod processor;
+mod rows;
+mod uri;
+
+pub use rows::{ImageFamily, ListedImage, all, newest_pytorch_gpu, version_key};
+pub use uri::{ImageUri, parse_uri};
+
+pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
+
+use self::rows::{Row, accounts, alias, sort_versions, versions};
+use crate::catalog::{regions, support};
+use crate::ir::hardware::Origin;
+
+/// The estimator for which an image is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    /// PyTorch; on a Trainium instance the Neuron image.
+    PyTorch,
+    /// HuggingFace transformers over PyTorch.
+    HuggingFace,
+    /// PyTorch with SMP 2 (`torch_distributed` and `smdistributed.modelparallel`).
+    SmpV2,
+}
+
+/// What an image is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct ImageQuery<'a> {
+    /// The estimator.
+    pub framework: Framework,
+    /// PyTorch version as spelled: `2.8` and `2.8.0` give different tags.
+    pub pytorch: &'a str,
+    /// transformers version as spelled; only for HuggingFace.
+    pub transformers: Option<&'a str>,
+    /// `py312`; may be left out where only one exists.
+    pub python: Option<&'a str>,
+    /// Region of the job.
+    pub region: &'a str,
+    /// Instance type of the job.
+    pub instance: &'a str,
+    /// `smdistributed` stands in the distribution (PyTorch 1.6 has another image then).
+    pub smdistributed: bool,
+}
+
+/// An image that exists in the SDK's tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The whole URI.
+    pub uri: String,
+    /// Account of the registry, twelve digits.
+    pub account: String,
+    /// ECR repository.
+    pub repository: String,
+    /// Tag, with the user's spelling of the versions.
+    pub tag: String,
+    /// Table of the SDK it comes from.
+    pub family: ImageFamily,
+    /// PyTorch version with the alias resolved.
+    pub pytorch_full_version: String,
+    /// transformers version with the alias resolved.
+    pub transformers_full_version: Option<String>,
+    /// Python of the image; `None` for Amazon Linux 2023 images, whose tag does not say.
+    pub python: Option<String>,
+    /// `cpu`, `gpu` or `trn`.
+    pub processor: String,
+    /// The SDK gave another version than asked for (it does so for the only Neuron image).
+    pub version_substituted: bool,
+    /// Major versions of the SageMaker Python SDK that list it: an image only of `v3` is refused by `v2`.
+    pub sdk: Vec<String>,
+    /// General availability and end of patch of the PyTorch version, `YYYY-MM-DD`.
+    pub patch_window: Option<(String, String)>,
+    /// Long tag of the GPU image, with CUDA and operating system.
+    pub full_tag: Option<String>,
+    /// What a reader should know of the row.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub origin: Origin,
+}
+
+/// Why there is no image: facts for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageProblem {
+    /// No image of that version. `known` is sorted, oldest first, full versions only.
+    UnknownVersion {
+        /// `pytorch` or `transformers`.
+        of: &'static str,
+        /// As spelled.
+        found: String,
+        /// Full versions, oldest first.
+        known: Vec<String>,
+    },
+    /// HuggingFace without a transformers version.
+    MissingTransformers,
+    /// The Python word is not one of the image, or is left out where several exist.
+    UnknownPython {
+        /// As spelled.
+        found: Option<String>,
+        /// Words of the image.
+        known: Vec<String>,
+    },
+    /// This transformers version has no image over this PyTorch.
+    UnknownCombination {
+        /// As spelled.
+        transformers: String,
+        /// PyTorch as spelled.
+        pytorch: String,
+        /// PyTorch versions that have one, oldest first.
+        bases: Vec<String>,
+    },
+    /// One version is short (`4.28`), the other full (`2.0.0`): the estimator wants both alike.
+    MixedVersionLengths {
+        /// As spelled.
+        transformers: String,
+        /// As spelled.
+        pytorch: String,
+    },
+    /// The image is not in that region, or no such region exists.
+    RegionWithoutImage {
+        /// As spelled.
+        region: String,
+        /// Regions that have it, sorted.
+        known: Vec<String>,
+    },
+    /// The instance type is not of a kind that the image serves.
+    UnsupportedProcessor {
+        /// Instance type as spelled.
+        instance: String,
+        /// `cpu`, `gpu`, `trn`, `inf`.
+        processor: String,
+        /// Kinds that the image serves.
+        known: Vec<String>,
+    },
+    /// Not the form of an instance type.
+    BadInstanceName {
+        /// As spelled.
+        instance: String,
+    },
+    /// P2 instances are refused from PyTorch 1.13 on.
+    InstanceDeprecated {
+        /// As spelled.
+        instance: String,
+        /// As spelled.
+        pytorch: String,
+    },
+    /// No SMP 2 image for that PyTorch version.
+    SmpUnknownVersion {
+        /// As spelled.
+        found: String,
+        /// PyTorch versions, oldest first.
+        known: Vec<String>,
+        /// It is a version of the SMP library, which the SDK takes for one of PyTorch and turns into a tag that does not exist.
+        is_library_version: bool,
+    },
+}
+
+/// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
+pub fn resolve(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    match query.framework {
+        Framework::PyTorch => pytorch(query),
+        Framework::HuggingFace => huggingface(query),
+        Framework::SmpV2 => smp(query),
+    }
+}
+
+fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    if processor::family(query.instance)
+        .is_some_and(|family| family.starts_with("trn") || family.starts_with("inf"))
+    {
+        return neuron(query);
+    }
+    let full =
+        alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    if let Some(row) = TABLE.row::<Row>(&format!("pytorch/{full}")) {
+        let found = find(query, &row)?;
+        if processor::family(query.instance) == Some("p2")
+            && version_key(query.pytorch) >= vec![1, 13]
+        {
+            return Err(ImageProblem::InstanceDeprecated {
+                instance: query.instance.to_owned(),
+                pytorch: query.pytorch.to_owned(),
+            });
+        }
+        let python = found.python.clone().unwrap_or_default();
+        let mut tag = format!("{}-{}-{python}", query.pytorch, found.processor);
+        let alternative = query.smdistributed || processor::family(query.instance) == Some("p4d");
+        if let Some(suffix) = row.p4d_or_smdistributed_suffix.get(query.pytorch)
+            && alternative
+            && found.processor == "gpu"
+        {
+            tag = format!("{tag}-{suffix}");
+        }
+        return Ok(found.image(query, row, ImageFamily::PyTorch, tag, full));
+    }
+    let full =
+        alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    let Some(row) = TABLE.row::<Row>(&format!("amzn2023/{full}")) else {
+        let mut known = versions(ImageFamily::PyTorch);
+        known.extend(versions(ImageFamily::Amzn2023));
+        return Err(ImageProblem::UnknownVersion {
+            of: "pytorch",
+            found: query.pytorch.to_owned(),
+            known,
+        });
+    };
+    let found = find(query, &row)?;
+    let container = row
+        .container
+        .get(&found.processor)
+        .cloned()
+        .unwrap_or_default();
+    let tag = format!("{}-{container}", row.tag_prefix.as_deref().unwrap_or(&full));
+    Ok(found.image(query, row, ImageFamily::Amzn2023, tag, full))
+}
+
+fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let known = versions(ImageFamily::Neuron);
+    let aliased = alias(ImageFamily::Neuron, query.pytorch);
+    // With one version in its table the SDK takes that one for whatever was asked, and writes it into the tag.
+    let (full, spelled, substituted) = match (aliased, known.as_slice()) {
+        (Some(full), _) => (full, query.pytorch.to_owned(), false),
+        (None, [only]) => (only.clone(), only.clone(), only != query.pytorch),
+        (None, _) => (query.pytorch.to_owned(), query.pytorch.to_owned(), false),
+    };
+    let Some(row) = TABLE.row::<Row>(&format!("neuron/{full}")) else {
+        return Err(ImageProblem::UnknownVersion {
+            of: "pytorch",
+            found: query.pytorch.to_owned(),
+            known,
+        });
+    };
+    let found = find(query, &row)?;
+    let container = row
+        .container
+        .get(&found.processor)
+        .cloned()
+        .unwrap_or_default();
+    let tag = format!(
+        "{spelled}-neuron-{}-{container}",
+        found.python.as_deref().unwrap_or_default()
+    );
+    let image = found.image(query, row, ImageFamily::Neuron, tag, full);
+    Ok(Image {
+        version_substituted: substituted,
+        ..image
+    })
+}
+
+fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let transformers = query
+        .transformers
+        .ok_or(ImageProblem::MissingTransformers)?;
+    if transformers.split('.').count() != query.pytorch.split('.').count() {
+        return Err(ImageProblem::MixedVersionLengths {
+            transformers: transformers.to_owned(),
+            pytorch: query.pytorch.to_owned(),
+        });
+    }
+    processor::of(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
+    let full =
+        alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
+    let rows: Vec<(&str, Row)> = TABLE
+        .keys_under(&format!("huggingface/{full}/"))
+        .filter_map(|key| Some((key.split('/').nth(2)?, TABLE.row(key)?)))
+        .collect();
+    if rows.is_empty() {
+        let known = versions(ImageFamily::HuggingFace);
+        return Err(ImageProblem::UnknownVersion {
+            of: "transformers",
+            found: transformers.to_owned(),
+            known,
+        });
+    }
+    let mut bases: Vec<String> = rows.iter().map(|(base, _)| (*base).to_owned()).collect();
+    sort_versions(&mut bases);
+    let Some((base, row)) = rows.into_iter().find(|(base, row)| {
+        *base == query.pytorch || row.base_aliases.iter().any(|short| short == query.pytorch)
+    }) else {
+        return Err(ImageProblem::UnknownCombination {
+            transformers: transformers.to_owned(),
+            pytorch: query.pytorch.to_owned(),
+            bases,
+        });
+    };
+    let found = find(query, &row)?;
+    let python = found.python.clone().unwrap_or_default();
+    let mut tag = format!(
+        "{}-transformers{transformers}-{}-{python}",
+        query.pytorch, found.processor
+    );
+    if let Some(container) = row.container.get(&found.processor) {
+        tag = format!("{tag}-{container}");
+    }
+    let image = found.image(query, row, ImageFamily::HuggingFace, tag, base.to_owned());
+    Ok(Image {
+        transformers_full_version: Some(full),
+        ..image
+    })
+}
+
+fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let pytorch = query.pytorch;
+    let known = support::smp_v2()
+        .map(|support| support.pytorch_versions)
+        .unwrap_or_default();
+    if query.instance.contains("trn") {
+        processor::of(query.instance, &["gpu".to_owned()])?;
+    }
+    let aliased = alias(ImageFamily::SmpV2, pytorch);
+    let library = aliased.is_none() && !known.iter().any(|version| version == pytorch);
+    let key = aliased.unwrap_or_else(|| pytorch.to_owned());
+    let row: Option<Row> = TABLE.row(&format!("smp/{key}"));
+    let (Some(row), false) = (&row, library) else {
+        return Err(ImageProblem::SmpUnknownVersion {
+            found: pytorch.to_owned(),
+            known,
+            is_library_version: row.is_some(),
+        });
+    };
+    let found = find(query, row)?;
+    let cuda = if pytorch.contains("2.5") {
+        "cu124"
+    } else if query.instance.contains("p5")
+        || ["2.1", "2.2", "2.3", "2.4"]
+            .iter()
+            .any(|minor| pytorch.contains(minor))
+    {
+        "cu121"
+    } else {
+        "cu118"
+    };
+    let tag = format!(
+        "{pytorch}-{}-{}-{cuda}",
+        found.processor,
+        found.python.as_deref().unwrap_or_default()
+    );
+    let dotted = format!("{pytorch}.");
+    let full = known
+        .iter()
+        .find(|version| *version == pytorch || version.starts_with(&dotted));
+    let full = full.cloned().unwrap_or_else(|| pytorch.to_owned());
+    Ok(found.image(query, row.clone(), ImageFamily::SmpV2, tag, full))
+}
+
+/// What region, Python and processor come to, in the order in which the SDK looks at them.
+struct Found {
+    account: String,
+    dns_suffix: String,
+    python: Option<String>,
+    processor: String,
+}
+
+fn find(query: &ImageQuery, row: &Row) -> Result<Found, ImageProblem> {
+    let python = match (query.python, row.python.as_slice()) {
+        (_, []) => None,
+        (None, [only]) => Some(only.clone()),
+        (Some(word), known) if known.iter().any(|python| python == word) => Some(word.to_owned()),
+        (found, known) => {
+            return Err(ImageProblem::UnknownPython {
+                found: found.map(str::to_owned),
+                known: known.to_vec(),
+            });
+        }
+    };
+    let mut accounts = accounts(&row.registry);
+    let (Some(account), Some(region)) = (accounts.remove(query.region), regions::get(query.region))
+    else {
+        return Err(ImageProblem::RegionWithoutImage {
+            region: query.region.to_owned(),
+            known: accounts.into_keys().collect(),
+        });
+    };
+    let processor = processor::of(query.instance, &row.processors)?;
+    Ok(Found {
+        account,
+        dns_suffix: region.dns_suffix,
+        python,
+        processor,
+    })
+}
+
+impl Found {
+    fn image(
+        self,
+        query: &ImageQuery,
+        row: Row,
+        family: ImageFamily,
+        tag: String,
+        pytorch: String,
+    ) -> Image {
+        let Self {
+            account,
+            dns_suffix,
+            python,
+            processor,
+        } = self;
+        Image {
+            uri: format!(
+                "{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}",
+                query.region, row.repository
+            ),
+            account,
+            repository: row.repository,
+            tag,
+            family,
+            pytorch_full_version: pytorch,
+            transformers_full_version: None,
+            python,
+            full_tag: row.full_tag.filter(|_| processor == "gpu"),
+            processor,
+            version_substituted: false,
+            sdk: row.sdk,
+            patch_window: row.patch_window,
+            note: row.note,
+            origin: row.sourced.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

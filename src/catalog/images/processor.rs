@@ -1,0 +1,40 @@
+//! Which kind of image an instance type takes, by the SDK's rule on the family name.
+
+use super::ImageProblem;
+
+/// The family of `ml.<family>.<size>` or `ml_<family>`.
+pub(super) fn family(instance: &str) -> Option<&str> {
+    let rest = instance
+        .strip_prefix("ml.")
+        .or_else(|| instance.strip_prefix("ml_"))?;
+    let (family, size) = rest.split_once('.').unwrap_or((rest, ""));
+    let family_ok = family
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let size_ok = size.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    (!family.is_empty() && family_ok && size_ok).then_some(family)
+}
+
+/// The processor word of the instance type, if it is among `available`.
+pub(super) fn of(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
+    let Some(family) = family(instance) else {
+        return Err(ImageProblem::BadInstanceName {
+            instance: instance.to_owned(),
+        });
+    };
+    let processor = match family {
+        _ if available.iter().any(|word| word == family) => family,
+        _ if family.starts_with("inf") => "inf",
+        _ if family.starts_with("trn") => "trn",
+        _ if family.starts_with(['g', 'p']) => "gpu",
+        _ => "cpu",
+    };
+    if available.iter().any(|word| word == processor) {
+        return Ok(processor.to_owned());
+    }
+    Err(ImageProblem::UnsupportedProcessor {
+        instance: instance.to_owned(),
+        processor: processor.to_owned(),
+        known: available.to_vec(),
+    })
+}

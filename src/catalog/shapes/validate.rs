@@ -1,0 +1,384 @@
+//! Checks a request against the shapes of its operation.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::{Shape, ShapeType, operation, pattern};
+
+/// What is wrong with a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ViolationKind {
+    /// A required member is not there.
+    Missing,
+    /// The structure has no such member.
+    Unknown,
+    /// Another JSON type.
+    Type,
+    /// Too few characters or entries.
+    TooShort,
+    /// Too many characters or entries.
+    TooLong,
+    /// A number outside its bounds.
+    OutOfRange,
+    /// The text does not match the pattern.
+    Pattern,
+    /// Not one of the words.
+    Enum,
+}
+
+/// One rule that a request breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// `ResourceConfig.InstanceCount`, `InputDataConfig[0].ChannelName`, `HyperParameters["lr"]`.
+    pub path: String,
+    /// Which rule.
+    pub kind: ViolationKind,
+    /// What the service wants.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+/// All violations of the request, in the order of its members' names; `None` for an operation without shapes.
+pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
+    let operation = operation(operation_name)?;
+    let mut walk = Walk {
+        violations: Vec::new(),
+        patterns: BTreeMap::new(),
+    };
+    walk.value("", &operation.input, request);
+    Some(walk.violations)
+}
+
+struct Walk {
+    violations: Vec<Violation>,
+    patterns: BTreeMap<String, Option<Regex>>,
+}
+
+impl Walk {
+    fn report(
+        &mut self,
+        path: &str,
+        kind: ViolationKind,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        self.violations.push(Violation {
+            path: path.to_owned(),
+            kind,
+            expected: expected.into(),
+            found: found.into(),
+        });
+    }
+
+    fn value(&mut self, path: &str, shape: &Shape, value: &Value) {
+        match (shape.of, value) {
+            (ShapeType::Structure, Value::Object(members)) => self.structure(path, shape, members),
+            (ShapeType::Map, Value::Object(entries)) => self.map(path, shape, entries),
+            (ShapeType::List, Value::Array(items)) => {
+                self.length(path, shape, items.len(), "entries");
+                let Some(item) = shape.item.as_deref() else {
+                    return;
+                };
+                for (at, value) in items.iter().enumerate() {
+                    self.value(&format!("{path}[{at}]"), item, value);
+                }
+            }
+            (ShapeType::String, Value::String(text)) => self.text(path, shape, text),
+            (ShapeType::Integer | ShapeType::Long, Value::Number(n))
+                if n.is_i64() || n.is_u64() =>
+            {
+                self.range(path, shape, value);
+            }
+            (ShapeType::Double | ShapeType::Float, Value::Number(_)) => {
+                self.range(path, shape, value);
+            }
+            (ShapeType::Boolean, Value::Bool(_))
+            | (ShapeType::Timestamp, Value::Number(_) | Value::String(_)) => {}
+            _ => self.report(
+                path,
+                ViolationKind::Type,
+                type_word(shape.of),
+                json_word(value),
+            ),
+        }
+    }
+
+    fn structure(&mut self, path: &str, shape: &Shape, members: &Map<String, Value>) {
+        let dot = if path.is_empty() { "" } else { "." };
+        for (name, inner) in &shape.members {
+            if inner.required && !members.contains_key(name) {
+                self.report(
+                    &format!("{path}{dot}{name}"),
+                    ViolationKind::Missing,
+                    type_word(inner.of),
+                    "nothing",
+                );
+            }
+        }
+        for (name, value) in members {
+            let path = format!("{path}{dot}{name}");
+            match shape.members.get(name) {
+                Some(inner) => self.value(&path, inner, value),
+                None => self.report(
+                    &path,
+                    ViolationKind::Unknown,
+                    "a member of the structure",
+                    name,
+                ),
+            }
+        }
+    }
+
+    fn map(&mut self, path: &str, shape: &Shape, entries: &Map<String, Value>) {
+        self.length(path, shape, entries.len(), "entries");
+        for (name, value) in entries {
+            let path = format!("{path}[{name:?}]");
+            if let Some(key) = shape.key.as_deref() {
+                self.text(&path, key, name);
+            }
+            if let Some(inner) = shape.value.as_deref() {
+                self.value(&path, inner, value);
+            }
+        }
+    }
+
+    fn text(&mut self, path: &str, shape: &Shape, text: &str) {
+        self.length(path, shape, text.chars().count(), "characters");
+        let words = shape.enum_values();
+        if !words.is_empty() && !words.iter().any(|word| word == text) {
+            self.report(path, ViolationKind::Enum, words.join(", "), text);
+        }
+        let Some(source) = shape.pattern.as_deref() else {
+            return;
+        };
+        let compiled = self
+            .patterns
+            .entry(source.to_owned())
+            .or_insert_with(|| pattern::compile(source));
+        if compiled.as_ref().is_some_and(|regex| !regex.is_match(text)) {
+            self.report(path, ViolationKind::Pattern, source, text);
+        }
+    }
+
+    fn length(&mut self, path: &str, shape: &Shape, length: usize, unit: &str) {
+        let found = format!("{length} {unit}");
+        let length = length as f64;
+        if let Some(min) = shape.min.filter(|min| length < *min) {
+            self.report(
+                path,
+                ViolationKind::TooShort,
+                format!("at least {min} {unit}"),
+                found,
+            );
+        } else if let Some(max) = shape.max.filter(|max| length > *max) {
+            self.report(
+                path,
+                ViolationKind::TooLong,
+                format!("at most {max} {unit}"),
+                found,
+            );
+        }
+    }
+
+    fn range(&mut self, path: &str, shape: &Shape, value: &Value) {
+        let number = value.as_f64().unwrap_or(f64::NAN);
+        let below = shape.min.is_some_and(|min| number < min);
+        let above = shape.max.is_some_and(|max| number > max);
+        if below || above {
+            let expected = match (shape.min, shape.max) {
+                (Some(min), Some(max)) => format!("{min} to {max}"),
+                (Some(min), None) => format!("at least {min}"),
+                (None, Some(max)) => format!("at most {max}"),
+                (None, None) => String::new(),
+            };
+            self.report(path, ViolationKind::OutOfRange, expected, value.to_string());
+        }
+    }
+}
+
+fn type_word(of: ShapeType) -> &'static str {
+    match of {
+        ShapeType::Structure => "a structure",
+        ShapeType::List => "a list",
+        ShapeType::Map => "a map",
+        ShapeType::String => "a string",
+        ShapeType::Integer | ShapeType::Long => "an integer",
+        ShapeType::Double | ShapeType::Float => "a number",
+        ShapeType::Boolean => "true or false",
+        ShapeType::Timestamp => "a timestamp",
+    }
+}
+
+fn json_word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a structure",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request() -> Value {
+        json!({
+            "TrainingJobName": "gpt2-1a2b3c4d",
+            "RoleArn": "arn:aws:iam::111122223333:role/trainc/gpt2",
+            "AlgorithmSpecification": {
+                "TrainingImage": "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312",
+                "TrainingInputMode": "File"
+            },
+            "HyperParameters": {"lr": "0.0002"},
+            "InputDataConfig": [{
+                "ChannelName": "train",
+                "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/train/"}}
+            }],
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+            "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+            "Tags": [{"Key": "trainc:job", "Value": "gpt2"}],
+            "Environment": {"NCCL_DEBUG": "WARN"}
+        })
+    }
+
+    #[track_caller]
+    fn check(path: &[&str], value: Value, expected: &[(&str, ViolationKind)]) {
+        let mut request = request();
+        let mut at = &mut request;
+        for step in path {
+            at = match step.parse::<usize>() {
+                Ok(index) => &mut at[index],
+                Err(_) => &mut at[*step],
+            };
+        }
+        *at = value;
+        let found = validate("CreateTrainingJob", &request).unwrap();
+        let found: Vec<(&str, ViolationKind)> =
+            found.iter().map(|v| (v.path.as_str(), v.kind)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_good_request_passes() {
+        assert_eq!(validate("CreateTrainingJob", &request()), Some(vec![]));
+        assert_eq!(validate("NoSuchOperation", &request()), None);
+    }
+
+    #[test]
+    fn each_kind_is_found() {
+        use ViolationKind as K;
+        check(
+            &["TrainingJobName"],
+            json!("a_b"),
+            &[("TrainingJobName", K::Pattern)],
+        );
+        check(
+            &["TrainingJobName"],
+            json!(""),
+            &[
+                ("TrainingJobName", K::TooShort),
+                ("TrainingJobName", K::Pattern),
+            ],
+        );
+        check(
+            &["ResourceConfig", "InstanceType"],
+            json!("ml.p4d.48xlarge"),
+            &[("ResourceConfig.InstanceType", K::Enum)],
+        );
+        check(
+            &["ResourceConfig", "InstanceCount"],
+            json!("2"),
+            &[("ResourceConfig.InstanceCount", K::Type)],
+        );
+        check(
+            &["ResourceConfig", "InstanceCount"],
+            json!(1.5),
+            &[("ResourceConfig.InstanceCount", K::Type)],
+        );
+        check(
+            &["ResourceConfig", "InstanceCount"],
+            json!(-1),
+            &[("ResourceConfig.InstanceCount", K::OutOfRange)],
+        );
+        check(&["Instance"], json!(1), &[("Instance", K::Unknown)]);
+        check(
+            &["OutputDataConfig"],
+            json!({}),
+            &[("OutputDataConfig.S3OutputPath", K::Missing)],
+        );
+        check(
+            &["InputDataConfig"],
+            json!([]),
+            &[("InputDataConfig", K::TooShort)],
+        );
+        check(
+            &["InputDataConfig", "0", "ChannelName"],
+            json!("a b"),
+            &[("InputDataConfig[0].ChannelName", K::Pattern)],
+        );
+        check(
+            &["HyperParameters", "lr"],
+            json!("x".repeat(2501)),
+            &[("HyperParameters[\"lr\"]", K::TooLong)],
+        );
+        check(
+            &["HyperParameters", "lr"],
+            json!("a\nb"),
+            &[("HyperParameters[\"lr\"]", K::Pattern)],
+        );
+        check(
+            &["HyperParameters", "lr"],
+            json!(0.1),
+            &[("HyperParameters[\"lr\"]", K::Type)],
+        );
+        check(
+            &["Environment", "1X"],
+            json!("y"),
+            &[("Environment[\"1X\"]", K::Pattern)],
+        );
+        check(
+            &["Tags", "0", "Key"],
+            json!("a!"),
+            &[("Tags[0].Key", K::Pattern)],
+        );
+    }
+
+    #[test]
+    fn the_two_rewritten_patterns_keep_their_sense() {
+        let algorithm = |name: &str| json!({"AlgorithmName": name, "TrainingInputMode": "File"});
+        let arn = "arn:aws:sagemaker:us-west-2:111122223333:algorithm/mine";
+        check(&["AlgorithmSpecification"], algorithm("mine"), &[]);
+        check(&["AlgorithmSpecification"], algorithm(arn), &[]);
+        let path = "AlgorithmSpecification.AlgorithmName";
+        check(
+            &["AlgorithmSpecification"],
+            algorithm("mine-"),
+            &[(path, ViolationKind::Pattern)],
+        );
+        let image = |arn: &str| {
+            json!({"TrainingRepositoryAccessMode": "Vpc", "TrainingRepositoryAuthConfig":
+                {"TrainingRepositoryCredentialsProviderArn": arn}})
+        };
+        let at = ["AlgorithmSpecification", "TrainingImageConfig"];
+        check(
+            &at,
+            image("arn:aws:lambda:us-west-2:111122223333:function:f"),
+            &[],
+        );
+        let path = "AlgorithmSpecification.TrainingImageConfig.TrainingRepositoryAuthConfig.TrainingRepositoryCredentialsProviderArn";
+        check(
+            &at,
+            image("arn:aws:lambda:us_west:111122223333:function:f"),
+            &[(path, ViolationKind::Pattern)],
+        );
+    }
+}
