@@ -80,24 +80,24 @@ pub(super) fn excerpts(
                 places.push(locate(source, place::range(source, span), text, primary));
             }
         }
-        if !whole.is_empty() {
-            let name = safe(&source.name);
-            out.push(Excerpt {
-                name,
-                head: None,
-                first_line: 0,
-                text: String::new(),
-                marks: whole,
-            });
-        }
         let mut groups = group(places);
         // Stable: the blamed group first, the others as they stand in the file.
         groups.sort_by_key(|group| !group.iter().any(|place| place.primary));
-        out.extend(
-            groups
-                .iter()
-                .map(|places| excerpt(source, places, columns, cut)),
-        );
+        let lines = groups
+            .iter()
+            .map(|places| excerpt(source, places, columns, cut));
+        let file = (!whole.is_empty()).then(|| Excerpt {
+            name: safe(&source.name),
+            head: None,
+            first_line: 0,
+            text: String::new(),
+            marks: whole,
+        });
+        if place::is_whole(problem.span) {
+            out.extend(file.into_iter().chain(lines));
+        } else {
+            out.extend(lines.chain(file));
+        }
     }
     out
 }

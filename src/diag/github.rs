@@ -1,8 +1,8 @@
 //! Problems as workflow commands of GitHub Actions, which shows them beside the changed lines.
 //!
-//! GitHub keeps ten errors and ten warnings of a step and drops the rest without a word
-//! (docs.github.com/actions, "Annotations per step", read 2025): so ten of each are sent, the rest goes to
-//! the log as plain lines, and a notice says how many there are.
+//! The runner keeps ten of each kind in a step and drops the rest without a word (`_maxCountPerIssueType` in
+//! actions/runner, src/Runner.Worker/ExecutionContext.cs): so no more are sent, the rest goes to the log as
+//! plain lines, and a notice, for which a place is kept, says how many there are.
 
 use super::place::{self, Columns, Paths};
 use super::{Run, Severity, Shown, short};
@@ -10,8 +10,10 @@ use crate::source::SourceMap;
 use crate::text;
 use std::fmt::Write as _;
 
-/// How many annotations of one kind GitHub shows for a step.
+/// How many annotations of one kind the runner keeps for a step.
 const MOST: usize = 10;
+/// The same less the notice about the others.
+const MOST_NOTES: usize = MOST - 1;
 
 /// All problems of a run, each once, errors first. Empty if there are none.
 pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
@@ -25,7 +27,12 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
             .iter()
             .filter(|one| one.problem.severity == severity)
             .collect();
-        let (sent, rest) = of.split_at_checked(MOST).unwrap_or((&of, &[]));
+        let most = if severity == Severity::Note {
+            MOST_NOTES
+        } else {
+            MOST
+        };
+        let (sent, rest) = of.split_at_checked(most).unwrap_or((&of, &[]));
         for one in sent {
             out.push_str(&command(run.sources, one, fallback, paths));
         }
@@ -109,7 +116,7 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::Diagnostic;
-    use super::super::samples::{self, Sample, UNUSED, WORLD};
+    use super::super::samples::{self, QUOTA, Sample, UNUSED, WORLD};
     use super::*;
     use crate::source::Span;
 
@@ -147,15 +154,22 @@ mod tests {
             (0..n)
                 .map(move |at| Diagnostic::new(code, Span::new(id, at, at + 1), format!("no {at}")))
         };
-        sample.manifest("a.kdl", many(&UNUSED, 11).chain(many(&WORLD, 13)).collect());
+        let notes = many(&QUOTA, 10);
+        sample.manifest(
+            "a.kdl",
+            many(&UNUSED, 11)
+                .chain(notes)
+                .chain(many(&WORLD, 13))
+                .collect(),
+        );
         let out = sample.run(|run| super::run(run, Paths::default()));
         let count = |start: &str| out.lines().filter(|line| line.starts_with(start)).count();
-        assert_eq!(
-            (count("::error "), count("::warning "), count("::notice ")),
-            (10, 10, 1)
-        );
-        assert_eq!(count("- a.kdl"), 4);
-        assert!(out.ends_with("::notice title=trainc::… and 3 more errors and 1 more warning; the log of this step lists them\n"));
+        let counts = (count("::error "), count("::warning "), count("::notice "));
+        assert_eq!(counts, (10, 10, 10));
+        assert_eq!(count("- a.kdl"), 5);
+        let last =
+            "… and 3 more errors, 1 more warning and 1 more note; the log of this step lists them";
+        assert!(out.ends_with(&format!("::notice title=trainc::{last}\n")));
         assert!(out.find("::error").unwrap() < out.find("::warning").unwrap());
     }
 }
