@@ -92,6 +92,11 @@ impl Source {
         (one_based(line), one_based(column))
     }
 
+    /// The first byte of the line (from 0), or nothing past the last.
+    pub fn line_start(&self, index: usize) -> Option<usize> {
+        self.line_starts.get(index).map(|&start| start as usize)
+    }
+
     /// The text of the line (from 0) without its end, or nothing past the last.
     pub fn line(&self, index: usize) -> Option<&str> {
         let start = *self.line_starts.get(index)? as usize;

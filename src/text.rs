@@ -108,6 +108,36 @@ pub fn dollars(usd: f64) -> String {
     }
 }
 
+/// Lines of at most that many columns, broken between words; the first has already lost `taken` of them.
+///
+/// Line ends in the text stay, and so does the indentation of each line. A word that is too long stays whole,
+/// for it may be a path or a command.
+pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    for line in text.split('\n') {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let mut used = if out.is_empty() { taken } else { 0 } + indent;
+        let mut current = " ".repeat(indent);
+        let mut fresh = true;
+        for word in line.split(' ').filter(|word| !word.is_empty()) {
+            let columns = unicode_width::UnicodeWidthStr::width(word);
+            if !fresh && used + 1 + columns > width {
+                out.push(std::mem::replace(&mut current, " ".repeat(indent)));
+                (used, fresh) = (indent, true);
+            }
+            if !fresh {
+                current.push(' ');
+                used += 1;
+            }
+            current.push_str(word);
+            used += columns;
+            fresh = false;
+        }
+        out.push(current.trim_end().to_owned());
+    }
+    out
+}
+
 /// The candidate nearest to what was written, if it is near enough to be a slip of the fingers.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
@@ -171,6 +201,15 @@ mod tests {
         assert_eq!(duration(432_000), "5d");
         assert_eq!(dollars(58_912.4), "$58,912");
         assert_eq!(dollars(0.5), "$0.50");
+    }
+
+    #[test]
+    fn wrap_breaks_between_words_and_keeps_lines() {
+        assert_eq!(wrap("one two three", 8, 0), ["one two", "three"]);
+        assert_eq!(wrap("one two three", 8, 4), ["one", "two", "three"]);
+        assert_eq!(wrap("a\n  bb cc\n\nd", 5, 0), ["a", "  bb", "  cc", "", "d"]);
+        assert_eq!(wrap("averylongword b", 4, 0), ["averylongword", "b"]);
+        assert_eq!(wrap("", 4, 9), [""]);
     }
 
     #[test]

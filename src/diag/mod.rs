@@ -4,8 +4,22 @@
 //! renderers beside this file. Knows no stage, no terminal, no colour (only `human` does).
 
 mod code;
+mod excerpt;
+pub mod fix;
+pub mod github;
+pub mod human;
+pub mod json;
+pub mod markdown;
+mod place;
+mod run;
+#[cfg(test)]
+mod samples;
+pub mod sarif;
+pub mod short;
 
 pub use code::{Code, Status, find};
+pub use place::Paths;
+pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
 
 use crate::source::Span;
 use std::collections::BTreeMap;

@@ -1,0 +1,175 @@
+//! Problems as workflow commands of GitHub Actions, which shows them beside the changed lines.
+//!
+//! The runner keeps ten of each kind in a step and drops the rest without a word (`_maxCountPerIssueType` in
+//! actions/runner, src/Runner.Worker/ExecutionContext.cs): so no more are sent, the rest goes to the log as
+//! plain lines, and a notice, for which a place is kept, says how many there are.
+
+use super::place::{self, Columns, Paths};
+use super::{Run, Severity, Shown, short};
+use crate::source::SourceMap;
+use crate::text;
+use std::fmt::Write as _;
+
+/// How many annotations of one kind the runner keeps for a step.
+const MOST: usize = 10;
+/// The same less the notice about the others.
+const MOST_NOTES: usize = MOST - 1;
+
+/// All problems of a run, each once, errors first. Empty if there are none.
+pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
+    let shown = super::run::worst_first(run.shown());
+    // A place that is no file (standard input, `--set`) is put onto the manifest.
+    let fallback = run.manifests.first().map_or("", |manifest| manifest.path);
+    let mut out = String::new();
+    let mut notices = Vec::new();
+    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
+        let of: Vec<_> = shown
+            .iter()
+            .filter(|one| one.problem.severity == severity)
+            .collect();
+        let most = if severity == Severity::Note {
+            MOST_NOTES
+        } else {
+            MOST
+        };
+        let (sent, rest) = of.split_at_checked(most).unwrap_or((&of, &[]));
+        for one in sent {
+            out.push_str(&command(run.sources, one, fallback, paths));
+        }
+        if !rest.is_empty() {
+            let _ = writeln!(out, "::group::further {}s", severity.word());
+            for one in rest {
+                // Spaces in front do not hinder a command, so the line must not begin with colons.
+                let _ = writeln!(
+                    out,
+                    "- {}",
+                    short::problem(run.sources, one.problem, one.also().as_deref())
+                );
+            }
+            out.push_str("::endgroup::\n");
+            notices.push(text::count(
+                rest.len() as u64,
+                &format!("more {}", severity.word()),
+            ));
+        }
+    }
+    if !notices.is_empty() {
+        let notices = text::list(&notices, "and");
+        let _ = writeln!(
+            out,
+            "::notice title=trainc::… and {notices}; the log of this step lists them"
+        );
+    }
+    out
+}
+
+fn command(sources: &SourceMap, one: &Shown<'_>, fallback: &str, paths: Paths<'_>) -> String {
+    let problem = one.problem;
+    let word = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "notice",
+    };
+    let name = place::name(sources, problem.span);
+    let mut properties = Vec::new();
+    let file = if place::is_file(name) { name } else { fallback };
+    if place::is_file(file) {
+        properties.push(format!("file={}", property(&paths.relative(file))));
+    }
+    if place::is_file(name)
+        && let Some(source) = sources.get(problem.span.source)
+    {
+        let (start, end) = place::ends(source, problem.span, Columns::Characters);
+        properties.push(format!("line={},endLine={}", start.line, end.line));
+        // Columns over several lines are refused.
+        if start.line == end.line && !place::is_whole(problem.span) {
+            properties.push(format!(
+                "col={},endColumn={}",
+                start.column,
+                end.column.max(start.column + 1)
+            ));
+        }
+    }
+    properties.push(format!(
+        "title={}",
+        property(&format!("{} {}", problem.code.id, problem.code.name))
+    ));
+    format!(
+        "::{word} {}::{}\n",
+        properties.join(","),
+        message(&one.words(sources))
+    )
+}
+
+/// Escapes what would end a command.
+fn message(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// Escapes also what would end a property.
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Diagnostic;
+    use super::super::samples::{self, QUOTA, Sample, UNUSED, WORLD};
+    use super::*;
+    use crate::source::Span;
+
+    #[test]
+    fn commands_beside_the_lines() {
+        let paths = Paths {
+            current: "/repo/train",
+            root: "/repo",
+        };
+        insta::assert_snapshot!(samples::usual().run(|run| super::run(run, paths)));
+    }
+
+    #[test]
+    fn nothing_of_a_text_ends_the_command() {
+        let mut sample = Sample::default();
+        let id = sample.sources.add("a,b:50%.kdl", "x\ny\n");
+        let set = sample.sources.add("<--set x=1>", "x=1");
+        sample.manifest(
+            "a,b:50%.kdl",
+            vec![
+                Diagnostic::new(&WORLD, Span::new(id, 0, 3), "50% of\r\n::error::y, `a:b`")
+                    .help("a\nb"),
+                Diagnostic::new(&WORLD, Span::new(set, 2, 3), "one"),
+                Diagnostic::new(&WORLD, Span::whole(id), "whole"),
+            ],
+        );
+        insta::assert_snapshot!(sample.run(|run| super::run(run, Paths::default())));
+    }
+
+    #[test]
+    fn the_eleventh_is_announced() {
+        let mut sample = Sample::default();
+        let id = sample.sources.add("a.kdl", "x".repeat(40));
+        let many = |code, n| {
+            (0..n)
+                .map(move |at| Diagnostic::new(code, Span::new(id, at, at + 1), format!("no {at}")))
+        };
+        let notes = many(&QUOTA, 10);
+        sample.manifest(
+            "a.kdl",
+            many(&UNUSED, 11)
+                .chain(notes)
+                .chain(many(&WORLD, 13))
+                .collect(),
+        );
+        let out = sample.run(|run| super::run(run, Paths::default()));
+        let count = |start: &str| out.lines().filter(|line| line.starts_with(start)).count();
+        let counts = (count("::error "), count("::warning "), count("::notice "));
+        assert_eq!(counts, (10, 10, 10));
+        assert_eq!(count("- a.kdl"), 5);
+        let last =
+            "… and 3 more errors, 1 more warning and 1 more note; the log of this step lists them";
+        assert!(out.ends_with(&format!("::notice title=trainc::{last}\n")));
+        assert!(out.find("::error").unwrap() < out.find("::warning").unwrap());
+    }
+}

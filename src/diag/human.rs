@@ -1,0 +1,301 @@
+//! Problems for people at a terminal: heading, snippets, help, notes. The only user of `miette`.
+//!
+//! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are ours. Knows whether
+//! there is colour and Unicode and how wide the terminal is, because the caller says so; asks nobody.
+
+use super::excerpt::{Excerpt, Mark, excerpts, safe};
+use super::{Counts, Diagnostic, Run, Severity, Shown};
+use crate::source::SourceMap;
+use crate::text;
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteSpanContents, SourceSpan};
+use std::fmt;
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether to send colour codes.
+    pub color: bool,
+    /// Whether lines are drawn with more than ASCII.
+    pub unicode: bool,
+    /// Columns. Words longer than that, and figures beside a snippet, may still go past it.
+    pub width: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            color: false,
+            unicode: true,
+            width: 100,
+        }
+    }
+}
+
+const BOLD: &str = "1";
+const HELP: &str = "1;36";
+const NOTE: &str = "1;34";
+
+impl Options {
+    fn paint(self, style: &str, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("\u{1b}[{style}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn columns(self) -> usize {
+        self.width.max(40)
+    }
+}
+
+fn style(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "1;31",
+        Severity::Warning => "1;33",
+        Severity::Note => NOTE,
+    }
+}
+
+/// All problems of a run, each once, with an empty line between, and the [`summary`].
+pub fn run(run: &Run<'_>, options: Options) -> String {
+    let shown = run.shown();
+    let mut out = String::new();
+    for one in &shown {
+        out.push_str(&problem(
+            run.sources,
+            one.problem,
+            one.also().as_deref(),
+            options,
+        ));
+        out.push('\n');
+    }
+    out + &summary(run.counts(&shown), run.manifests.len(), &shown, options)
+}
+
+/// One problem. `also` is a last note, such as the other manifests that have it.
+pub fn problem(
+    sources: &SourceMap,
+    problem: &Diagnostic,
+    also: Option<&str>,
+    options: Options,
+) -> String {
+    let mut out = heading(problem, options);
+    let cut = if options.unicode { "…" } else { "..." };
+    // Beside the line's number stand two bars and their spaces, and two ends may be cut.
+    let columns = options.columns().saturating_sub(16);
+    for excerpt in excerpts(sources, problem, columns, cut) {
+        out.push_str(&draw(excerpt, problem.severity, columns, options));
+    }
+    if let Some(help) = &problem.help {
+        out.push_str(&paragraph("help", HELP, help, options));
+    }
+    for note in problem.notes.iter().map(String::as_str).chain(also) {
+        out.push_str(&paragraph("note", NOTE, note, options));
+    }
+    out
+}
+
+/// The last lines of a run: how many, and where to read more, once. `shown` are the problems counted.
+pub fn summary(counts: Counts, checked: usize, shown: &[Shown<'_>], options: Options) -> String {
+    let worst = shown.iter().map(|one| one.problem.severity).max();
+    let mut out = options.paint(worst.map_or(BOLD, style), &counts.sentence(checked)) + "\n";
+    let mut codes: Vec<&str> = Vec::new();
+    for one in super::run::worst_first(shown.to_vec()) {
+        if !codes.contains(&one.problem.code.id) {
+            codes.push(one.problem.code.id);
+        }
+    }
+    if let Some((first, rest)) = codes.split_first() {
+        let also = match rest {
+            [] => String::new(),
+            few if few.len() <= 5 => format!("  (also {})", few.join(", ")),
+            [a, b, c, more @ ..] => format!("  (also {a}, {b}, {c} and {} more)", more.len()),
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "explain: trainc explain {first}{also}");
+    }
+    out
+}
+
+fn heading(problem: &Diagnostic, options: Options) -> String {
+    let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
+    let taken = code.len() + problem.code.name.len() + 3;
+    let mut out = format!(
+        "{} {}: ",
+        options.paint(style(problem.severity), &code),
+        problem.code.name
+    );
+    for (at, line) in text::wrap(
+        &safe(&problem.message),
+        options.columns().saturating_sub(2),
+        taken,
+    )
+    .iter()
+    .enumerate()
+    {
+        if at > 0 {
+            out.push_str("  ");
+        }
+        out.push_str(&options.paint(BOLD, line));
+        out.push('\n');
+    }
+    out
+}
+
+fn paragraph(word: &str, style: &str, body: &str, options: Options) -> String {
+    let mut out = String::new();
+    for (at, line) in text::wrap(&safe(body), options.columns().saturating_sub(8), 0)
+        .iter()
+        .enumerate()
+    {
+        let margin = if at == 0 {
+            format!("  {} ", options.paint(style, &format!("{word}:")))
+        } else {
+            " ".repeat(8)
+        };
+        out.push_str(format!("{margin}{line}").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Options) -> String {
+    if excerpt.head.is_none() {
+        return whole(&excerpt, options);
+    }
+    for mark in &mut excerpt.marks {
+        fold(mark, &excerpt.text, columns);
+    }
+    let mut theme = match (options.unicode, options.color) {
+        (true, true) => GraphicalTheme::unicode(),
+        (true, false) => GraphicalTheme::unicode_nocolor(),
+        (false, true) => GraphicalTheme::ascii(),
+        (false, false) => GraphicalTheme::none(),
+    };
+    let styles = &mut theme.styles;
+    let blame = match severity {
+        Severity::Error => styles.error,
+        Severity::Warning => styles.warning,
+        Severity::Note => styles.advice,
+    };
+    // One style per label in order of place; the blamed one in the colour of the severity.
+    styles.highlights = excerpt
+        .marks
+        .iter()
+        .map(|mark| if mark.primary { blame } else { styles.advice })
+        .collect();
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(options.columns())
+        .with_links(false)
+        .without_syntax_highlighting();
+    let mut drawn = String::new();
+    let drawing = Drawing(excerpt);
+    if handler.render_report(&mut drawn, &drawing).is_err() {
+        return whole(&drawing.0, options);
+    }
+    let mut out = String::new();
+    // The first line is the heading that `miette` makes of an empty message.
+    for line in drawn.lines().skip(1) {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A place without lines: the file as a whole.
+fn whole(excerpt: &Excerpt, options: Options) -> String {
+    let (corner, bar, end) = if options.unicode {
+        ("╭─", "│", "╰────")
+    } else {
+        (",-", "|", "`----")
+    };
+    let at = excerpt.head.map_or(String::new(), |head| {
+        format!(":{}:{}", head.line, head.column)
+    });
+    let mut out = format!("   {corner}[{}{at}]\n", excerpt.name);
+    for line in excerpt.marks.iter().flat_map(|mark| mark.text.lines()) {
+        let _ = writeln!(out, "   {bar} {line}");
+    }
+    let _ = writeln!(out, "   {end}");
+    out
+}
+
+/// Breaks a label that would go far past the right edge.
+fn fold(mark: &mut Mark, text: &str, columns: usize) {
+    let before = text.get(..mark.range.start).unwrap_or("");
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let taken = before.get(line_start..).unwrap_or("").width() + 4;
+    mark.text = text::wrap(&mark.text, columns.saturating_sub(taken).max(32), 0).join("\n");
+}
+
+/// An excerpt in the terms of `miette`: a report without message, and its own source.
+#[derive(Debug)]
+struct Drawing(Excerpt);
+
+impl fmt::Display for Drawing {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl std::error::Error for Drawing {}
+
+impl miette::Diagnostic for Drawing {
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        Some(self)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        Some(Box::new(self.0.marks.iter().map(|mark| {
+            let span = SourceSpan::from(mark.range.clone());
+            let text = (!mark.text.is_empty()).then(|| mark.text.clone());
+            if mark.primary {
+                LabeledSpan::new_primary_with_span(text, span)
+            } else {
+                LabeledSpan::new_with_span(text, span)
+            }
+        })))
+    }
+}
+
+impl miette::SourceCode for Drawing {
+    /// Always the whole excerpt, which holds its context already; without context only the heading is wanted.
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        before: usize,
+        _: usize,
+    ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
+        let Excerpt {
+            name,
+            head,
+            first_line,
+            text,
+            ..
+        } = &self.0;
+        let (line, column) = match head {
+            Some(head) if before == 0 => (
+                head.line.saturating_sub(1) as usize,
+                head.column.saturating_sub(1) as usize,
+            ),
+            _ => (*first_line, 0),
+        };
+        let span = SourceSpan::from(0..text.len());
+        let lines = text.lines().count();
+        Ok(Box::new(MietteSpanContents::new_named(
+            name.clone(),
+            text.as_bytes(),
+            span,
+            line,
+            column,
+            lines,
+        )))
+    }
+}
+
+#[cfg(test)]
+#[path = "human_tests.rs"]
+mod tests;

@@ -1,0 +1,332 @@
+//! One run over one or many manifests, and the one call that turns it into any format.
+
+use super::place::{self, Paths};
+use super::{Diagnostic, Problems, Severity, github, human, json, markdown, sarif, short};
+use crate::source::SourceMap;
+use crate::text;
+
+/// How problems are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal: snippets, labels, colour if wanted.
+    Human,
+    /// One document for tools, `schemas/diagnostic.v1.json`.
+    Json,
+    /// A comment for a pull request.
+    Markdown,
+    /// One line each, for editors and pipes.
+    Short,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Workflow commands of GitHub Actions.
+    Github,
+}
+
+impl Format {
+    /// All of them, in the order of the help text.
+    pub const ALL: [Self; 6] = [
+        Self::Human,
+        Self::Json,
+        Self::Markdown,
+        Self::Short,
+        Self::Sarif,
+        Self::Github,
+    ];
+
+    /// The word after `-o`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+            Self::Markdown => "markdown",
+            Self::Short => "short",
+            Self::Sarif => "sarif",
+            Self::Github => "github",
+        }
+    }
+
+    /// The format of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+/// What was found in one manifest; without problems it still counts as checked.
+#[derive(Clone, Copy, Debug)]
+pub struct ManifestReport<'a> {
+    /// The path as the user gave it.
+    pub path: &'a str,
+    /// The job's name, if it could be read.
+    pub job: Option<&'a str>,
+    /// Its problems, sorted.
+    pub problems: &'a Problems,
+}
+
+/// One run of a command over its manifests.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// All texts that problems point into.
+    pub sources: &'a SourceMap,
+    /// The manifests, in the order in which they are to be shown.
+    pub manifests: &'a [ManifestReport<'a>],
+}
+
+/// A problem to show once, though several manifests may have it through a layer they share.
+#[derive(Clone, Debug)]
+pub struct Shown<'a> {
+    /// The problem as the first manifest has it.
+    pub problem: &'a Diagnostic,
+    /// The further manifests that have it, less the file that is blamed anyway.
+    pub also_in: Vec<&'a str>,
+}
+
+impl Shown<'_> {
+    /// ``also in `b.kdl` and `c.kdl` ``, at most three by name.
+    pub fn also(&self) -> Option<String> {
+        let mut items: Vec<String> = self
+            .also_in
+            .iter()
+            .take(3)
+            .map(|path| format!("`{path}`"))
+            .collect();
+        let more = self.also_in.len().saturating_sub(items.len());
+        if more > 0 {
+            items.push(format!("{more} more"));
+        }
+        (!items.is_empty()).then(|| format!("also in {}", text::list(&items, "and")))
+    }
+
+    /// Message, help and notes as plain text, for formats that have one text for a problem.
+    pub(super) fn words(&self, sources: &SourceMap) -> String {
+        let name = place::name(sources, self.problem.span);
+        let elsewhere = (!name.is_empty() && !place::is_file(name)).then(|| format!("in {name}"));
+        let help = self
+            .problem
+            .help
+            .as_ref()
+            .map(|help| format!("help: {help}"));
+        let notes = self
+            .problem
+            .notes
+            .iter()
+            .cloned()
+            .chain(self.also())
+            .map(|note| format!("note: {note}"));
+        let first = std::iter::once(self.problem.message.clone());
+        first
+            .chain(elsewhere)
+            .chain(help)
+            .chain(notes)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// How many of each; every problem once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+    /// Notes.
+    pub notes: usize,
+    /// Sources that are blamed.
+    pub files: usize,
+}
+
+impl Counts {
+    /// `3 errors, 1 warning in 2 files`, or `no problems in 2 files` of those checked.
+    pub fn sentence(self, checked: usize) -> String {
+        let each = [
+            (self.errors, "error"),
+            (self.warnings, "warning"),
+            (self.notes, "note"),
+        ];
+        let words: Vec<String> = each
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, noun)| text::count(*n as u64, noun))
+            .collect();
+        if words.is_empty() {
+            format!("no problems in {}", text::count(checked as u64, "file"))
+        } else {
+            format!(
+                "{} in {}",
+                words.join(", "),
+                text::count(self.files.max(1) as u64, "file")
+            )
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Every problem once, in the order of the manifests; equal are those of one code, place and message.
+    pub fn shown(&self) -> Vec<Shown<'a>> {
+        let mut out: Vec<Shown<'a>> = Vec::new();
+        let mut seen = std::collections::BTreeMap::new();
+        for manifest in self.manifests {
+            for problem in problems(manifest) {
+                let file = place::name(self.sources, problem.span);
+                let key = (
+                    file,
+                    problem.span.start,
+                    problem.span.end,
+                    problem.code.id,
+                    problem.message.as_str(),
+                );
+                if let Some(shown) = seen.get(&key).and_then(|&at: &usize| out.get_mut(at)) {
+                    if !shown.also_in.contains(&manifest.path) {
+                        shown.also_in.push(manifest.path);
+                    }
+                } else {
+                    seen.insert(key, out.len());
+                    out.push(Shown {
+                        problem,
+                        also_in: vec![manifest.path],
+                    });
+                }
+            }
+        }
+        for shown in &mut out {
+            if shown.also_in.len() == 1 {
+                shown.also_in.clear();
+            } else {
+                let blamed = place::name(self.sources, shown.problem.span);
+                shown.also_in.retain(|path| *path != blamed);
+            }
+        }
+        out
+    }
+
+    /// How many problems there are, each counted once.
+    pub fn counts(&self, shown: &[Shown<'_>]) -> Counts {
+        let of = |severity| {
+            shown
+                .iter()
+                .filter(|one| one.problem.severity == severity)
+                .count()
+        };
+        let files: std::collections::BTreeSet<&str> = shown
+            .iter()
+            .map(|one| place::name(self.sources, one.problem.span))
+            .collect();
+        Counts {
+            errors: of(Severity::Error),
+            warnings: of(Severity::Warning),
+            notes: of(Severity::Note),
+            files: files.len(),
+        }
+    }
+}
+
+/// The problems of one manifest, at that manifest's lifetime.
+fn problems<'a>(manifest: &ManifestReport<'a>) -> impl Iterator<Item = &'a Diagnostic> + use<'a> {
+    manifest.problems.iter()
+}
+
+/// The worst first, otherwise as they stand: for formats that are cut short.
+pub(super) fn worst_first(mut shown: Vec<Shown<'_>>) -> Vec<Shown<'_>> {
+    shown.sort_by_key(|one| std::cmp::Reverse(one.problem.severity));
+    shown
+}
+
+/// What the formats may be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// For `human`.
+    pub human: human::Options,
+    /// For `sarif`, `github` and `markdown`, whose paths are relative to the repository's root.
+    pub paths: Paths<'a>,
+    /// For `markdown`: the most characters of a comment.
+    pub markdown_limit: usize,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            human: human::Options::default(),
+            paths: Paths::default(),
+            markdown_limit: markdown::COMMENT_LIMIT,
+        }
+    }
+}
+
+/// Writes the problems of a run in a format. Every text ends with a line end, or is empty.
+pub fn render(format: Format, run: &Run<'_>, options: &Options<'_>) -> String {
+    match format {
+        Format::Human => human::run(run, options.human),
+        Format::Json => json::run(run),
+        Format::Markdown => markdown::run(run, options.paths, options.markdown_limit),
+        Format::Short => short::run(run),
+        Format::Sarif => sarif::run(run, options.paths),
+        Format::Github => github::run(run, options.paths),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{Sample, UNUSED, WORLD};
+    use super::*;
+
+    #[test]
+    fn a_problem_of_a_shared_layer_is_shown_once() {
+        let mut sample = Sample::default();
+        let base = sample
+            .sources
+            .add("base.kdl", "mesh {\n  shard-degree 6\n}\n");
+        let at = crate::source::Span::new(base, 9, 21);
+        for path in [
+            "jobs/a.kdl",
+            "jobs/b.kdl",
+            "base.kdl",
+            "jobs/c.kdl",
+            "jobs/d.kdl",
+        ] {
+            sample.manifest(path, vec![Diagnostic::new(&WORLD, at, "48 is not 56")]);
+        }
+        sample.manifest(
+            "jobs/e.kdl",
+            vec![Diagnostic::new(&UNUSED, at, "48 is not 56")],
+        );
+        sample.run(|run| {
+            let shown = run.shown();
+            assert_eq!(shown.len(), 2);
+            assert_eq!(
+                shown[0].also().unwrap(),
+                "also in `jobs/a.kdl`, `jobs/b.kdl`, `jobs/c.kdl` and 1 more"
+            );
+            assert_eq!(shown[1].also(), None);
+            let counts = run.counts(&shown);
+            assert_eq!(
+                counts,
+                Counts {
+                    errors: 1,
+                    warnings: 1,
+                    notes: 0,
+                    files: 1
+                }
+            );
+            assert_eq!(counts.sentence(6), "1 error, 1 warning in 1 file");
+            assert_eq!(Counts::default().sentence(6), "no problems in 6 files");
+        });
+    }
+
+    #[test]
+    fn every_format_has_a_name_and_takes_an_empty_run() {
+        let sources = SourceMap::default();
+        let run = Run {
+            sources: &sources,
+            manifests: &[],
+        };
+        for format in Format::ALL {
+            assert_eq!(Format::parse(format.name()), Some(format));
+            let text = render(format, &run, &Options::default());
+            assert!(
+                text.is_empty() || text.ends_with('\n'),
+                "{format:?}: {text:?}"
+            );
+        }
+        assert_eq!(Format::parse("xml"), None);
+    }
+}
