@@ -1,13 +1,12 @@
 """Pre-train a Llama model with PyTorch FSDP in hybrid sharding.
 
 Started by torchrun, one process per GPU. The GPUs form a grid of replicas x shards: weights are gathered
-inside a row, and gradients are averaged across the rows once per optimizer step. Tokens come as .npy
-matrices in the channel `train`, one row per sequence. Checkpoints are sharded, one file per rank, and
-the newest complete one is resumed, which is what makes a spot interruption harmless.
+inside a row, and gradients are averaged across the rows. Tokens come as .npy matrices in the channel
+`train`, one row per sequence. Checkpoints are sharded over the ranks, and the newest complete one is
+resumed, which is what makes a spot interruption harmless.
 """
 
 import argparse
-import contextlib
 import functools
 import glob
 import importlib
@@ -80,7 +79,8 @@ def build_model(args, torch, mesh):
     transformers = need("transformers", "listed in requirements.txt")
     llama = need("transformers.models.llama.modeling_llama", "listed in requirements.txt")
     config = transformers.AutoConfig.from_pretrained(args.model, use_cache=False)
-    # 27 GB of fp32 weights fit beside nothing else; the same seed draws the same weights on every rank.
+    # The same seed draws the same weights on every rank. In fp32 they are 27 GB, which one GPU still holds
+    # before anything else is there; FSDP then keeps this rank's shard.
     torch.manual_seed(SEED)
     with torch.device("cuda"):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
@@ -153,10 +153,9 @@ def main(args):
         for micro in range(args.accumulation):
             first = step * global_batch + (micro * world + rank) * args.micro_batch
             tokens = torch.from_numpy(data.batch(first, args.micro_batch)).cuda()
-            last = micro == args.accumulation - 1
-            with contextlib.nullcontext() if last else model.no_sync():
-                loss = model(input_ids=tokens, labels=tokens).loss / args.accumulation
-                loss.backward()
+            # Without no_sync: gradients stay sharded between the passes, where whole ones would not fit.
+            loss = model(input_ids=tokens, labels=tokens).loss / args.accumulation
+            loss.backward()
             total += loss.detach()
         model.clip_grad_norm_(CLIP)
         optimizer.step()
