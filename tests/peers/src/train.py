@@ -1,0 +1,1 @@
+"""A stand-in for a training script: the manifests beside it need one that exists."""
