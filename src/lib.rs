@@ -4,15 +4,142 @@
 //! text --syntax--> ast --resolve--> ir::Job --plan--> ir::Plan --bind--> ir::Plan --check--> Problems
 //! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
 //! ```
+//!
+//! [`compile`] is the whole way from text to a checked plan; the stages stand below in reading order. Every
+//! stage reports all its problems and still returns what it could make.
+
+pub mod source;
+pub mod text;
+
+pub mod diag;
+
+pub mod syntax;
+
+pub mod ir;
+
+pub mod catalog;
+
+pub mod resolve;
+
+pub mod plan;
 
 pub mod bind;
-pub mod catalog;
-pub mod cli;
-pub mod diag;
+
+pub mod check;
+
 pub mod emit;
-pub mod ir;
-pub mod plan;
-pub mod resolve;
-pub mod source;
-pub mod syntax;
-pub mod text;
+
+pub mod report;
+
+pub mod cli;
+
+use diag::{Code, Problems};
+use ir::{Plan, SourceTree};
+use resolve::{Choices, LayerFault, Loader};
+use source::{SourceId, SourceMap};
+
+/// Supplies what a manifest names: layers, the program's files, a model's config. The caller knows about files.
+pub trait World: Loader {
+    /// A directory of the program, relative to the file that names it.
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
+    /// A text file, relative to the file that names it.
+    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
+}
+
+/// What a run chooses from outside the manifest.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Layers and the account.
+    pub choices: Choices,
+    /// Today, as an ISO date; it may only change problems, never what is emitted.
+    pub today: String,
+    /// Prices from the command line: instance type and US dollars per hour.
+    pub prices: Vec<(String, f64)>,
+    /// A discount from the command line, a fraction.
+    pub discount: Option<f64>,
+    /// Whether everything that an artefact needs must be there (`emit`, `apply`).
+    pub complete: bool,
+}
+
+/// One manifest, compiled as far as it goes.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The job's name, if it could be read.
+    pub job: Option<String>,
+    /// The plan, unless nothing could be read.
+    pub plan: Option<Plan>,
+    /// All problems of all stages, sorted.
+    pub problems: Problems,
+    /// The file is a layer: it has no job, and other files extend it.
+    pub is_layer: bool,
+}
+
+impl Compiled {
+    /// The plan if it has no error: what emit takes.
+    pub fn checked(&self) -> Option<&Plan> {
+        self.plan.as_ref().filter(|_| self.problems.errors() == 0)
+    }
+}
+
+/// Every code of every stage, sorted.
+pub fn codes() -> Vec<&'static Code> {
+    let mut codes = [
+        syntax::codes(),
+        resolve::codes(),
+        plan::codes(),
+        bind::codes(),
+        check::codes(),
+        emit::codes(),
+        cli::codes(),
+    ]
+    .concat();
+    codes.sort_by_key(|code| code.id);
+    codes
+}
+
+/// Compiles one manifest, given its text.
+pub fn compile(
+    source: SourceId,
+    text: &str,
+    options: &Options,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> Compiled {
+    let mut problems = Problems::default();
+    let Some(file) = syntax::parse(source, text, &mut problems) else {
+        problems.sort();
+        return Compiled { job: None, plan: None, problems, is_layer: false };
+    };
+    let is_layer = file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
+    let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
+        problems.sort();
+        return Compiled { job: None, plan: None, problems, is_layer };
+    };
+    let name = job.name.value().cloned();
+    let given = given(&job, options, world, sources);
+    let plan = plan::plan(job, given, &mut problems);
+    let plan = bind::bind(plan, sources, &mut problems);
+    check::check(&plan, options, sources, &codes(), &mut problems);
+    problems.sort();
+    Compiled { job: name, plan: Some(plan), problems, is_layer: false }
+}
+
+/// Reads what the job names, through the caller.
+fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &SourceMap) -> plan::Given {
+    let file_of = |span: Option<source::Span>| {
+        span.and_then(|span| sources.get(span.source)).map_or_else(String::new, |source| source.name.to_string())
+    };
+    let mut given = plan::Given { prices: options.prices.clone(), discount: options.discount, ..plan::Given::default() };
+    if let Some(program) = &job.program {
+        if let Some(dir) = program.source.val() {
+            given.source = Some(world.directory(&file_of(dir.origin.span()), &dir.value));
+        }
+        for dir in &program.dependencies {
+            given.dependencies.push(world.directory(&file_of(dir.origin.span()), &dir.value));
+        }
+    }
+    if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
+        given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
+    }
+    given
+}

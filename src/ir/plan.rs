@@ -38,6 +38,8 @@ pub struct Plan {
     pub price: Option<Price>,
     /// The program's files.
     pub source: Option<SourceTree>,
+    /// Why the program's directory could not be read.
+    pub missing: Option<String>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
     /// Whether the cluster is one that `apply` can use.

@@ -25,7 +25,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let Some(ask) = &job.image else {
         if engine == Some(Engine::Worker) {
-            return newest(region?);
+            return newest(job, region?);
         }
         return None;
     };
@@ -153,20 +153,33 @@ fn own(uri: &str, origin: Origin) -> Image {
     }
 }
 
-fn newest(region: &Region) -> Option<Image> {
+/// The newest PyTorch GPU container of the region.
+fn newest(job: &Job, region: &Region) -> Option<Image> {
     let listed = images::newest_pytorch_gpu(&region.name)?;
-    Some(Image {
-        uri: listed.uri(&region.name)?,
-        family: "pytorch".to_owned(),
-        pytorch: Some(listed.pytorch.clone()),
+    let instance = job.cluster.as_ref()?.instance.value()?;
+    let python = listed.python.last().map(String::as_str);
+    let query = ImageQuery {
+        framework: Framework::PyTorch,
+        pytorch: &listed.pytorch,
         transformers: None,
-        python: listed.pythons.first().cloned(),
-        patch_window: None,
+        python,
+        region: &region.name,
+        instance,
+        smdistributed: false,
+    };
+    let found = images::resolve(&query).ok()?;
+    Some(Image {
+        uri: found.uri,
+        family: "pytorch".to_owned(),
+        pytorch: Some(found.pytorch_full_version),
+        transformers: None,
+        python: found.python,
+        patch_window: found.patch_window,
         toolkit: true,
         origin: Origin::Catalogue {
-            row: "images, the newest PyTorch GPU container".to_owned(),
-            source: listed.origin.source.clone(),
-            date: listed.origin.date.clone(),
+            row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
+            source: found.origin.source,
+            date: found.origin.date,
         },
     })
 }

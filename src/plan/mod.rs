@@ -11,6 +11,7 @@ mod model;
 
 use crate::diag::{Code, Problems};
 use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
+use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
 /// The codes of this stage.
@@ -21,12 +22,12 @@ pub fn codes() -> Vec<&'static Code> {
 /// What the caller read for the plan: this stage touches no file.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// The program's directory; `None` where there is none, or it could not be read.
-    pub source: Option<SourceTree>,
+    /// The program's directory, where the job names one.
+    pub source: Option<Result<SourceTree, LayerFault>>,
     /// Directories beside it.
-    pub dependencies: Vec<SourceTree>,
-    /// The text of `model config=`.
-    pub model_config: Option<String>,
+    pub dependencies: Vec<Result<SourceTree, LayerFault>>,
+    /// The text of `model config=`, where the job names one.
+    pub model_config: Option<Result<String, LayerFault>>,
     /// Prices from the command line: instance type and US dollars per hour.
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
@@ -38,7 +39,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let region = cluster::region(&job, problems);
     let instance = cluster::instance(&job, problems);
     let machine = cluster::machine(&job, instance.as_ref(), problems);
-    let model = model::model(&job, given.model_config.as_deref(), problems);
+    let model = model::model(&job, given.model_config.as_ref(), problems);
     let image = image::image(&job, region.as_ref(), problems);
     let smp = image::smp_generation(&job, image.as_ref());
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
@@ -61,9 +62,20 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         image,
         smp,
         price,
-        source: given.source,
-        dependencies: given.dependencies,
+        missing: missing(given.source.as_ref()),
+        source: given.source.and_then(Result::ok),
+        dependencies: given.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,
+    }
+}
+
+/// Why the program's directory could not be read, in words.
+fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
+    match source {
+        Some(Err(LayerFault::NotFound)) => Some("it is not there".to_owned()),
+        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the repository".to_owned()),
+        Some(Err(LayerFault::Unreadable(why))) => Some(why.clone()),
+        Some(Ok(_)) | None => None,
     }
 }
 

@@ -1,0 +1,117 @@
+//! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
+
+use super::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity, find};
+use crate::text;
+
+declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
+declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
+declare_code!(T0242, "expired-allow", Error, "an `allow` past its last day");
+declare_code!(T0243, "allow-of-error", Error, "an `allow` of an error");
+declare_code!(T0244, "allow-date", Error, "an `allow` whose last day is no date");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
+
+/// Takes out the warnings and notes that are silenced, and judges each `allow`.
+pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut Problems) {
+    let mut verdicts: Vec<Diagnostic> = Vec::new();
+    for allow in &context.plan.job.allows {
+        let Some(written) = allow.code.val() else { continue };
+        let span = written.span_or(allow.span);
+        let Some(code) = find(codes, &written.value) else {
+            let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
+            let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{}`", written.value));
+            verdicts.push(match text::nearest(&written.value, names) {
+                Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+                None => diagnostic.help("`trainc catalog rules` lists all codes"),
+            });
+            continue;
+        };
+        if let Some(until) = allow.until.val() {
+            let until_span = until.span_or(allow.span);
+            if !is_date(&until.value) {
+                verdicts.push(
+                    Diagnostic::new(&T0244, until_span, format!("`{}` is no date", until.value))
+                        .help("write `until=\"2026-12-31\"`"),
+                );
+            } else if until.value.as_str() < context.today {
+                verdicts.push(
+                    Diagnostic::new(&T0242, until_span, format!("this `allow` ended on {}; today is {}", until.value, context.today))
+                        .label(span, format!("{} is reported again", code.id))
+                        .help("mend the cause and remove the `allow`, or give it a new day and say why"),
+                );
+                continue;
+            }
+        }
+        let inside = |diagnostic: &Diagnostic| {
+            diagnostic.span.source == allow.scope.source
+                && diagnostic.span.start >= allow.scope.start
+                && diagnostic.span.end <= allow.scope.end
+        };
+        let (mut silenced, mut errors) = (0, 0);
+        problems.retain(|diagnostic| {
+            if diagnostic.code != code || !(inside(diagnostic) || is_whole_job(context, allow)) {
+                return true;
+            }
+            if diagnostic.severity == Severity::Error {
+                errors += 1;
+                return true;
+            }
+            silenced += 1;
+            false
+        });
+        if silenced > 0 {
+            continue;
+        }
+        verdicts.push(if errors > 0 {
+            Diagnostic::new(&T0243, span, format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name))
+                .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
+        } else {
+            Diagnostic::new(&T0241, allow.span, format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name))
+                .help("remove it")
+        });
+    }
+    for verdict in verdicts {
+        problems.push(verdict);
+    }
+}
+
+/// An `allow` that stands in the job itself covers the job, its layers included.
+fn is_whole_job(context: &Context, allow: &crate::ir::Allow) -> bool {
+    let job = context.plan.job.span;
+    allow.scope.source == job.source && allow.scope.start <= job.start && allow.scope.end >= job.end
+}
+
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return false };
+    let number = |part: &str, digits: usize| {
+        (part.len() == digits && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse::<u32>().ok()).flatten()
+    };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return false };
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_date;
+
+    #[test]
+    fn dates() {
+        assert!(is_date("2026-12-31"));
+        assert!(is_date("2028-02-29"));
+        assert!(!is_date("2026-02-29"));
+        assert!(!is_date("2026-1-1"));
+        assert!(!is_date("soon"));
+    }
+}

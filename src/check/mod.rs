@@ -1,0 +1,41 @@
+//! All rules over a plan: what AWS, the SDK, the container or PyTorch would refuse later, and what costs money.
+//!
+//! In: a bound plan, today's date. Out: problems. A rule runs over what is known and stays silent about what is
+//! not: that was reported. `allow` filters at the end. Changes nothing.
+
+mod allow;
+pub mod rules;
+
+use crate::Options;
+use crate::diag::{Code, Problems};
+use crate::ir::Plan;
+use crate::source::SourceMap;
+
+/// What a rule sees.
+pub struct Context<'a> {
+    /// The plan, with all placeholders replaced.
+    pub plan: &'a Plan,
+    /// Today, as an ISO date.
+    pub today: &'a str,
+    /// The texts, to point into a string.
+    pub sources: &'a SourceMap,
+    /// Whether everything that an artefact needs must be there (`emit`, `apply`).
+    pub complete: bool,
+}
+
+/// A rule: one situation, or a few that share their facts.
+pub type Rule = fn(&Context, &mut Problems);
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [allow::CODES.to_vec(), rules::codes()].concat()
+}
+
+/// Runs every rule, then takes out what an `allow` silences.
+pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, codes: &[&'static Code], problems: &mut Problems) {
+    let context = Context { plan, today: &options.today, sources, complete: options.complete };
+    for rule in rules::RULES {
+        rule(&context, problems);
+    }
+    allow::filter(&context, codes, problems);
+}

@@ -1,0 +1,40 @@
+//! The program's files: the directory is there, and the entry point is in it.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::text;
+
+declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
+declare_code!(T0502, "entry-missing", Error, "the entry point is not in the program's directory");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0501, &T0502];
+
+/// Without the directory there is nothing to emit; without the entry point the container fails after its start.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(program) = &context.plan.job.program else { return };
+    if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
+        let severity = if context.complete { Severity::Error } else { Severity::Warning };
+        problems.push(
+            Diagnostic::new(&T0501, dir.span_or(program.span), format!("the source directory `{}` cannot be read: {why}", dir.value))
+                .severity(severity)
+                .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+        );
+        return;
+    }
+    let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
+    if tree.get(&entry.value).is_some() {
+        return;
+    }
+    let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
+    let span = entry.span_or(program.span);
+    let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
+    problems.push(match text::nearest(&entry.value, names.iter().copied()) {
+        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None => {
+            let shown: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".py") || name.ends_with(".sh")).take(6).collect();
+            if shown.is_empty() { diagnostic } else { diagnostic.note(format!("there are {}", text::ticked(&shown, "and"))) }
+        }
+    });
+}

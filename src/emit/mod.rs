@@ -1,0 +1,144 @@
+//! From a checked plan to what AWS takes: requests, policies, scripts, the source archive.
+//!
+//! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Total: it
+//! cannot fail on a checked plan. Knows no account and no file system.
+
+pub mod archive;
+pub mod canonical;
+mod launch;
+mod names;
+pub mod python;
+mod request;
+mod sagemaker;
+mod shell;
+mod template;
+mod worker;
+
+use crate::diag::Code;
+use crate::ir::Plan;
+use crate::ir::digest::sha256_hex;
+use crate::ir::plan::DIGEST_MARK;
+use serde_json::Value;
+
+pub(crate) use launch::{python_str, smp_name};
+pub(crate) use shell::quoted;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    Vec::new()
+}
+
+/// A job's names: made from its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// SHA-256 over all that shapes the run.
+    pub digest: String,
+    /// Name of the training job.
+    pub training_job: String,
+}
+
+/// Everything that a plan becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// The job's names.
+    pub identity: Identity,
+    /// CreateTrainingJob, as it is sent; none for a cluster that is not SageMaker's.
+    pub training_job: Option<Value>,
+    /// Files by path, sorted.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// The digest of all that shapes the run: the request without names, tags and what only apply knows, and the
+/// content of the source.
+///
+/// Computed over the request, so that a new spelling in the language, or a new version of trainc that sends the
+/// same, is the same job.
+pub fn identity(plan: &Plan) -> Identity {
+    let mut request = sagemaker::request(plan, "", "");
+    if let Value::Object(members) = &mut request {
+        for name in ["TrainingJobName", "Tags", "RoleArn"] {
+            members.remove(name);
+        }
+        if let Some(Value::Object(hyperparameters)) = members.get_mut("HyperParameters") {
+            hyperparameters.remove("sagemaker_job_name");
+            hyperparameters.remove("sagemaker_submit_directory");
+        }
+    }
+    let mut shape = serde_json::Map::new();
+    shape.insert("request".to_owned(), request);
+    shape.insert("region".to_owned(), Value::from(names::region(plan)));
+    shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
+    shape.insert("mesh".to_owned(), mesh_shape(plan));
+    // A job of this name in another account is the same job: the account is no part of its shape.
+    let mut text = canonical::compact(&Value::Object(shape));
+    if let Some(account) = plan.job.account.value() {
+        text = text.replace(&format!("sagemaker-{}-{account}", names::region(plan)), &format!("sagemaker-{}-{}", names::region(plan), names::ACCOUNT));
+    }
+    let digest = sha256_hex(text.as_bytes());
+    let training_job = names::training_job(plan, &digest);
+    Identity { digest, training_job }
+}
+
+/// What of the plan shapes a run without standing in its request: engine `worker` reads it from its config.
+fn mesh_shape(plan: &Plan) -> Value {
+    let mut out = serde_json::Map::new();
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(crate::ir::Engine::Worker) {
+        return Value::Object(out);
+    }
+    let mut put = |key: &str, value: Option<u64>| out.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
+    put("shard_degree", plan.mesh.as_ref().map(|mesh| mesh.shard_degree.value));
+    put("micro", plan.batch.as_ref().map(|batch| batch.micro.value));
+    put("accumulation", plan.batch.as_ref().map(|batch| batch.accumulation.value));
+    put("steps", plan.run.steps.as_ref().map(|steps| steps.value));
+    put("parameters", plan.model.as_ref().map(|model| model.parameters.value));
+    put("sequence_length", plan.job.train.sequence_length.get());
+    put("seed", plan.job.train.seed.get());
+    let train = &plan.job.train;
+    out.insert(
+        "train".to_owned(),
+        Value::from(format!("{:?} {:?} {:?}", train.precision.value(), train.activation_checkpointing.value(), train.optimizer.as_ref().map(optimizer_shape))),
+    );
+    Value::Object(out)
+}
+
+fn optimizer_shape(o: &crate::ir::Optimizer) -> String {
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        o.name.value(), o.lr.get(), o.betas.get(), o.eps.get(), o.weight_decay.get(), o.clip.get(), o.warmup.get(), o.schedule.value(), o.min_lr.get()
+    )
+}
+
+/// The request of a plan under its own name, with the digest in its texts.
+pub fn training_job(plan: &Plan, identity: &Identity) -> Value {
+    let mut request = sagemaker::request(plan, &identity.training_job, &identity.digest);
+    replace_mark(&mut request, &identity.digest);
+    request
+}
+
+fn replace_mark(value: &mut Value, digest: &str) {
+    match value {
+        Value::String(text) => {
+            if text.contains(DIGEST_MARK) {
+                *text = text.replace(DIGEST_MARK, digest);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_mark(item, digest)),
+        Value::Object(members) => members.values_mut().for_each(|item| replace_mark(item, digest)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Everything that a plan becomes, but for the plan's own reports.
+pub fn emit(plan: &Plan) -> Bundle {
+    let identity = identity(plan);
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    let training_job = plan.deployable.then(|| training_job(plan, &identity));
+    if let Some(request) = &training_job {
+        files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
+    }
+    for file in archive::files(plan) {
+        files.push((format!("source/{}", file.path), file.bytes));
+    }
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    Bundle { identity, training_job, files }
+}
