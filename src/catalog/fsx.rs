@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("fsx", include_str!("data/fsx.toml"));
 
@@ -61,7 +61,7 @@ pub struct Legal {
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +134,7 @@ fn read(key: &str) -> Option<Legal> {
         grows: row.grows,
         api_default: row.api_default,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

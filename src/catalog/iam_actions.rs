@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("iam_actions", include_str!("data/iam_actions.toml"));
 
@@ -23,7 +23,7 @@ pub struct Action {
     /// Actions that AWS requires beside it.
     pub dependent: Vec<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ pub fn get(name: &str) -> Option<Action> {
         resources: row.resources,
         star_only: row.star_only,
         dependent: row.dependent,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.toml"));
 
@@ -20,7 +20,7 @@ pub struct Limit {
     /// No source was read for the figure.
     pub recalled: bool,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ impl From<Row> for Limit {
             unit: row.unit,
             statement: row.statement,
             recalled: row.recalled,
-            origin: row.sourced.into(),
+            provenance: row.sourced.into(),
         }
     }
 }

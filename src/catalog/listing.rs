@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{accelerators, fsx, images, instances, limits, prices, quotas, regions, tables};
-use crate::ir::hardware::{Accelerator, Instance, Origin};
+use crate::ir::hardware::{Accelerator, Instance, Provenance};
 
 /// A table without colour or width.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,8 +73,8 @@ fn gib(bytes: Option<u64>) -> String {
     }))
 }
 
-fn origin_json(origin: &Origin) -> Value {
-    json!({"source": origin.source, "date": origin.date})
+fn provenance_json(provenance: &Provenance) -> Value {
+    json!({"source": provenance.source, "date": provenance.date})
 }
 
 fn accelerator_json(row: &Accelerator) -> Value {
@@ -83,7 +83,7 @@ fn accelerator_json(row: &Accelerator) -> Value {
         "architecture": row.architecture, "compute_capability": row.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
         "memory_bytes": row.memory_bytes, "peak_bf16_tflops": row.peak_bf16_tflops, "peak_fp16_tflops": row.peak_fp16_tflops,
         "memory_bandwidth_gb_s": row.memory_bandwidth_gb_s, "nvlink_gb_s": row.nvlink_gb_s, "bf16": row.bf16,
-        "note": row.note, "origin": origin_json(&row.origin),
+        "note": row.note, "provenance": provenance_json(&row.provenance),
     })
 }
 
@@ -118,7 +118,7 @@ fn instance_json(row: &Instance) -> Value {
         "accelerator_memory_bytes": row.accelerator.memory_bytes, "vcpus": row.vcpus, "host_memory_bytes": row.host_memory_bytes,
         "network_gbps": row.network_gbps, "efa": row.efa, "efa_interfaces": row.efa_interfaces, "nvme_total_gb": row.nvme_total_gb,
         "ebs_volume_ignored": row.ebs_volume_ignored, "smddp_v1": row.smddp_v1, "smddp_v2": row.smddp_v2, "smp_v1": row.smp_v1,
-        "ec2_offering_regions": row.ec2_offering_regions, "retired": row.retired, "note": row.note, "origin": origin_json(&row.origin),
+        "ec2_offering_regions": row.ec2_offering_regions, "retired": row.retired, "note": row.note, "provenance": provenance_json(&row.provenance),
     })
 }
 
@@ -179,7 +179,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
         let json = json!({
             "family": row.family.word(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
             "repository": row.repository, "processors": row.processors, "patch_window": row.patch_window, "full_tag": row.full_tag,
-            "sdk": row.sdk, "regions": row.regions, "origin": origin_json(&row.origin),
+            "sdk": row.sdk, "regions": row.regions, "provenance": provenance_json(&row.provenance),
         });
         (cells, json)
     })
@@ -195,12 +195,12 @@ pub fn prices_listing() -> Listing {
             cell(row.region.as_ref().or(row.region_words.as_ref())),
             row.date_words
                 .clone()
-                .unwrap_or_else(|| row.origin.date.clone()),
+                .unwrap_or_else(|| row.provenance.date.clone()),
             row.product.clone(),
         ];
         let json = json!({
             "instance": row.instance, "usd_per_hour": row.usd_per_hour, "region": row.region, "region_words": row.region_words,
-            "date_words": row.date_words, "product": row.product, "origin": origin_json(&row.origin),
+            "date_words": row.date_words, "product": row.product, "provenance": provenance_json(&row.provenance),
         });
         (cells, json)
     })
@@ -219,7 +219,7 @@ pub fn regions_listing() -> Listing {
         ];
         let json = json!({
             "region": row.name, "partition": row.partition, "dns_suffix": row.dns_suffix, "iam_region": row.iam_region,
-            "service_principal": row.service_principal, "place": row.place, "origin": origin_json(&row.origin),
+            "service_principal": row.service_principal, "place": row.place, "provenance": provenance_json(&row.provenance),
         });
         (cells, json)
     })
@@ -239,7 +239,7 @@ pub fn quotas_listing() -> Listing {
         ];
         let json = json!({
             "key": key, "service": row.service, "name": row.name, "code": row.code, "default": row.default, "unit": row.unit,
-            "origin": origin_json(&row.origin),
+            "provenance": provenance_json(&row.provenance),
         });
         (cells, json)
     })
@@ -261,7 +261,7 @@ pub fn limits_listing() -> Listing {
             ];
             let json = json!({
                 "key": key, "value": row.value, "unit": row.unit, "statement": row.statement, "recalled": row.recalled,
-                "origin": origin_json(&row.origin),
+                "provenance": provenance_json(&row.provenance),
             });
             (cells, json)
         },
@@ -295,7 +295,7 @@ pub fn fsx_listing() -> Listing {
         let json = json!({
             "deployment": deployment, "storage": storage, "first_gib": row.first_gib, "steps_gib": row.steps_gib,
             "throughputs_mb_s_per_tib": row.throughputs, "versions": row.versions, "associations": row.associations,
-            "note": row.note, "origin": origin_json(&row.origin),
+            "note": row.note, "provenance": provenance_json(&row.provenance),
         });
         (cells, json)
     })
@@ -325,7 +325,8 @@ mod tests {
             for (row, json) in listing.rows.iter().zip(json) {
                 assert_eq!(row.len(), listing.headers.len(), "{name}");
                 assert!(
-                    json["origin"]["source"].is_string() && json["origin"]["date"].is_string(),
+                    json["provenance"]["source"].is_string()
+                        && json["provenance"]["date"].is_string(),
                     "{name}"
                 );
             }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
 pub(crate) const GENERAL: Table =
@@ -23,7 +23,7 @@ pub struct Quota {
     /// `instances`, `seconds`, `GiB`, …
     pub unit: String,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 /// What an instance quota counts.
@@ -84,7 +84,7 @@ pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
         code: Some(code),
         default,
         unit: "instances".to_owned(),
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 
@@ -109,7 +109,7 @@ pub fn general(key: &str) -> Option<Quota> {
         code: row.code,
         default: row.default,
         unit: row.unit,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

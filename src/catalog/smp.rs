@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table =
     Table::new("smp_parameters", include_str!("data/smp_parameters.toml"));
@@ -80,7 +80,7 @@ pub struct Parameter {
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -152,7 +152,7 @@ fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
         excludes: row.excludes,
         framework: row.framework,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 
