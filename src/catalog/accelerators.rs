@@ -46,7 +46,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         nvlink_gb_s: row.nvlink_gb_s,
         bf16: row.bf16,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

@@ -59,7 +59,7 @@ pub fn get(name: &str) -> Option<Instance> {
         ec2_offering_regions: row.ec2_offering_regions,
         retired: row.retired,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

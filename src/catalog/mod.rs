@@ -5,12 +5,17 @@
 //! pay for data it does not use. Knows nothing of manifests, plans or diagnostics.
 
 pub mod accelerators;
+pub mod fsx;
+pub mod iam_actions;
 pub mod images;
 pub mod instances;
-pub mod models;
+pub mod limits;
+pub mod listing;
 pub mod prices;
+pub mod quotas;
 pub mod regions;
 pub mod shapes;
+pub mod smp;
 pub mod support;
 
 mod table;
@@ -21,14 +26,20 @@ pub const VERSION: &str = "2026-11-21";
 /// All tables.
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
+    shapes::ENUMS,
+    fsx::TABLE,
+    iam_actions::TABLE,
     images::ALIASES,
-    images::REGISTRIES,
     images::TABLE,
     instances::TABLE,
+    limits::TABLE,
     prices::INSTANCES,
-    prices::STORAGE,
+    quotas::TABLE,
+    quotas::GENERAL,
     regions::TABLE,
-    shapes::ENUMS,
+    images::REGISTRIES,
+    smp::TABLE,
+    prices::STORAGE,
     support::TABLE,
 ];
 

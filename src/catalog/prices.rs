@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
 pub(crate) const STORAGE: Table =
@@ -25,10 +25,10 @@ pub struct Price {
     pub region_words: Option<String>,
     /// `sagemaker`, or `ec2` for a price that SageMaker does not bill.
     pub product: String,
-    /// The source's words for a date that is not exact; `origin.date` is then a sortable stand-in.
+    /// The source's words for a date that is not exact; `provenance.date` is then a sortable stand-in.
     pub date_words: Option<String>,
     /// Source and effective date (`0000-00-00`: none stated).
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ fn read(key: &str) -> Option<Price> {
         region_words: row.region_words,
         product: row.product,
         date_words: row.date_words,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 
@@ -76,7 +76,7 @@ fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
     prices
         .filter(|price| price.product == "sagemaker")
         .fold(None, |best: Option<Price>, price| match best {
-            Some(best) if best.origin.date >= price.origin.date => Some(best),
+            Some(best) if best.provenance.date >= price.provenance.date => Some(best),
             _ => Some(price),
         })
 }
@@ -105,7 +105,7 @@ pub struct StoragePrice {
     /// No source was read for the figure.
     pub recalled: bool,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 #[derive(Deserialize)]
@@ -123,7 +123,7 @@ fn read_storage(key: &str) -> Option<StoragePrice> {
         usd_per_gb_month: row.usd_per_gb_month,
         region: row.region?,
         recalled: row.recalled,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 
@@ -158,7 +158,7 @@ mod tests {
         );
         let price = newest("ml.p4d.24xlarge", "us-west-2").unwrap();
         assert_eq!(
-            (price.usd_per_hour, price.origin.date.as_str()),
+            (price.usd_per_hour, price.provenance.date.as_str()),
             (25.251_286, "2026-09-01")
         );
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(all().count(), INSTANCES.keys().count());
         for (key, price) in INSTANCES.keys().zip(all()) {
             let region = price.region.as_deref().unwrap_or("unstated");
-            let start = format!("{}/{region}/{}/", price.instance, price.origin.date);
+            let start = format!("{}/{region}/{}/", price.instance, price.provenance.date);
             assert!(key.starts_with(&start), "{key}");
             assert!(
                 crate::catalog::instances::get(&price.instance).is_some(),

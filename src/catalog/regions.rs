@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("regions", include_str!("data/regions.toml"));
 
@@ -38,7 +38,7 @@ pub struct Region {
     /// Place name: `US West (Oregon)`.
     pub place: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 /// The region of that name.
@@ -52,7 +52,7 @@ pub fn get(name: &str) -> Option<Region> {
         service_principal_recalled: row.service_principal_recalled,
         iam_region: row.iam_region,
         place: row.place,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("support", include_str!("data/support.toml"));
 
@@ -53,7 +53,7 @@ pub struct Support {
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 /// The version of an engine's library for one PyTorch version.
@@ -64,7 +64,7 @@ pub struct Library {
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 fn read(key: &str) -> Option<Support> {
@@ -73,7 +73,7 @@ fn read(key: &str) -> Option<Support> {
         pytorch_versions: row.versions,
         instances: row.instances,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 
@@ -97,7 +97,7 @@ pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
     Some(Library {
         version: row.library?,
         note: row.note,
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

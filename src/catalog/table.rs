@@ -5,7 +5,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 /// An embedded table.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ pub(crate) struct Sourced {
     date: String,
 }
 
-impl From<Sourced> for Origin {
+impl From<Sourced> for Provenance {
     fn from(row: Sourced) -> Self {
         Self {
             source: row.source,

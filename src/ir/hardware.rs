@@ -21,7 +21,7 @@ impl AcceleratorKind {
 
 /// Where a row of the catalogue comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct Provenance {
     /// Publication, file or measurement.
     pub source: String,
     /// `YYYY-MM-DD` on which the source was read, or from which the row holds.
@@ -58,7 +58,7 @@ pub struct Accelerator {
     /// What a reader should know of the figures.
     pub note: Option<String>,
     /// Where the figures come from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 /// One instance type with accelerators. A figure that no source gave is `None`.
@@ -105,7 +105,7 @@ pub struct Instance {
     /// What a reader should know of the row.
     pub note: Option<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 impl Instance {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::catalog::table::{Sourced, Table};
-use crate::ir::hardware::Origin;
+use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
 pub(crate) const ALIASES: Table =
@@ -147,7 +147,7 @@ pub struct ListedImage {
     /// Regions whose registry has it, sorted.
     pub regions: Vec<String>,
     /// Where the row comes from.
-    pub origin: Origin,
+    pub provenance: Provenance,
 }
 
 fn listed(key: &str) -> Option<ListedImage> {
@@ -175,7 +175,7 @@ fn listed(key: &str) -> Option<ListedImage> {
         patch_window: row.patch_window,
         full_tag: row.full_tag,
         regions: accounts(&row.registry).into_keys().collect(),
-        origin: row.sourced.into(),
+        provenance: row.sourced.into(),
     })
 }
 

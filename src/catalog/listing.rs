@@ -1,0 +1,365 @@
+//! Tables for `trainc catalog`: headers and rows for people, the same facts as JSON for tools.
+
+use serde_json::{Value, json};
+
+use super::{accelerators, fsx, images, instances, limits, prices, quotas, regions, tables};
+use crate::ir::hardware::{Accelerator, Instance, Provenance};
+
+/// A table without colour or width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// Column heads; a unit stands in the head.
+    pub headers: Vec<&'static str>,
+    /// Cells; an unknown figure is `-`.
+    pub rows: Vec<Vec<String>>,
+    /// An array with one object per row, all facts of it.
+    pub json: Value,
+}
+
+impl Listing {
+    fn of<T>(
+        headers: &[&'static str],
+        items: impl Iterator<Item = T>,
+        row: impl Fn(&T) -> (Vec<String>, Value),
+    ) -> Self {
+        let (rows, json): (Vec<_>, Vec<_>) = items.map(|item| row(&item)).unzip();
+        Self {
+            headers: headers.to_vec(),
+            rows,
+            json: Value::Array(json),
+        }
+    }
+}
+
+/// The names of all listings.
+pub const NAMES: [&str; 8] = [
+    "accelerators",
+    "fsx",
+    "images",
+    "instances",
+    "limits",
+    "prices",
+    "quotas",
+    "regions",
+];
+
+/// A listing by name, all rows.
+pub fn named(name: &str) -> Option<Listing> {
+    Some(match name {
+        "accelerators" => accelerators_listing(),
+        "fsx" => fsx_listing(),
+        "images" => images_listing(None),
+        "instances" => instances_listing(),
+        "limits" => limits_listing(),
+        "prices" => prices_listing(),
+        "quotas" => quotas_listing(),
+        "regions" => regions_listing(),
+        _ => return None,
+    })
+}
+
+fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn yes(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+fn gib(bytes: Option<u64>) -> String {
+    cell(bytes.map(|bytes| {
+        let tenths = (bytes as f64 / f64::from(1 << 30) * 10.0).round() / 10.0;
+        tenths.to_string()
+    }))
+}
+
+fn provenance_json(provenance: &Provenance) -> Value {
+    json!({"source": provenance.source, "date": provenance.date})
+}
+
+fn accelerator_json(row: &Accelerator) -> Value {
+    json!({
+        "name": row.name, "product": row.product, "vendor": row.vendor, "kind": row.kind.word(),
+        "architecture": row.architecture, "compute_capability": row.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
+        "memory_bytes": row.memory_bytes, "peak_bf16_tflops": row.peak_bf16_tflops, "peak_fp16_tflops": row.peak_fp16_tflops,
+        "memory_bandwidth_gb_s": row.memory_bandwidth_gb_s, "nvlink_gb_s": row.nvlink_gb_s, "bf16": row.bf16,
+        "note": row.note, "provenance": provenance_json(&row.provenance),
+    })
+}
+
+/// Accelerators.
+pub fn accelerators_listing() -> Listing {
+    let headers = [
+        "name",
+        "architecture",
+        "memory GiB",
+        "bf16 TFLOP/s",
+        "fp16 TFLOP/s",
+        "memory GB/s",
+        "NVLink GB/s",
+    ];
+    Listing::of(&headers, accelerators::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            row.architecture.clone(),
+            gib(row.memory_bytes),
+            cell(row.peak_bf16_tflops),
+            cell(row.peak_fp16_tflops),
+            cell(row.memory_bandwidth_gb_s),
+            cell(row.nvlink_gb_s),
+        ];
+        (cells, accelerator_json(row))
+    })
+}
+
+fn instance_json(row: &Instance) -> Value {
+    json!({
+        "name": row.name, "accelerators": row.accelerators, "accelerator": row.accelerator.name,
+        "accelerator_memory_bytes": row.accelerator.memory_bytes, "vcpus": row.vcpus, "host_memory_bytes": row.host_memory_bytes,
+        "network_gbps": row.network_gbps, "efa": row.efa, "efa_interfaces": row.efa_interfaces, "nvme_total_gb": row.nvme_total_gb,
+        "ebs_volume_ignored": row.ebs_volume_ignored, "smddp_v1": row.smddp_v1, "smddp_v2": row.smddp_v2, "smp_v1": row.smp_v1,
+        "ec2_offering_regions": row.ec2_offering_regions, "retired": row.retired, "note": row.note, "provenance": provenance_json(&row.provenance),
+    })
+}
+
+/// Instance types with accelerators.
+pub fn instances_listing() -> Listing {
+    let headers = [
+        "name",
+        "accelerators",
+        "memory GiB each",
+        "vCPUs",
+        "host GiB",
+        "network Gbit/s",
+        "EFA",
+        "NVMe GB",
+        "retired",
+    ];
+    Listing::of(&headers, instances::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            format!("{} x {}", row.accelerators, row.accelerator.name),
+            gib(row.accelerator.memory_bytes),
+            cell(row.vcpus),
+            gib(row.host_memory_bytes),
+            cell(row.network_gbps),
+            cell(row.efa_interfaces),
+            cell(row.nvme_total_gb),
+            yes(row.retired.is_some()),
+        ];
+        (cells, instance_json(row))
+    })
+}
+
+/// Images, all or those of one region.
+pub fn images_listing(region: Option<&str>) -> Listing {
+    let headers = [
+        "family",
+        "PyTorch",
+        "transformers",
+        "Python",
+        "repository",
+        "processors",
+        "end of patch",
+        "SDK",
+    ];
+    let wanted = images::all()
+        .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
+    Listing::of(&headers, wanted, |row| {
+        let cells = vec![
+            row.family.word().to_owned(),
+            row.pytorch.clone(),
+            cell(row.transformers.as_ref()),
+            row.python.join(" "),
+            row.repository.clone(),
+            row.processors.join(" "),
+            cell(row.patch_window.as_ref().map(|(_, end)| end)),
+            row.sdk.join(" "),
+        ];
+        let json = json!({
+            "family": row.family.word(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
+            "repository": row.repository, "processors": row.processors, "patch_window": row.patch_window, "full_tag": row.full_tag,
+            "sdk": row.sdk, "regions": row.regions, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Instance prices, unclear ones included.
+pub fn prices_listing() -> Listing {
+    let headers = ["instance", "USD per hour", "region", "date", "product"];
+    Listing::of(&headers, prices::all(), |row| {
+        let cells = vec![
+            row.instance.clone(),
+            row.usd_per_hour.to_string(),
+            cell(row.region.as_ref().or(row.region_words.as_ref())),
+            row.date_words
+                .clone()
+                .unwrap_or_else(|| row.provenance.date.clone()),
+            row.product.clone(),
+        ];
+        let json = json!({
+            "instance": row.instance, "usd_per_hour": row.usd_per_hour, "region": row.region, "region_words": row.region_words,
+            "date_words": row.date_words, "product": row.product, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Regions.
+pub fn regions_listing() -> Listing {
+    let headers = ["region", "partition", "DNS suffix", "IAM region", "place"];
+    Listing::of(&headers, regions::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            row.partition.clone(),
+            row.dns_suffix.clone(),
+            row.iam_region.clone(),
+            cell(row.place.as_ref()),
+        ];
+        let json = json!({
+            "region": row.name, "partition": row.partition, "dns_suffix": row.dns_suffix, "iam_region": row.iam_region,
+            "service_principal": row.service_principal, "place": row.place, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Account-wide quotas.
+pub fn quotas_listing() -> Listing {
+    let headers = ["key", "name", "code", "new account", "unit"];
+    let rows = quotas::general_keys().filter_map(|key| Some((key, quotas::general(key)?)));
+    Listing::of(&headers, rows, |(key, row)| {
+        let cells = vec![
+            (*key).to_owned(),
+            row.name.clone(),
+            cell(row.code.as_ref()),
+            cell(row.default),
+            row.unit.clone(),
+        ];
+        let json = json!({
+            "key": key, "service": row.service, "name": row.name, "code": row.code, "default": row.default, "unit": row.unit,
+            "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Documented limits.
+pub fn limits_listing() -> Listing {
+    let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
+    Listing::of(
+        &["key", "limit", "unit", "of", "recalled"],
+        rows,
+        |(key, row)| {
+            let cells = vec![
+                (*key).to_owned(),
+                row.value.to_string(),
+                row.unit.clone(),
+                row.statement.clone(),
+                yes(row.recalled),
+            ];
+            let json = json!({
+                "key": key, "value": row.value, "unit": row.unit, "statement": row.statement, "recalled": row.recalled,
+                "provenance": provenance_json(&row.provenance),
+            });
+            (cells, json)
+        },
+    )
+}
+
+/// Combinations of FSx for Lustre.
+pub fn fsx_listing() -> Listing {
+    let headers = [
+        "deployment",
+        "storage",
+        "capacities GiB",
+        "throughputs MB/s/TiB",
+        "associations",
+    ];
+    let rows = fsx::pairs().filter_map(|pair| Some((pair, fsx::legal(pair.0, pair.1)?)));
+    Listing::of(&headers, rows, |((deployment, storage), row)| {
+        let mut capacities: Vec<String> = row.first_gib.iter().map(u64::to_string).collect();
+        capacities.extend(row.steps_gib.iter().map(|(tier, step)| match tier {
+            0 => format!("n x {step}"),
+            tier => format!("n x {step} at {tier}"),
+        }));
+        let throughputs: Vec<String> = row.throughputs.iter().map(u32::to_string).collect();
+        let cells = vec![
+            (*deployment).to_owned(),
+            (*storage).to_owned(),
+            capacities.join(", "),
+            throughputs.join(", "),
+            yes(row.associations),
+        ];
+        let json = json!({
+            "deployment": deployment, "storage": storage, "first_gib": row.first_gib, "steps_gib": row.steps_gib,
+            "throughputs_mb_s_per_tib": row.throughputs, "versions": row.versions, "associations": row.associations,
+            "note": row.note, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Names and sizes of the tables.
+pub fn tables_listing() -> Listing {
+    Listing::of(&["table", "rows"], tables(), |(name, rows)| {
+        (
+            vec![(*name).to_owned(), rows.to_string()],
+            json!({"table": name, "rows": rows}),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listing_is_a_full_table_with_sources() {
+        for name in NAMES {
+            let listing = named(name).unwrap();
+            assert!(!listing.rows.is_empty(), "{name}");
+            let json = listing.json.as_array().unwrap();
+            assert_eq!(json.len(), listing.rows.len(), "{name}");
+            for (row, json) in listing.rows.iter().zip(json) {
+                assert_eq!(row.len(), listing.headers.len(), "{name}");
+                assert!(
+                    json["provenance"]["source"].is_string()
+                        && json["provenance"]["date"].is_string(),
+                    "{name}"
+                );
+            }
+        }
+        assert_eq!(named("nothing"), None);
+        assert!(tables_listing().rows.len() > 10);
+    }
+
+    #[test]
+    fn cells_carry_units_and_gaps() {
+        let listing = instances_listing();
+        let row = |name: &str| {
+            listing
+                .rows
+                .iter()
+                .find(|row| row[0] == name)
+                .unwrap()
+                .join(" | ")
+        };
+        assert_eq!(
+            row("ml.p4d.24xlarge"),
+            "ml.p4d.24xlarge | 8 x A100-SXM4-40GB | 40 | 96 | 1152 | 400 | 4 | 8000 | no"
+        );
+        assert_eq!(
+            row("ml.p6e-gb200.36xlarge"),
+            "ml.p6e-gb200.36xlarge | 4 x GB200 | - | - | - | - | - | - | no"
+        );
+        assert_eq!(
+            row("ml.g5.xlarge"),
+            "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no"
+        );
+        let all = images_listing(None).rows.len();
+        let gov = images_listing(Some("us-gov-west-1")).rows.len();
+        assert!(0 < gov && gov < all);
+    }
+}
