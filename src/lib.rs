@@ -8,4 +8,5 @@
 pub mod cli;
 pub mod diag;
 pub mod source;
+pub mod syntax;
 pub mod text;
