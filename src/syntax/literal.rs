@@ -115,7 +115,8 @@ pub(super) fn string(raw: &str) -> Result<String, Fault> {
     if !inner.starts_with('"') {
         return Ok(raw.to_owned());
     }
-    if let Some(body) = inner.strip_prefix("\"\"\"") {
+    // `#"""x"""#` is a raw string of one line whose text starts with quotes.
+    if let Some(body) = inner.strip_prefix("\"\"\"").filter(|body| hashes == 0 || body.starts_with(is_newline)) {
         let body = body.strip_suffix("\"\"\"").unwrap_or(body);
         return multi(body, hashes + 3, hashes > 0);
     }

@@ -88,6 +88,8 @@ pub(super) struct Block {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) items: Vec<Item>,
+    /// A line comment behind the opening brace.
+    pub(super) comment: Option<Token>,
     /// No line ends in it.
     pub(super) flat: bool,
 }
@@ -341,7 +343,7 @@ impl Reader<'_> {
                     return;
                 }
                 Kind::Open => {
-                    if blocks {
+                    if live_block {
                         self.fault(FaultKind::SecondBlock, token);
                     }
                     (blocks, live_block) = (true, true);
@@ -379,12 +381,13 @@ impl Reader<'_> {
                     spaced = true;
                     continue;
                 }
-                _ if live_block => {
+                _ if blocks => {
                     self.fault(FaultKind::MissingTerminator, token);
                     return;
                 }
                 _ => {
-                    if !spaced {
+                    // What was reported already needs no second report for touching its neighbour.
+                    if !spaced && !matches!(token.kind, Kind::Broken | Kind::Unclosed) {
                         self.fault(FaultKind::MissingSpace, token);
                     }
                     if let Some(entry) = self.entry() {
@@ -398,7 +401,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A comment on the line where a `;` ended the last node.
+    /// A line comment that is all that is left of this line.
     fn trailing_comment(&mut self) -> Option<Token> {
         let ahead = self.tokens.get(self.at..)?.iter().position(|token| token.kind != Kind::Space)?;
         let token = self.tokens.get(self.at + ahead).copied().filter(|token| token.kind == Kind::LineComment)?;
@@ -436,14 +439,15 @@ impl Reader<'_> {
 
     fn block(&mut self, slashdash: bool) -> Block {
         let Some(open) = self.peek() else {
-            return Block { slashdash, start: 0, end: 0, items: Vec::new(), flat: true };
+            return Block { slashdash, start: 0, end: 0, items: Vec::new(), comment: None, flat: true };
         };
         self.at += 1;
+        let comment = self.trailing_comment();
         let items = self.items();
         let end = self.peek().map_or(self.text.len(), |close| close.end);
         self.at += 1;
         let inside = self.text.get(open.start..end).unwrap_or("");
-        Block { slashdash, start: open.start, end, items, flat: !inside.contains(lex::is_newline) }
+        Block { slashdash, start: open.start, end, items, comment, flat: !inside.contains(lex::is_newline) }
     }
 
     /// `(name)`; anything else in the parentheses is reported and passed over.
