@@ -9,6 +9,7 @@
 //! stage reports all its problems and still returns what it could make.
 
 pub mod source;
+pub mod syntax;
 pub mod text;
 
 pub mod diag;

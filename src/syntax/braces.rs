@@ -1,0 +1,185 @@
+//! Braces that do not pair: which of them is to blame, and where its partner belongs.
+//!
+//! In: tokens. Out: tokens whose braces pair, with partners of no length put in, and faults. The indentation
+//! tells where a block was meant to end; it is asked only when the braces do not pair.
+
+use super::lex::{Fault, FaultKind, Kind, Token};
+
+struct Pairs {
+    faults: Vec<Fault>,
+    /// Partners to put in before the token of that index, by rising index.
+    inserts: Vec<(usize, Token)>,
+    /// Closing braces without a partner.
+    dropped: Vec<usize>,
+}
+
+/// Mends the braces of a token list.
+pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
+    let plain = plainly(&tokens);
+    if plain.faults.is_empty() {
+        return (tokens, plain.faults);
+    }
+    let guided = by_indentation(text, &tokens, &plain);
+    let best = if guided.faults.len() <= plain.faults.len() { guided } else { plain };
+    let mut inserts = best.inserts;
+    inserts.sort_by_key(|&(before, _)| before);
+    let mut inserts = inserts.into_iter().peekable();
+    let mut dropped = best.dropped.into_iter().peekable();
+    let mut out = Vec::with_capacity(tokens.len() + 8);
+    for (index, token) in tokens.into_iter().enumerate() {
+        while let Some((_, partner)) = inserts.next_if(|&(before, _)| before == index) {
+            out.push(partner);
+        }
+        if dropped.next_if_eq(&index).is_some() {
+            out.push(Token { kind: Kind::Space, ..token });
+        } else {
+            out.push(token);
+        }
+    }
+    out.extend(inserts.map(|(_, partner)| partner));
+    (out, best.faults)
+}
+
+fn plainly(tokens: &[Token]) -> Pairs {
+    let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
+    let mut open: Vec<Token> = Vec::new();
+    for (index, &token) in tokens.iter().enumerate() {
+        if token.kind == Kind::Open {
+            open.push(token);
+        } else if token.kind == Kind::Close && open.pop().is_none() {
+            pairs.faults.push(Fault::new(FaultKind::SurplusBrace, token.start, token.end));
+            pairs.dropped.push(index);
+        }
+    }
+    pairs.close_all(tokens, open);
+    pairs
+}
+
+impl Pairs {
+    fn close_all(&mut self, tokens: &[Token], open: Vec<Token>) {
+        let end = tokens.last().map_or(0, |last| last.end);
+        for brace in open.into_iter().rev() {
+            self.faults.push(Fault::new(FaultKind::UnclosedBrace, brace.start, brace.end));
+            self.inserts.push((tokens.len(), Token { kind: Kind::Close, start: end, end }));
+        }
+    }
+
+    fn close_before(&mut self, index: usize, token: Token, brace: Token) {
+        self.faults.push(Fault {
+            other: Some((token.start, token.end)),
+            ..Fault::new(FaultKind::UnclosedBrace, brace.start, brace.end)
+        });
+        self.inserts.push((index, Token { kind: Kind::Close, start: token.start, end: token.start }));
+    }
+}
+
+/// A line that starts a node: its indentation, its first token, and the token that ends it.
+#[derive(Clone, Copy)]
+struct Line {
+    indent: usize,
+    first: Token,
+    /// Index of the token that ends the line, once known.
+    end: Option<usize>,
+    /// Index of its last token that is no blank and no comment.
+    last: usize,
+    /// Lines further in follow it.
+    deeper: bool,
+}
+
+fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
+    let mut unclosed_left = plain.faults.iter().filter(|fault| fault.kind == FaultKind::UnclosedBrace).count();
+    let mut surplus_left = plain.faults.len() - unclosed_left;
+    let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
+    let mut open: Vec<(Token, usize)> = Vec::new();
+    // Lines that enclose the present one by their indentation, outermost first.
+    let mut lines: Vec<Line> = Vec::new();
+    let mut line_start = 0;
+    let mut at_start = true;
+    let mut indent = 0;
+    for (index, &token) in tokens.iter().enumerate() {
+        match token.kind {
+            Kind::Newline => {
+                if let Some(line) = lines.last_mut() {
+                    line.end.get_or_insert(index);
+                }
+                line_start = token.end;
+                at_start = true;
+                continue;
+            }
+            Kind::Escline => {
+                at_start = false;
+                continue;
+            }
+            Kind::Space | Kind::LineComment | Kind::BlockComment => continue,
+            _ => {}
+        }
+        let first = std::mem::replace(&mut at_start, false);
+        if first {
+            indent = text.get(line_start..token.start).map_or(0, |blanks| blanks.chars().count());
+        }
+        if first && token.kind != Kind::Close && token.kind != Kind::Open {
+            while unclosed_left > 0 && open.last().is_some_and(|&(_, of)| of >= indent) {
+                let Some((brace, _)) = open.pop() else { break };
+                pairs.close_before(index, token, brace);
+                unclosed_left -= 1;
+            }
+        }
+        if token.kind == Kind::Close {
+            while first && unclosed_left > 0 && open.last().is_some_and(|&(_, of)| of > indent) {
+                let Some((brace, _)) = open.pop() else { break };
+                pairs.close_before(index, token, brace);
+                unclosed_left -= 1;
+            }
+            let deeper = first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
+            if deeper || open.is_empty() {
+                surplus_left = surplus_left.saturating_sub(1);
+                while lines.last().is_some_and(|line| line.indent > indent) {
+                    lines.pop();
+                }
+                pairs.surplus(index, token, tokens, lines.last().copied().filter(|line| first && line.indent == indent));
+            } else {
+                open.pop();
+            }
+            continue;
+        }
+        if first {
+            while lines.last().is_some_and(|line| line.indent >= indent) {
+                lines.pop();
+            }
+            if let Some(outer) = lines.last_mut() {
+                outer.deeper = true;
+            }
+            lines.push(Line { indent, first: token, end: None, last: index, deeper: false });
+        } else if let Some(line) = lines.last_mut().filter(|line| line.end.is_none()) {
+            line.last = index;
+        }
+        if token.kind == Kind::Open {
+            open.push((token, indent));
+        }
+    }
+    pairs.close_all(tokens, open.into_iter().map(|(brace, _)| brace).collect());
+    pairs.dropped.sort_unstable();
+    pairs
+}
+
+impl Pairs {
+    /// A closing brace too many. A line before it, as far in and with deeper lines after it, may lack its `{`:
+    /// then the block is read as if it had it.
+    fn surplus(&mut self, index: usize, token: Token, tokens: &[Token], opener: Option<Line>) {
+        let fault = Fault::new(FaultKind::SurplusBrace, token.start, token.end);
+        let opener = opener.and_then(|line| {
+            let end = line.end?;
+            let last = tokens.get(line.last)?;
+            // Deeper lines follow, and the line opened no block of its own.
+            let sound = line.first.kind.is_string() && !matches!(last.kind, Kind::Open | Kind::Close | Kind::Semicolon);
+            (line.deeper && sound).then_some((line, end, last.end))
+        });
+        if let Some((line, end, at)) = opener {
+            self.faults.push(Fault { other: Some((line.first.start, at)), ..fault });
+            self.inserts.push((end, Token { kind: Kind::Open, start: at, end: at }));
+        } else {
+            self.faults.push(fault);
+            self.dropped.push(index);
+        }
+    }
+}

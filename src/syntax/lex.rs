@@ -1,0 +1,586 @@
+//! Text to tokens, with what is wrong in the letters themselves.
+//!
+//! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Linear in the length of the text,
+//! never fails. Follows the grammar of KDL 2.0; knows nothing of nodes.
+
+use super::literal;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Newline,
+    /// Blanks, a byte order mark at the start, and characters that were reported.
+    Space,
+    LineComment,
+    BlockComment,
+    /// A backslash up to and with the end of its line.
+    Escline,
+    Slashdash,
+    Open,
+    Close,
+    ParenOpen,
+    ParenClose,
+    Equals,
+    Semicolon,
+    Word,
+    /// `true`, `null`, … without the `#`.
+    BareKeyword,
+    Quoted,
+    Multi,
+    Raw,
+    RawMulti,
+    Keyword,
+    Number,
+    /// Reported; stands for a string of its own text.
+    Broken,
+    /// Reported; stands for a string of which only the start is known.
+    Unclosed,
+}
+
+impl Kind {
+    /// Whether a name or a key can be made of it.
+    pub(super) fn is_string(self) -> bool {
+        matches!(self, Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti)
+    }
+
+    /// Whether it stands where a value stands, sound or not.
+    pub(super) fn is_value(self) -> bool {
+        self.is_string()
+            || matches!(self, Self::BareKeyword | Self::Keyword | Self::Number | Self::Broken | Self::Unclosed)
+    }
+}
+
+/// A piece of the text, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What is wrong at a place; words are put to it in `recover`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FaultKind {
+    /// A number with something behind it, or a path: needs quotes.
+    NeedsQuotes,
+    /// `true` for `#true`, as a value.
+    NeedsHash,
+    /// `true` as the name of a node or property.
+    KeywordAsName,
+    /// `'text'`.
+    SingleQuotes,
+    UnclosedString,
+    UnclosedMulti,
+    UnclosedComment,
+    UnclosedBrace,
+    SurplusBrace,
+    NumberTooLarge,
+    BadEscape,
+    /// `"""` with text on its line.
+    MultiStart,
+    /// Text before the closing `"""`.
+    MultiEnd,
+    /// A line that does not start with the blanks of the last.
+    MultiIndent,
+    /// `#"""#`.
+    RawQuote,
+    /// `r"…"` of KDL 1.
+    OldRaw,
+    /// `# text`.
+    HashComment,
+    /// `#yes`.
+    UnknownKeyword,
+    BadCharacter,
+    StrayBackslash,
+    Comma,
+    Bracket,
+    StrayEquals,
+    /// `region = "…"`.
+    NodeEquals,
+    StrayParen,
+    BadType,
+    MissingValue,
+    MissingSpace,
+    MissingTerminator,
+    /// `{` with no node before it.
+    BlockWithoutNode,
+    /// `{` on the line after its node.
+    BlockOnOwnLine,
+    SecondBlock,
+    NotAName,
+    SlashdashNothing,
+    StraySemicolon,
+}
+
+/// One mistake of the writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: FaultKind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// A second place, where there is one.
+    pub(super) other: Option<(usize, usize)>,
+}
+
+impl Fault {
+    pub(super) fn new(kind: FaultKind, start: usize, end: usize) -> Self {
+        Self { kind, start, end, other: None }
+    }
+}
+
+/// The tokens of a text and what is wrong in them.
+pub(super) struct Lexed {
+    pub(super) tokens: Vec<Token>,
+    pub(super) faults: Vec<Fault>,
+    /// A string or comment ran to the end of the text: what follows from that is not worth telling.
+    pub(super) cut_short: bool,
+}
+
+/// Cuts a text into tokens.
+pub(super) fn lex(text: &str) -> Lexed {
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), faults: Vec::new(), cut_short: false };
+    while lexer.at < text.len() {
+        lexer.token();
+    }
+    Lexed { tokens: lexer.tokens, faults: lexer.faults, cut_short: lexer.cut_short }
+}
+
+pub(super) fn is_newline(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+pub(super) fn is_space(c: char) -> bool {
+    matches!(c, '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}')
+}
+
+/// Characters that KDL allows nowhere in a document.
+pub(super) fn is_disallowed(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{08}' | '\u{0E}'..='\u{1F}' | '\u{7F}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}'
+        | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+}
+
+fn is_word(c: char) -> bool {
+    !matches!(c, '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '=')
+        && !is_newline(c)
+        && !is_space(c)
+        && !is_disallowed(c)
+}
+
+/// Words that KDL 2 keeps for its keywords.
+pub(super) fn is_keyword(word: &str) -> bool {
+    matches!(word, "true" | "false" | "null" | "inf" | "-inf" | "nan")
+}
+
+/// Whether a text can stand as a name without quotes.
+pub(super) fn is_bare_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().all(is_word)
+        && !is_keyword(text)
+        && !looks_numeric(text)
+        && !text.starts_with('\'')
+}
+
+/// A digit, or a digit after a sign or a point: KDL takes it for a number.
+fn looks_numeric(word: &str) -> bool {
+    let rest = word.strip_prefix(['+', '-']).unwrap_or(word);
+    let rest = rest.strip_prefix('.').unwrap_or(rest);
+    rest.starts_with(|c: char| c.is_ascii_digit())
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    tokens: Vec<Token>,
+    faults: Vec<Fault>,
+    cut_short: bool,
+}
+
+impl Lexer<'_> {
+    fn rest_from(&self, at: usize) -> &str {
+        self.text.get(at..).unwrap_or("")
+    }
+
+    fn char_at(&self, at: usize) -> Option<char> {
+        self.rest_from(at).chars().next()
+    }
+
+    /// The first place from `at` on where the test fails.
+    fn run(&self, at: usize, test: impl Fn(char) -> bool) -> usize {
+        let rest = self.rest_from(at);
+        at + rest.find(|c| !test(c)).unwrap_or(rest.len())
+    }
+
+    fn line_end(&self, at: usize) -> usize {
+        self.run(at, |c| !is_newline(c))
+    }
+
+    /// Where the closing letters stand, if they do before the line ends. Looks no further than it must:
+    /// each string of a long line asks.
+    fn find_on_line(&self, from: usize, close: &str) -> Option<usize> {
+        let rest = self.rest_from(from);
+        for (at, c) in rest.char_indices() {
+            if is_newline(c) {
+                return None;
+            }
+            if rest.get(at..).is_some_and(|here| here.starts_with(close)) {
+                return Some(from + at);
+            }
+        }
+        None
+    }
+
+    fn newline_end(&self, at: usize) -> usize {
+        if self.rest_from(at).starts_with("\r\n") { at + 2 } else { at + self.char_at(at).map_or(0, char::len_utf8) }
+    }
+
+    fn push(&mut self, kind: Kind, end: usize) {
+        self.tokens.push(Token { kind, start: self.at, end });
+        self.at = end;
+    }
+
+    fn fault(&mut self, kind: FaultKind, start: usize, end: usize) {
+        self.faults.push(Fault::new(kind, start, end));
+    }
+
+    fn token(&mut self) {
+        let at = self.at;
+        let Some(c) = self.char_at(at) else { return };
+        let after = at + c.len_utf8();
+        match c {
+            '\u{FEFF}' if at == 0 => self.push(Kind::Space, after),
+            '{' => self.push(Kind::Open, after),
+            '}' => self.push(Kind::Close, after),
+            '(' => self.push(Kind::ParenOpen, after),
+            ')' => self.push(Kind::ParenClose, after),
+            '=' => self.push(Kind::Equals, after),
+            ';' => self.push(Kind::Semicolon, after),
+            '"' => self.string(),
+            '#' => self.hash(),
+            '/' => self.slash(),
+            '\\' => self.backslash(),
+            '[' | ']' => {
+                self.fault(FaultKind::Bracket, at, after);
+                self.push(Kind::Space, after);
+            }
+            _ if is_newline(c) => self.push(Kind::Newline, self.newline_end(at)),
+            _ if is_space(c) => self.push(Kind::Space, self.run(at, is_space)),
+            _ if is_disallowed(c) => {
+                let end = self.run(at, is_disallowed);
+                self.fault(FaultKind::BadCharacter, at, end);
+                self.push(Kind::Space, end);
+            }
+            '\'' => self.single_quotes(),
+            _ => self.word(),
+        }
+    }
+
+    fn slash(&mut self) {
+        let at = self.at;
+        match self.char_at(at + 1) {
+            Some('/') => self.line_comment(),
+            Some('-') => self.push(Kind::Slashdash, at + 2),
+            Some('*') => {
+                let mut depth = 1_usize;
+                let mut end = at + 2;
+                while depth > 0 {
+                    let rest = self.rest_from(end);
+                    let Some(next) = rest.find(['*', '/']) else {
+                        end = self.text.len();
+                        self.fault(FaultKind::UnclosedComment, at, at + 2);
+                        self.cut_short = true;
+                        break;
+                    };
+                    let found = rest.get(next..).unwrap_or("");
+                    if found.starts_with("*/") {
+                        depth -= 1;
+                        end += next + 2;
+                    } else if found.starts_with("/*") {
+                        depth += 1;
+                        end += next + 2;
+                    } else {
+                        end += next + 1;
+                    }
+                }
+                self.push(Kind::BlockComment, end);
+            }
+            _ => self.path(at),
+        }
+    }
+
+    fn line_comment(&mut self) {
+        let end = self.line_end(self.at);
+        let bad = self.text.get(self.at..end).and_then(|comment| comment.find(is_disallowed));
+        if let Some(bad) = bad {
+            let start = self.at + bad;
+            self.fault(FaultKind::BadCharacter, start, self.run(start, is_disallowed));
+        }
+        self.push(Kind::LineComment, end);
+    }
+
+    /// A path or an address without quotes: all up to the next blank.
+    fn path(&mut self, from: usize) {
+        let end = self.run(from, |c| {
+            !is_space(c) && !is_newline(c) && !is_disallowed(c) && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
+        });
+        self.fault(FaultKind::NeedsQuotes, self.at, end);
+        self.push(Kind::Broken, end);
+    }
+
+    fn backslash(&mut self) {
+        let at = self.at;
+        let mut end = self.run(at + 1, is_space);
+        while self.rest_from(end).starts_with("/*") {
+            // A comment between the backslash and the end of its line.
+            let Some(close) = self.rest_from(end).find("*/") else { break };
+            end = self.run(end + close + 2, is_space);
+        }
+        if self.rest_from(end).starts_with("//") {
+            end = self.line_end(end);
+        }
+        match self.char_at(end) {
+            None => self.push(Kind::Escline, end),
+            Some(c) if is_newline(c) => self.push(Kind::Escline, self.newline_end(end)),
+            Some(_) => {
+                self.fault(FaultKind::StrayBackslash, at, at + 1);
+                self.push(Kind::Space, at + 1);
+            }
+        }
+    }
+
+    fn single_quotes(&mut self) {
+        let at = self.at;
+        match self.find_on_line(at + 1, "'") {
+            Some(close) => {
+                let end = close + 1;
+                self.fault(FaultKind::SingleQuotes, at, end);
+                self.push(Kind::Broken, end);
+            }
+            None => self.word(),
+        }
+    }
+
+    fn word(&mut self) {
+        let at = self.at;
+        let end = self.run(at, is_word);
+        let word = self.text.get(at..end).unwrap_or("").to_owned();
+        let next = self.rest_from(end);
+        if word == "r" && next.trim_start_matches('#').starts_with('"') {
+            return self.old_raw();
+        }
+        // `s3://…` would be a word and a comment, `./scripts` a word and a stray slash.
+        let path = next.starts_with('/')
+            && !next.starts_with("/*")
+            && !next.starts_with("/-")
+            && (!next.starts_with("//") || word.ends_with(':'));
+        if path {
+            return self.path(end);
+        }
+        if is_keyword(&word) {
+            self.push(Kind::BareKeyword, end);
+        } else if looks_numeric(&word) {
+            self.number(&word, end);
+        } else if word == "," {
+            self.fault(FaultKind::Comma, at, end);
+            self.push(Kind::Space, end);
+        } else if word.starts_with(',') && self.tokens.last().is_some_and(|last| last.kind.is_value()) {
+            // `"a","b"` and `"a",b`: the comma belongs to nobody.
+            self.fault(FaultKind::Comma, at, at + 1);
+            self.push(Kind::Space, at + 1);
+        } else {
+            self.push(Kind::Word, end);
+        }
+    }
+
+    fn number(&mut self, word: &str, end: usize) {
+        let at = self.at;
+        let sound = word.trim_end_matches(',');
+        match literal::number(sound) {
+            literal::Number::Malformed => {
+                self.fault(FaultKind::NeedsQuotes, at, end);
+                self.push(Kind::Broken, end);
+                return;
+            }
+            literal::Number::TooLarge => {
+                self.fault(FaultKind::NumberTooLarge, at, at + sound.len());
+                self.push(Kind::Number, at + sound.len());
+            }
+            literal::Number::Value(_) => self.push(Kind::Number, at + sound.len()),
+        }
+        if self.at < end {
+            self.fault(FaultKind::Comma, self.at, end);
+            self.push(Kind::Space, end);
+        }
+    }
+
+    fn hash(&mut self) {
+        let at = self.at;
+        let hashes_end = self.run(at, |c| c == '#');
+        if self.char_at(hashes_end) == Some('"') {
+            return self.raw(at, hashes_end);
+        }
+        let end = self.run(hashes_end, is_word);
+        let word = self.text.get(hashes_end..end).unwrap_or("");
+        if hashes_end == at + 1 && is_keyword(word) {
+            return self.push(Kind::Keyword, end);
+        }
+        let first = self.tokens.iter().rev().find(|token| token.kind != Kind::Space);
+        let line_start = first.is_none_or(|token| matches!(token.kind, Kind::Newline | Kind::LineComment));
+        if word.is_empty() || (line_start && !is_keyword(&word.to_lowercase())) {
+            self.fault(FaultKind::HashComment, at, hashes_end);
+            return self.line_comment();
+        }
+        self.fault(FaultKind::UnknownKeyword, at, end);
+        self.push(Kind::Broken, end);
+    }
+
+    /// `r"…"` and `r#"…"#` of KDL 1.
+    fn old_raw(&mut self) {
+        let at = self.at;
+        let hashes_end = self.run(at + 1, |c| c == '#');
+        let close = format!("\"{}", "#".repeat(hashes_end - at - 1));
+        if let Some(found) = self.find_on_line(hashes_end + 1, &close) {
+            let end = found + close.len();
+            self.fault(FaultKind::OldRaw, at, end);
+            self.push(Kind::Broken, end);
+        } else {
+            self.unclosed();
+        }
+    }
+
+    fn raw(&mut self, at: usize, quote: usize) {
+        let hashes = "#".repeat(quote - at);
+        let rest = self.rest_from(quote);
+        let multi = rest.strip_prefix("\"\"\"").is_some_and(|after| after.starts_with(is_newline));
+        if multi {
+            let body = quote + 3;
+            let close = format!("\"\"\"{hashes}");
+            let Some(found) = self.rest_from(body).find(&close) else {
+                return self.unclosed_multi(body);
+            };
+            let end = body + found + close.len();
+            self.check_multi(at, end);
+            return self.push(Kind::RawMulti, end);
+        }
+        let close = format!("\"{hashes}");
+        let Some(found) = self.find_on_line(quote + 1, &close) else {
+            return self.unclosed();
+        };
+        let end = found + close.len();
+        let body = self.text.get(quote + 1..found).unwrap_or("");
+        if body == "\"" {
+            self.fault(FaultKind::RawQuote, at, end);
+            return self.push(Kind::Broken, end);
+        }
+        if let Some(bad) = body.find(is_disallowed) {
+            let start = quote + 1 + bad;
+            self.fault(FaultKind::BadCharacter, start, self.run(start, is_disallowed));
+        }
+        self.push(Kind::Raw, end);
+    }
+
+    fn check_multi(&mut self, start: usize, end: usize) {
+        if let Err(fault) = literal::string(self.text.get(start..end).unwrap_or("")) {
+            self.faults.push(Fault { start: fault.start + start, end: fault.end + start, ..fault });
+        }
+    }
+
+    fn unclosed_multi(&mut self, quotes_end: usize) {
+        self.fault(FaultKind::UnclosedMulti, self.at, quotes_end);
+        self.cut_short = true;
+        self.push(Kind::Unclosed, self.text.len());
+    }
+
+    fn string(&mut self) {
+        let at = self.at;
+        if self.rest_from(at).starts_with("\"\"\"") {
+            return self.multi();
+        }
+        let mut end = at + 1;
+        let mut faults = Vec::new();
+        while let Some(c) = self.char_at(end) {
+            match c {
+                '"' => {
+                    self.faults.append(&mut faults);
+                    return self.push(Kind::Quoted, end + 1);
+                }
+                '\\' => match literal::escape(self.rest_from(end)) {
+                    Ok((_, length)) => end += length,
+                    Err(length) => {
+                        faults.push(Fault::new(FaultKind::BadEscape, end, end + length));
+                        end += length;
+                    }
+                },
+                _ if is_newline(c) => break,
+                _ if is_disallowed(c) => {
+                    let bad_end = self.run(end, is_disallowed);
+                    faults.push(Fault::new(FaultKind::BadCharacter, end, bad_end));
+                    end = bad_end;
+                }
+                _ => end += c.len_utf8(),
+            }
+        }
+        self.unclosed();
+    }
+
+    fn multi(&mut self) {
+        let at = self.at;
+        let mut end = at + 3;
+        loop {
+            let rest = self.rest_from(end);
+            let Some(next) = rest.find(['"', '\\']) else {
+                return self.unclosed_multi(at + 3);
+            };
+            let found = rest.get(next..).unwrap_or("");
+            if found.starts_with("\"\"\"") {
+                end += next + 3;
+                break;
+            }
+            // An escaped quote does not close; what is wrong with an escape is said by `check_multi`.
+            let escaped = found.chars().nth(1).map_or(0, char::len_utf8);
+            end += next + 1 + if found.starts_with('\\') { escaped } else { 0 };
+        }
+        self.check_multi(at, end);
+        self.push(Kind::Multi, end);
+    }
+
+    /// A string of one line that does not end on it. An earlier string of the line whose closing quote
+    /// touches text is the likelier culprit: it was closed by the next one's opening quote.
+    fn unclosed(&mut self) {
+        let mut first = self.tokens.len();
+        let mut culprit = None;
+        while let Some(token) = first.checked_sub(1).and_then(|before| self.tokens.get(before)) {
+            if matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline | Kind::Open | Kind::Close) {
+                break;
+            }
+            first -= 1;
+            let touches = self.tokens.get(first + 1).map_or(self.at == token.end, |next| next.kind.is_value());
+            if token.kind == Kind::Quoted && touches {
+                culprit = Some(first);
+            }
+        }
+        if let Some(index) = culprit
+            && let Some(token) = self.tokens.get(index).copied()
+        {
+            self.tokens.truncate(index);
+            self.faults.retain(|fault| fault.start < token.start);
+            self.at = token.start;
+        }
+        let line = self.text.get(self.at..self.line_end(self.at)).unwrap_or("").trim_end();
+        let line_start = self
+            .tokens
+            .iter()
+            .rev()
+            .take_while(|token| !matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline));
+        let in_line_block = line_start.clone().filter(|token| token.kind == Kind::Open).count()
+            > line_start.filter(|token| token.kind == Kind::Close).count();
+        // The brace at the end of the line was hardly meant as text.
+        let body = match line.strip_suffix('{').or_else(|| line.strip_suffix('}').filter(|_| in_line_block)) {
+            Some(body) if body.ends_with(is_space) => body.trim_end(),
+            _ => line,
+        };
+        let end = self.at + body.len().max(1);
+        self.fault(FaultKind::UnclosedString, self.at, end);
+        self.push(Kind::Unclosed, end);
+    }
+}
