@@ -14,7 +14,6 @@ pub mod text;
 
 pub mod diag;
 
-pub mod syntax;
 
 pub mod ir;
 

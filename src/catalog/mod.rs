@@ -11,6 +11,7 @@ pub mod images;
 pub mod instances;
 pub mod limits;
 pub mod listing;
+pub mod models;
 pub mod prices;
 pub mod quotas;
 pub mod regions;

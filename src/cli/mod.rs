@@ -1,6 +1,82 @@
 //! The command line: the only room, with `aws`, that touches files, environment, clock and terminal.
+//!
+//! In: arguments. Out: results on standard output, problems and progress on standard error, an exit code. One
+//! command per file; what they share is in `args` and `manifests`. Nobody imports this stage.
+#![expect(clippy::disallowed_methods, reason = "this is the room where files, environment and clock are read")]
+
+mod args;
+mod check;
+mod emit;
+mod exit;
+mod explain;
+mod io;
+mod manifests;
+mod plan;
+mod world;
+
+use crate::diag::Code;
+use clap::{Parser, Subcommand};
+use io::Io;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    manifests::CODES.to_vec()
+}
+
+/// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
+///
+/// Every mistake is shown at its place before a dollar is spent. `check` and `plan --offline` touch no network.
+#[derive(Parser, Debug)]
+#[command(name = "trainc", version, max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
+#[command(after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences.")]
+struct App {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    global: args::Global,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Check(check::Args),
+    Plan(plan::Args),
+    Emit(emit::Args),
+    Explain(explain::Args),
+}
 
 /// Runs the command line.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let app = match App::try_parse() {
+        Ok(app) => app,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::DONE });
+        }
+    };
+    let color = app.global.wants_color(std::io::stdout().is_terminal(), std::env::var_os("NO_COLOR").is_some());
+    let unicode = !std::env::var("LC_ALL").or_else(|_| std::env::var("LANG")).is_ok_and(|lang| lang == "C" || lang == "POSIX");
+    let today = app.global.today.clone().unwrap_or_else(today);
+    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
+    let code = match &app.command {
+        Command::Check(args) => check::run(&mut io, &app.global, args),
+        Command::Plan(args) => plan::run(&mut io, &app.global, args),
+        Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Explain(args) => explain::run(&mut io, args),
+    };
+    ExitCode::from(code)
+}
+
+fn today() -> String {
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
+}
+
+/// Columns of the terminal, between 60 and 120; 100 where there is none.
+fn width() -> usize {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).map_or(100, |columns: usize| columns.clamp(60, 120))
 }

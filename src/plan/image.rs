@@ -72,8 +72,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             toolkit: true,
             origin: Origin::Catalogue {
                 row: format!("images {}:{}", found.repository, found.tag),
-                source: found.origin.source,
-                date: found.origin.date,
+                source: found.provenance.source,
+                date: found.provenance.date,
             },
         }),
         Err(problem) => {
@@ -178,8 +178,8 @@ fn newest(job: &Job, region: &Region) -> Option<Image> {
         toolkit: true,
         origin: Origin::Catalogue {
             row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
-            source: found.origin.source,
-            date: found.origin.date,
+            source: found.provenance.source,
+            date: found.provenance.date,
         },
     })
 }

@@ -90,8 +90,8 @@ fn price(job: &Job, given: &Given) -> Option<Price> {
         }
         None => {
             let row = crate::catalog::prices::newest(instance, region)?;
-            let date = row.date_words.clone().unwrap_or_else(|| row.origin.date.clone());
-            Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.origin.source }
+            let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
+            Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.provenance.source }
         }
     };
     if let Some(discount) = given.discount {

@@ -6,7 +6,7 @@
 use super::ast::{self, File, Node, Value};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat, Ty};
-use super::units;
+use super::{recover, units};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
@@ -103,22 +103,8 @@ impl Reader<'_> {
         Span::new(self.source, span.offset(), span.offset() + span.len())
     }
 
-    /// The place of a value alone: the entry's span also covers `key=`.
     fn value_span(&self, entry: &KdlEntry) -> Span {
-        let whole = self.span(entry.span());
-        let end = whole.end as usize;
-        let end = self.text.get(..end).map_or(end, |head| head.trim_end().len()).max(whole.start as usize);
-        let start = entry.name().map_or(whole.start as usize, |name| {
-            let after_name = name.span().offset() + name.span().len();
-            self.text
-                .get(after_name..end)
-                .and_then(|rest| rest.find('=').map(|at| (at, rest)))
-                .map_or(after_name, |(at, rest)| {
-                    let after = rest.get(at + 1..).unwrap_or("");
-                    after_name + at + 1 + (after.len() - after.trim_start().len())
-                })
-        });
-        Span::new(self.source, start, end)
+        recover::value_span(self.source, entry)
     }
 
     fn node(&mut self, node: &KdlNode, spec: &'static NodeSpec) -> Node {
@@ -139,7 +125,7 @@ impl Reader<'_> {
             children: Vec::new(),
         };
         for entry in node.entries() {
-            if let Some(ty) = entry.ty() {
+            if let Some(ty) = recover::type_tag(entry) {
                 let span = self.span(ty.span());
                 self.push(
                     Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
@@ -180,7 +166,7 @@ impl Reader<'_> {
             self.push(Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name)));
             return;
         };
-        let value = self.value(entry.value(), span, arg.ty, &format!("`{}`", spec.name));
+        let value = self.value(entry, span, arg.ty, &format!("`{}`", spec.name));
         read.args.push(Spanned::new(value, span));
     }
 
@@ -204,7 +190,7 @@ impl Reader<'_> {
             );
             return;
         }
-        let value = self.value(entry.value(), span, ty, &format!("`{}`", key.value));
+        let value = self.value(entry, span, ty, &format!("`{}`", key.value));
         read.props.push((key, Spanned::new(value, span)));
     }
 
@@ -259,7 +245,7 @@ impl Reader<'_> {
         };
         for entry in node.entries() {
             let span = self.value_span(entry);
-            let value = self.value(entry.value(), span, Ty::Scalar, &format!("`{}`", read.name.value));
+            let value = self.value(entry, span, Ty::Scalar, &format!("`{}`", read.name.value));
             match entry.name() {
                 None => read.args.push(Spanned::new(value, span)),
                 Some(key) => {
@@ -313,9 +299,11 @@ impl Reader<'_> {
     }
 
     /// Reads a value by the type of its place.
-    fn value(&mut self, value: &KdlValue, span: Span, ty: Ty, of: &str) -> Value {
-        match typed(value, ty) {
+    fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
+        match typed(entry.value(), ty) {
             Ok(value) => value,
+            // Written wrong and reported: what was meant does not fit either, and that is no second mistake.
+            Err(_) if recover::is_mended(entry) => Value::Bad,
             Err(fault) => {
                 let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
                 self.push(fault.diagnostic(ty, &shown, span, of));

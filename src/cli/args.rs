@@ -1,0 +1,143 @@
+//! Flags that many commands take.
+
+use super::io::Io;
+use super::manifests::Set;
+use crate::diag::{self, Format, ManifestReport};
+use crate::resolve::Choices;
+use crate::Options;
+use clap::{Args, ValueEnum};
+
+/// When results are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Flags of every command.
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Show errors only
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Show more: with `plan`, where every value comes from
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Colour the output
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", hide_possible_values = false)]
+    pub color: Color,
+    /// Take this day for today, as 2026-12-31; it may only change problems, never what is emitted
+    #[arg(long, global = true, value_name = "DATE")]
+    pub today: Option<String>,
+}
+
+impl Global {
+    /// Whether to colour, given the terminal and `NO_COLOR`.
+    pub fn wants_color(&self, terminal: bool, no_color: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !no_color,
+        }
+    }
+}
+
+/// Which manifests, and what is laid over them.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
+    #[arg(required = true, value_name = "MANIFEST")]
+    pub manifests: Vec<String>,
+    /// Lay one value over the manifest, as cluster.nodes=4 or channel.train.s3=s3://…
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub sets: Vec<String>,
+    /// Lay the environment of that name over the manifest
+    #[arg(long, value_name = "NAME")]
+    pub env: Option<String>,
+    /// The AWS account, where the manifest does not say it
+    #[arg(long, value_name = "ID")]
+    pub account: Option<String>,
+    /// A price in US dollars per hour, as ml.p4d.24xlarge=25.25
+    #[arg(long = "price", value_name = "INSTANCE=USD", value_parser = price)]
+    pub prices: Vec<(String, f64)>,
+    /// A discount on every instance price, as 0.25
+    #[arg(long, value_name = "FRACTION", value_parser = fraction)]
+    pub discount: Option<f64>,
+    /// Treat warnings as errors
+    #[arg(long)]
+    pub deny_warnings: bool,
+    /// Exit with 0 whatever is found, for upload steps
+    #[arg(long)]
+    pub exit_zero: bool,
+}
+
+fn price(written: &str) -> Result<(String, f64), String> {
+    let (name, usd) = written.split_once('=').ok_or("expected INSTANCE=USD, as ml.p4d.24xlarge=25.25")?;
+    let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
+    if usd.is_finite() && usd >= 0.0 { Ok((name.to_owned(), usd)) } else { Err(format!("`{usd}` is no price")) }
+}
+
+fn fraction(written: &str) -> Result<f64, String> {
+    let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
+    if (0.0..1.0).contains(&value) { Ok(value) } else { Err("expected a fraction from 0 to 1, as 0.25".to_owned()) }
+}
+
+impl Input {
+    /// What the compiler is told beside the text.
+    pub fn options(&self, io: &Io, complete: bool) -> Options {
+        Options {
+            choices: Choices { env: self.env.clone(), sets: self.sets.clone(), account: self.account.clone() },
+            today: io.today.clone(),
+            prices: self.prices.clone(),
+            discount: self.discount,
+            complete,
+        }
+    }
+
+    /// The exit code of what was found.
+    pub fn exit(&self, set: &Set) -> u8 {
+        let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
+        let warnings: usize = set.manifests.iter().map(|m| m.compiled.problems.warnings()).sum();
+        if self.exit_zero || (errors == 0 && !(self.deny_warnings && warnings > 0)) {
+            super::exit::DONE
+        } else {
+            super::exit::MANIFEST
+        }
+    }
+}
+
+/// All problems of a run in one format.
+pub fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: bool) -> String {
+    let mut set_problems: Vec<crate::diag::Problems> = set.manifests.iter().map(|m| m.compiled.problems.clone()).collect();
+    if quiet {
+        for problems in &mut set_problems {
+            problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);
+        }
+    }
+    let reports: Vec<ManifestReport> = set
+        .manifests
+        .iter()
+        .zip(&set_problems)
+        .map(|(manifest, problems)| ManifestReport {
+            path: &manifest.path,
+            job: manifest.compiled.job.as_deref(),
+            problems,
+        })
+        .collect();
+    let current = std::env::current_dir().unwrap_or_default();
+    let (current, root) = (current.to_string_lossy().into_owned(), set.root.to_string_lossy().into_owned());
+    let options = diag::Options {
+        human: diag::human::Options { color, unicode: io.unicode, width: io.width },
+        paths: diag::Paths { current: &current, root: &root },
+        ..diag::Options::default()
+    };
+    let mut text = diag::render(format, &diag::Run { sources: &set.sources, manifests: &reports }, &options);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}

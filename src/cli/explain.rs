@@ -1,0 +1,30 @@
+//! `trainc explain`.
+
+use super::exit;
+use super::io::Io;
+use crate::diag::find;
+use crate::text;
+
+/// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
+pub struct Args {
+    /// A code, as T0301, or its name
+    code: String,
+}
+
+/// Runs the command.
+pub fn run(io: &mut Io, args: &Args) -> u8 {
+    let codes = crate::codes();
+    if let Some(code) = find(&codes, &args.code) {
+        io.print(code.page);
+        return exit::DONE;
+    }
+    let names = codes.iter().flat_map(|code| [code.id, code.name]);
+    let hint = match text::nearest(&args.code, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`trainc catalog rules` lists all codes".to_owned(),
+    };
+    io.note(&format!("error: there is no code `{}`; {hint}\n", args.code));
+    exit::USAGE
+}

@@ -1,0 +1,189 @@
+//! Files: manifests, layers, program directories, all below the repository's root.
+
+use crate::World;
+use crate::ir::{SourceFile, SourceTree};
+use crate::resolve::{LayerFault, Loaded, Loader};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The most bytes of a program directory that are read.
+const MOST_SOURCE_BYTES: u64 = 512 << 20;
+/// The most files of a program directory that are read.
+const MOST_SOURCE_FILES: usize = 20_000;
+
+/// The file system as manifests see it.
+pub struct Files {
+    /// What paths may not leave, canonical.
+    root: PathBuf,
+    /// Directories already read.
+    trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
+}
+
+impl Files {
+    /// Files below a root.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, trees: BTreeMap::new() }
+    }
+
+    /// The root, canonical.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a path leads, relative to the file that names it; refused if that is outside the root.
+    fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
+        let base = if from.is_empty() || from.starts_with('<') {
+            PathBuf::from(".")
+        } else {
+            Path::new(from).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+        };
+        let joined = base.join(path);
+        match joined.canonicalize() {
+            Ok(found) if found.starts_with(&self.root) => Ok(found),
+            Ok(_) => Err(LayerFault::OutsideRoot),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // A path that is not there and leads outside is outside first of all.
+                let flat = flatten(&std::env::current_dir().unwrap_or_default().join(&joined));
+                if flat.starts_with(&self.root) { Err(LayerFault::NotFound) } else { Err(LayerFault::OutsideRoot) }
+            }
+            Err(error) => Err(LayerFault::Unreadable(describe(&error))),
+        }
+    }
+}
+
+/// A path with `.` and `..` taken out, without looking at the disk.
+fn flatten(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
+        }
+    }
+    out
+}
+
+/// An operating system's error in a few words.
+pub fn describe(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        _ => error.to_string().to_lowercase(),
+    }
+}
+
+/// A path as people write it: relative to the working directory where that is shorter.
+pub fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
+    let relative = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
+    relative.unwrap_or_else(|| path.to_path_buf()).to_string_lossy().into_owned()
+}
+
+impl Loader for Files {
+    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+        let found = self.find(from, path)?;
+        let size = fs::metadata(&found).map_err(|error| LayerFault::Unreadable(describe(&error)))?.len();
+        if size > 4 << 20 {
+            return Err(LayerFault::Unreadable("it is too large for a manifest".to_owned()));
+        }
+        let text = fs::read_to_string(&found).map_err(|error| LayerFault::Unreadable(describe(&error)))?;
+        // Shown beside the file that names it, so that a relative path stays relative.
+        let name = match Path::new(from).parent() {
+            Some(parent) if !from.starts_with('<') => flatten(&parent.join(path)).to_string_lossy().into_owned(),
+            _ => path.to_owned(),
+        };
+        let name = if Path::new(&name).exists() { name } else { shown(&found) };
+        Ok(Loaded { name, identity: found.to_string_lossy().into_owned(), text })
+    }
+
+    fn identity(&self, name: &str) -> String {
+        Path::new(name).canonicalize().map_or_else(|_| name.to_owned(), |path| path.to_string_lossy().into_owned())
+    }
+}
+
+impl World for Files {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        let found = self.find(from, path)?;
+        if let Some(known) = self.trees.get(&found) {
+            return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
+        }
+        let tree = read_tree(&found, path, &self.root);
+        self.trees.insert(found, tree.clone());
+        tree
+    }
+
+    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+        let found = self.find(from, path)?;
+        fs::read_to_string(found).map_err(|error| LayerFault::Unreadable(describe(&error)))
+    }
+}
+
+fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, LayerFault> {
+    if !root.is_dir() {
+        return Err(LayerFault::Unreadable("it is no directory".to_owned()));
+    }
+    let mut files: Vec<SourceFile> = Vec::new();
+    let mut total = 0_u64;
+    let mut pending: Vec<(PathBuf, String)> = vec![(root.to_path_buf(), String::new())];
+    let mut seen: Vec<PathBuf> = vec![root.to_path_buf()];
+    let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
+    while let Some((dir, prefix)) = pending.pop() {
+        for entry in fs::read_dir(&dir).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_left_out(&name) {
+                continue;
+            }
+            let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+            // Links are followed, as the SageMaker SDK does, but not out of the repository.
+            let target = entry.path().canonicalize().map_err(|_| LayerFault::Unreadable(format!("the link {path} leads nowhere")))?;
+            if !target.starts_with(limit) {
+                return Err(LayerFault::Unreadable(format!("the link {path} leaves the repository")));
+            }
+            if target.is_dir() {
+                if seen.contains(&target) {
+                    return Err(LayerFault::Unreadable(format!("the link {path} leads in a circle")));
+                }
+                seen.push(target.clone());
+                pending.push((target, path));
+                continue;
+            }
+            let metadata = fs::metadata(&target).map_err(unreadable)?;
+            if !metadata.is_file() {
+                return Err(LayerFault::Unreadable(format!("{path} is no regular file")));
+            }
+            total += metadata.len();
+            if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
+                return Err(LayerFault::Unreadable(
+                    "it holds over 512 MiB or 20,000 files; data belong in a channel".to_owned(),
+                ));
+            }
+            let bytes = fs::read(&target).map_err(unreadable)?;
+            files.push(SourceFile { path, bytes, executable: is_executable(&metadata) });
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(SourceTree { dir: written.to_owned(), files })
+}
+
+/// What never belongs into the archive: it differs from machine to machine.
+fn is_left_out(name: &str) -> bool {
+    matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache") || name.ends_with(".pyc")
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o100 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &fs::Metadata) -> bool {
+    false
+}
