@@ -118,7 +118,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
             Some(CheckpointConfig { uri: text(&checkpoint.s3)?, local_path: text(&checkpoint.local) })
         }),
-        debug_hook_config: job.debugger.as_ref().map(|debugger| DebugHookConfig {
+        debug_hook_config: job.debugger.as_ref().filter(|_| takes_debugger(plan)).map(|debugger| DebugHookConfig {
             path: text(&debugger.s3).unwrap_or_else(|| output.clone()),
             local_path: text(&debugger.local),
             hook_parameters: map(&debugger.parameters),
@@ -160,6 +160,13 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
             .get()
             .map(|enable_session_tag_chaining| SessionChainingConfig { enable_session_tag_chaining }),
     }
+}
+
+/// SageMaker Debugger does not work with SageMaker model parallel: its documentation asks for
+/// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker
+/// Model Parallelism"). A rule says so to the user.
+pub(crate) fn takes_debugger(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(Engine::Smp)
 }
 
 /// The script's arguments, then the toolkit's and the launcher's own keys.
