@@ -195,14 +195,16 @@ def small():
                 config.num_labels = 3
             model = kind(config)
             counts[name] = sum(parameter.numel() for parameter in model.parameters())
-            if lora:
+            usual = {"T5": "conditional-generation", "Bert": "base", "Roberta": "base", "DistilBert": "base"}
+            if name != usual.get(prefix, "causal-lm"):
                 continue
             layers = [module for module in model.modules() if type(module).__name__ == layer]
             linear = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
             leaves = {path.split(".")[-1] for one in layers for path, module in one.named_modules() if isinstance(module, linear)}
-            for leaf in sorted(leaves):
-                adapted = peft.get_peft_model(kind(config), peft.LoraConfig(r=8, target_modules=[leaf]))
-                lora[leaf] = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+            for target in [*sorted(leaves), "all-linear"]:
+                names = target if target == "all-linear" else [target]
+                adapted = peft.get_peft_model(kind(config), peft.LoraConfig(r=8, target_modules=names))
+                lora[target] = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
         says = json.loads(config_of(row).to_json_string(use_diff=True))
         for noise in ("transformers_version", "pad_token_id", "dtype", "attention_layers", "attn_config"):
             says.pop(noise, None)

@@ -125,7 +125,7 @@ impl Architecture {
     /// Trainable parameters of LoRA: `rank * (in + out)` for each matrix that a target names (Hu et al. 2021, 4.1).
     ///
     /// Targets are matched as PEFT does: the module's name, or the end of its path after a dot; `all-linear`
-    /// is every matrix but the output head. Modules that a task trains beside the adapter (a new classifier)
+    /// is every matrix but the output. Modules that a task trains beside the adapter (a new classifier)
     /// are not counted: they are [`ParameterCount::head`].
     pub fn lora_trainable_as<S: AsRef<str>>(
         &self,
@@ -172,7 +172,9 @@ impl Architecture {
 
 fn names(target: &str, module: &LinearModule) -> bool {
     if target == "all-linear" {
-        return module.place != Place::Head;
+        // Of a head, PEFT adapts the layer before the output, not the output itself.
+        let before_output = matches!(module.name, "dense" | "pre_classifier" | "vocab_transform");
+        return module.place != Place::Head || before_output;
     }
     module.path == target
         || module
