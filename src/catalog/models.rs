@@ -60,7 +60,9 @@ pub fn find(name: &str) -> Option<ModelRow> {
 pub fn names() -> impl Iterator<Item = &'static str> {
     TEXT.lines().flat_map(|line| {
         let aliases = line.strip_prefix(ALIASES).map(quoted);
-        header(line).into_iter().chain(aliases.into_iter().flatten())
+        header(line)
+            .into_iter()
+            .chain(aliases.into_iter().flatten())
     })
 }
 
@@ -92,7 +94,9 @@ fn slice(name: &str) -> Option<(&'static str, &'static str)> {
             current = Some((id, at));
         }
         let found = header(line).is_some_and(|id| id.eq_ignore_ascii_case(name))
-            || line.strip_prefix(ALIASES).is_some_and(|list| quoted(list).any(|alias| alias.eq_ignore_ascii_case(name)));
+            || line
+                .strip_prefix(ALIASES)
+                .is_some_and(|list| quoted(list).any(|alias| alias.eq_ignore_ascii_case(name)));
         if let (true, Some((id, start))) = (found, current) {
             let rest = TEXT.get(start..)?;
             let end = rest.find("\n[\"").map_or(rest.len(), |end| end + 1);
@@ -106,7 +110,8 @@ fn slice(name: &str) -> Option<(&'static str, &'static str)> {
 fn row(id: &'static str, table: &str) -> Option<ModelRow> {
     let written: Written = toml::from_str(table).ok()?;
     let dimensions = Dimensions::deserialize(written.dimensions).ok()?;
-    let (architecture, defaulted) = Architecture::from_dimensions(Family::from_name(&written.family)?, &dimensions).ok()?;
+    let (architecture, defaulted) =
+        Architecture::from_dimensions(Family::from_name(&written.family)?, &dimensions).ok()?;
     Some(ModelRow {
         name: id,
         aliases: written.aliases,
@@ -133,14 +138,72 @@ mod tests {
             let row = find(id).unwrap_or_else(|| panic!("`{id}` is malformed"));
             let count = row.architecture.parameters_as(row.class).unwrap();
             assert_eq!(count.total, row.parameters, "{id}");
-            assert_eq!(count.total, count.embedding + count.layers_total + count.final_norm + count.head, "{id}");
+            assert_eq!(
+                count.total,
+                count.embedding + count.layers_total + count.final_norm + count.head,
+                "{id}"
+            );
             let (l, d) = (row.architecture.layers, row.architecture.decoder_layers);
-            assert_eq!(count.layers_total, count.per_layer * l + count.per_decoder_layer * d, "{id}");
+            assert_eq!(
+                count.layers_total,
+                count.per_layer * l + count.per_decoder_layer * d,
+                "{id}"
+            );
             assert!(!row.source.is_empty() && row.date.len() == 10, "{id}");
             assert!(row.license.as_deref() != Some("") && row.name == id);
             rows += 1;
         }
         assert!(rows >= 70, "{rows} rows");
+    }
+
+    /// Totals that were counted with transformers apart from this table, and agree with the Hub's metadata.
+    #[test]
+    fn totals_counted_apart() {
+        let totals: [(&str, u64); 35] = [
+            ("gpt2", 124_439_808),
+            ("gpt2-medium", 354_823_168),
+            ("gpt2-large", 774_030_080),
+            ("gpt2-xl", 1_557_611_200),
+            ("distilgpt2", 81_912_576),
+            ("gpt-j-6b", 6_050_882_784),
+            ("gpt-neo-2.7b", 2_651_307_520),
+            ("gpt-neox-20b", 20_554_567_680),
+            ("pythia-6.9b", 6_857_302_016),
+            ("pythia-12b", 11_846_072_320),
+            ("llama-2-13b", 13_015_864_320),
+            ("llama-65b", 65_285_660_672),
+            ("llama-2-70b", 68_976_648_192),
+            ("llama-3-70b", 70_553_706_496),
+            ("llama-3.1-405b", 405_853_388_800),
+            ("llama-3.2-1b", 1_235_814_400),
+            ("tinyllama-1.1b", 1_100_048_384),
+            ("mistral-7b-v0.1", 7_241_732_096),
+            ("mixtral-8x7b", 46_702_792_704),
+            ("falcon-7b", 6_921_720_704),
+            ("bert-base-uncased", 109_482_240),
+            ("roberta-base", 124_645_632),
+            ("distilbert-base-uncased", 66_362_880),
+            ("t5-base", 222_903_552),
+            ("t5-large", 737_668_096),
+            ("flan-t5-xl", 2_849_757_184),
+            ("flan-t5-xxl", 11_135_332_352),
+            ("bloom-7b1", 7_069_016_064),
+            ("bloom-176b", 176_247_271_424),
+            ("opt-350m", 331_196_416),
+            ("opt-30b", 29_974_540_288),
+            ("opt-66b", 65_719_701_504),
+            ("opt-175b", 174_604_468_224),
+            ("phi-2", 2_779_683_840),
+            ("qwen2-7b", 7_615_616_512),
+        ];
+        for (name, total) in totals {
+            let row = find(name).unwrap_or_else(|| panic!("no `{name}`"));
+            assert_eq!(
+                row.architecture.parameters_as(row.class).unwrap().total,
+                total,
+                "{name}"
+            );
+        }
     }
 
     #[test]
@@ -152,8 +215,17 @@ mod tests {
         for (id, full) in &all {
             let (name, text) = slice(id).unwrap();
             assert_eq!(name, id);
-            assert_eq!(&toml::Value::Table(toml::from_str(text).unwrap()), full, "{id}");
-            for alias in full.get("aliases").and_then(|list| list.as_array()).into_iter().flatten() {
+            assert_eq!(
+                &toml::Value::Table(toml::from_str(text).unwrap()),
+                full,
+                "{id}"
+            );
+            for alias in full
+                .get("aliases")
+                .and_then(|list| list.as_array())
+                .into_iter()
+                .flatten()
+            {
                 assert_eq!(find(alias.as_str().unwrap()).unwrap().name, id, "{alias}");
             }
         }
@@ -181,7 +253,10 @@ mod tests {
             assert!(find(name).is_some(), "{name}");
         }
         assert!(find("tiiuae/falcon").is_none());
-        assert_eq!(find("eleutherai/GPT-J-6b").unwrap().name, "EleutherAI/gpt-j-6B");
+        assert_eq!(
+            find("eleutherai/GPT-J-6b").unwrap().name,
+            "EleutherAI/gpt-j-6B"
+        );
         assert_eq!(crate::text::nearest("gptj6b", names()), Some("gptj-6b"));
     }
 }

@@ -8,10 +8,15 @@ It also checks that the class that FSDP wraps exists in the built model under th
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/verify_models.py [part of a name ...]
 
+With --small it prints, one JSON object a line, what src/ir/architecture/testdata/small.jsonl holds: for each
+family a tiny config.json, the parameters of each class that transformers has, and the trainable parameters
+of LoRA at rank 8 on each module name (needs peft too). The Rust tests read that file.
+
 Exit code 0: every row agrees. 1: at least one differs; each difference is printed.
 Last full run: 2026-11-21, transformers 5.23.0, torch 2.15.0.
 """
 
+import json
 import os
 import sys
 import tomllib
@@ -133,7 +138,83 @@ def count(row):
     return total, wrapped == row["layers"] + (row.get("decoder-layers", row["layers"]) if prefix == "T5" else 0)
 
 
+# Tiny members of each family, with what its members may set for themselves away from the default.
+SMALL_USUAL = {"hidden": 64, "layers": 3, "heads": 4, "ffn": 96, "vocab": 320, "positions": 48}
+SMALL = [
+    {"family": "gpt2", "tied": True},
+    {"family": "gpt2", "tied": False},
+    {"family": "gpt-neo", "tied": True},
+    {"family": "gptj", "tied": False},
+    {"family": "gpt-neox", "tied": False},
+    {"family": "gpt-bigcode", "tied": True, "kv-heads": 1},
+    {"family": "gpt-bigcode", "tied": True, "kv-heads": 4},
+    {"family": "llama", "tied": False, "kv-heads": 2},
+    {"family": "llama", "tied": True, "kv-heads": 4, "head-dim": 24},
+    {"family": "mistral", "tied": False, "kv-heads": 2, "head-dim": 24},
+    {"family": "mixtral", "tied": False, "kv-heads": 2, "experts": 5, "active-experts": 3},
+    {"family": "qwen2", "tied": True, "kv-heads": 2},
+    {"family": "qwen3", "tied": False, "kv-heads": 2, "head-dim": 24},
+    {"family": "gemma", "tied": True, "kv-heads": 1, "head-dim": 24},
+    {"family": "gemma2", "tied": True, "kv-heads": 2, "head-dim": 24},
+    {"family": "phi", "tied": False, "kv-heads": 4},
+    {"family": "phi3", "tied": False, "kv-heads": 2},
+    {"family": "stablelm", "tied": False, "kv-heads": 2, "qkv-bias": True},
+    {"family": "stablelm", "tied": False, "kv-heads": 4, "parallel": True},
+    {"family": "falcon", "tied": True, "kv-heads": 1},
+    {"family": "falcon", "tied": True, "kv-heads": 2},
+    {"family": "falcon", "tied": False, "kv-heads": 2, "layer-norms": 1},
+    {"family": "falcon", "tied": True, "kv-heads": 4, "mlp-bias": True, "parallel": False, "alibi": True},
+    {"family": "opt", "tied": True},
+    {"family": "opt", "tied": True, "word-embedding": 32, "final-norm": False},
+    {"family": "bloom", "tied": True, "ffn": 256},
+    {"family": "mpt", "tied": True, "ffn": 256},
+    {"family": "bert", "tied": True, "types": 2},
+    {"family": "roberta", "tied": True, "types": 1},
+    {"family": "distilbert", "tied": True},
+    {"family": "t5", "tied": True, "head-dim": 24, "buckets": 16},
+    {"family": "t5", "tied": True, "head-dim": 24, "gated": True, "decoder-layers": 2},
+]
+
+
+def small():
+    """Prints the lines of testdata/small.jsonl."""
+    import peft
+
+    for given in SMALL:
+        row = SMALL_USUAL | given
+        prefix, layer = FAMILIES[row["family"]]
+        counts, lora = {}, {}
+        for name, suffix in CLASSES.items():
+            if prefix == "GPT2" and name == "causal-lm":
+                suffix = "LMHeadModel"
+            kind = getattr(transformers, prefix + suffix, None)
+            if kind is None:
+                continue
+            config = config_of(row)
+            if name == "sequence-classification":
+                config.num_labels = 3
+            model = kind(config)
+            counts[name] = sum(parameter.numel() for parameter in model.parameters())
+            usual = {"T5": "conditional-generation", "Bert": "base", "Roberta": "base", "DistilBert": "base"}
+            if name != usual.get(prefix, "causal-lm"):
+                continue
+            layers = [module for module in model.modules() if type(module).__name__ == layer]
+            linear = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
+            leaves = {path.split(".")[-1] for one in layers for path, module in one.named_modules() if isinstance(module, linear)}
+            for target in [*sorted(leaves), "all-linear"]:
+                names = target if target == "all-linear" else [target]
+                adapted = peft.get_peft_model(kind(config), peft.LoraConfig(r=8, target_modules=names))
+                lora[target] = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+        says = json.loads(config_of(row).to_json_string(use_diff=True))
+        for noise in ("transformers_version", "pad_token_id", "dtype", "attention_layers", "attn_config"):
+            says.pop(noise, None)
+        print(json.dumps({"layer": layer, "config": says, "counts": counts, "lora": lora}))
+
+
 def main(parts):
+    if parts == ["--small"]:
+        small()
+        return 0
     rows = tomllib.loads(ROWS.read_text())
     bad = done = 0
     for name, row in rows.items():

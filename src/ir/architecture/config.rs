@@ -4,158 +4,12 @@
 //! has the configuration class's default, as it has for transformers, where that default is a rule; a missing
 //! width, depth or head count is a problem rather than the default model's.
 
+use super::Architecture;
 use super::dimensions::{Dimensions, Problem};
 use super::family::Family;
-use super::kinds::{Activation, Class};
-use super::Architecture;
+use super::kinds::Class;
+use super::reader::{Reader, keys, short, whole};
 use serde_json::Value;
-
-/// What a config says that is not in [`Dimensions`], so that it can be refused by name.
-struct Reader<'a> {
-    config: &'a Value,
-    problems: Vec<Problem>,
-    /// Which key gave which dimension, to name the key when the dimension is refused.
-    keys: Vec<(&'static str, &'static str)>,
-}
-
-/// Keys of the dimensions that every family has, first the family's own.
-struct Keys {
-    hidden: &'static [&'static str],
-    layers: &'static [&'static str],
-    heads: &'static [&'static str],
-    ffn: &'static [&'static str],
-    positions: &'static [&'static str],
-}
-
-const USUAL: Keys = Keys {
-    hidden: &["hidden_size"],
-    layers: &["num_hidden_layers"],
-    heads: &["num_attention_heads"],
-    ffn: &["intermediate_size"],
-    positions: &["max_position_embeddings"],
-};
-
-const GPT2: Keys = Keys {
-    hidden: &["n_embd", "hidden_size"],
-    layers: &["n_layer", "num_hidden_layers"],
-    heads: &["n_head", "num_attention_heads"],
-    ffn: &["n_inner"],
-    positions: &["n_positions", "n_ctx", "max_position_embeddings"],
-};
-
-fn keys(family: Family) -> Keys {
-    match family.model_type() {
-        "gpt2" | "gptj" | "gpt_bigcode" => GPT2,
-        "gpt_neo" => Keys { layers: &["num_layers"], heads: &["num_heads"], ..USUAL },
-        "falcon" => Keys {
-            layers: &["num_hidden_layers", "n_layer"],
-            heads: &["num_attention_heads", "n_head"],
-            ffn: &["ffn_hidden_size"],
-            ..USUAL
-        },
-        "opt" => Keys { ffn: &["ffn_dim"], ..USUAL },
-        "bloom" => Keys {
-            hidden: &["hidden_size", "n_embed"],
-            layers: &["n_layer", "num_hidden_layers"],
-            heads: &["n_head", "num_attention_heads"],
-            ffn: &[],
-            positions: &["seq_length"],
-        },
-        "mpt" => Keys {
-            hidden: &["d_model"],
-            layers: &["n_layers"],
-            heads: &["n_heads"],
-            ffn: &[],
-            positions: &["max_seq_len"],
-        },
-        "distilbert" => Keys { hidden: &["dim"], layers: &["n_layers"], heads: &["n_heads"], ffn: &["hidden_dim"], ..USUAL },
-        "t5" => Keys {
-            hidden: &["d_model"],
-            layers: &["num_layers"],
-            heads: &["num_heads"],
-            ffn: &["d_ff"],
-            positions: &["n_positions"],
-        },
-        _ => USUAL,
-    }
-}
-
-impl<'a> Reader<'a> {
-    /// The first of these keys that is there and not null.
-    fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
-        keys.iter().find_map(|key| self.config.get(key).filter(|value| !value.is_null()).map(|value| (*key, value)))
-    }
-
-    fn refuse(&mut self, key: &str, found: &Value, expected: impl Into<String>) {
-        let found = format!("`{}`", short(found));
-        self.problems.push(Problem::Unusable { key: key.to_owned(), found, expected: expected.into() });
-    }
-
-    /// A whole number; remembered under the dimension that it gives.
-    fn number(&mut self, field: &'static str, keys: &[&'static str]) -> Option<u64> {
-        if let Some(first) = keys.first() {
-            self.keys.push((field, first));
-        }
-        let (key, value) = self.get(keys)?;
-        if let Some(last) = self.keys.last_mut() {
-            last.1 = key;
-        }
-        // 10000.0 is how bases of frequencies are written.
-        let whole = value.as_u64().or_else(|| whole(value.as_f64()?));
-        if whole.is_none() {
-            self.refuse(key, value, "a whole number of at least 1");
-        }
-        whole
-    }
-
-    fn flag(&mut self, field: &'static str, key: &'static str) -> Option<bool> {
-        self.keys.push((field, key));
-        let (_, value) = self.get(&[key])?;
-        let flag = value.as_bool();
-        if flag.is_none() {
-            self.refuse(key, value, "true or false");
-        }
-        flag
-    }
-
-    /// Something that changes the parameters in a way that no formula here has.
-    fn unsupported(&mut self, key: &'static str, refused: bool, expected: &str) {
-        if let Some((_, value)) = self.get(&[key])
-            && value.as_bool() == Some(refused)
-        {
-            self.refuse(key, value, expected);
-        }
-    }
-
-    fn activation(&mut self, family: Family) -> Option<Activation> {
-        if family == Family::T5 {
-            return None;
-        }
-        let keys = ["hidden_act", "activation_function", "activation", "hidden_activation"];
-        let (key, value) = self.get(&keys)?;
-        // Gemma's files say "gelu" or nothing and mean the tanh form, which transformers uses in all cases.
-        if matches!(family, Family::Gemma | Family::Gemma2) {
-            return None;
-        }
-        let activation = value.as_str().and_then(Activation::from_config_name);
-        if activation.is_none() {
-            self.refuse(key, value, format!("one of {}", Activation::CONFIG_NAMES.join(", ")));
-        }
-        activation
-    }
-}
-
-/// A float without a fraction, small enough to be exact.
-fn whole(value: f64) -> Option<u64> {
-    let text = format!("{value:.0}");
-    if value.fract() == 0.0 && (1.0..=9e15).contains(&value) { text.parse().ok() } else { None }
-}
-
-/// At most 40 characters of a value, for messages.
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= 40 { text } else { format!("{}…", text.chars().take(40).collect::<String>()) }
-}
 
 impl Architecture {
     /// Reads a Hugging Face `config.json`. All problems are reported together, each with its key.
@@ -165,19 +19,31 @@ impl Architecture {
         if !config.is_object() {
             let found = format!("`{}`", short(config));
             let expected = "an object, the content of config.json".to_owned();
-            return Err(vec![Problem::Unusable { key: "config.json".to_owned(), found, expected }]);
+            return Err(vec![Problem::Unusable {
+                key: "config.json".to_owned(),
+                found,
+                expected,
+            }]);
         }
         let family = family(config)?;
-        let mut r = Reader { config, problems: Vec::new(), keys: Vec::new() };
+        let mut r = Reader {
+            config,
+            problems: Vec::new(),
+            keys: Vec::new(),
+        };
         let dimensions = dimensions(&mut r, family);
-        let Reader { mut problems, keys, .. } = r;
+        let Reader {
+            mut problems, keys, ..
+        } = r;
         match Self::from_dimensions(family, &dimensions) {
             Ok((architecture, _)) if problems.is_empty() => Ok(architecture),
             Ok(_) => Err(problems),
             Err(more) => {
                 // A key that could not be read must not be reported as missing too.
                 let renamed = more.into_iter().map(|problem| rename(problem, &keys));
-                let fresh: Vec<Problem> = renamed.filter(|p| !problems.iter().any(|q| q.key() == p.key())).collect();
+                let fresh: Vec<Problem> = renamed
+                    .filter(|p| !problems.iter().any(|q| q.key() == p.key()))
+                    .collect();
                 problems.extend(fresh);
                 Err(problems)
             }
@@ -188,10 +54,18 @@ impl Architecture {
     pub fn class_of_hf_config(&self, config: &Value) -> Option<Class> {
         let name = config.get("architectures")?.get(0)?.as_str()?;
         let class = self.family.class_from_name(name)?;
-        match (class, config.get("num_labels").and_then(Value::as_u64), config.get("id2label")) {
-            (Class::SequenceClassification { .. }, Some(labels), _) => Some(Class::SequenceClassification { labels }),
+        match (
+            class,
+            config.get("num_labels").and_then(Value::as_u64),
+            config.get("id2label"),
+        ) {
+            (Class::SequenceClassification { .. }, Some(labels), _) => {
+                Some(Class::SequenceClassification { labels })
+            }
             (Class::SequenceClassification { .. }, None, Some(Value::Object(labels))) => {
-                Some(Class::SequenceClassification { labels: u64::try_from(labels.len()).unwrap_or(2) })
+                Some(Class::SequenceClassification {
+                    labels: u64::try_from(labels.len()).unwrap_or(2),
+                })
             }
             (class, _, _) => Some(class),
         }
@@ -202,24 +76,48 @@ fn family(config: &Value) -> Result<Family, Vec<Problem>> {
     let expected = || format!("one of {}", Family::ALL.map(Family::model_type).join(", "));
     let key = "model_type".to_owned();
     match config.get("model_type") {
-        None | Some(Value::Null) => Err(vec![Problem::Missing { key, expected: expected() }]),
+        None | Some(Value::Null) => Err(vec![Problem::Missing {
+            key,
+            expected: expected(),
+        }]),
         Some(value) => {
             // Falcon's first files, before it was part of transformers.
             let name = match value.as_str() {
                 Some("RefinedWeb" | "RefinedWebModel") => Some("falcon"),
                 name => name,
             };
-            let unusable = || vec![Problem::Unusable { key, found: format!("`{}`", short(value)), expected: expected() }];
+            let unusable = || {
+                vec![Problem::Unusable {
+                    key,
+                    found: format!("`{}`", short(value)),
+                    expected: expected(),
+                }]
+            };
             name.and_then(Family::from_name).ok_or_else(unusable)
         }
     }
 }
 
 fn rename(problem: Problem, keys: &[(&'static str, &'static str)]) -> Problem {
-    let key_of = |field: String| keys.iter().find(|(ours, _)| *ours == field).map_or(field, |(_, theirs)| (*theirs).to_owned());
+    let key_of = |field: String| {
+        keys.iter()
+            .find(|(ours, _)| *ours == field)
+            .map_or(field, |(_, theirs)| (*theirs).to_owned())
+    };
     match problem {
-        Problem::Missing { key, expected } => Problem::Missing { key: key_of(key), expected },
-        Problem::Unusable { key, found, expected } => Problem::Unusable { key: key_of(key), found, expected },
+        Problem::Missing { key, expected } => Problem::Missing {
+            key: key_of(key),
+            expected,
+        },
+        Problem::Unusable {
+            key,
+            found,
+            expected,
+        } => Problem::Unusable {
+            key: key_of(key),
+            found,
+            expected,
+        },
     }
 }
 
@@ -241,7 +139,14 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
         d.kv_heads = r.number("kv-heads", &["num_key_value_heads"]);
     }
     if free("head-dim") {
-        d.head_dim = r.number("head-dim", if family == Family::T5 { &["d_kv"] } else { &["head_dim"] });
+        d.head_dim = r.number(
+            "head-dim",
+            if family == Family::T5 {
+                &["d_kv"]
+            } else {
+                &["head_dim"]
+            },
+        );
     }
     if free("types") {
         d.types = r.number("types", &["type_vocab_size"]);
@@ -266,17 +171,33 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
         }
         "gpt_bigcode" => {
             // One key head for all, unless `multi_query` is off.
-            d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) { d.heads } else { Some(1) };
+            d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) {
+                d.heads
+            } else {
+                Some(1)
+            };
         }
-        "phi" => r.unsupported("qk_layernorm", true, "false: norms of queries and keys are not counted for this family"),
+        "phi" => r.unsupported(
+            "qk_layernorm",
+            true,
+            "false: norms of queries and keys are not counted for this family",
+        ),
         "stablelm" => {
-            r.unsupported("qk_layernorm", true, "false: norms of queries and keys are not counted for this family");
+            r.unsupported(
+                "qk_layernorm",
+                true,
+                "false: norms of queries and keys are not counted for this family",
+            );
             d.qkv_bias = r.flag("qkv-bias", "use_qkv_bias");
             d.parallel = r.flag("parallel", "use_parallel_residual");
         }
         "falcon" => falcon(r, &mut d),
         "opt" => {
-            r.unsupported("layer_norm_elementwise_affine", false, "true: norms without weights are not counted");
+            r.unsupported(
+                "layer_norm_elementwise_affine",
+                false,
+                "true: norms without weights are not counted",
+            );
             d.word_embedding = r.number("word-embedding", &["word_embed_proj_dim"]);
             d.final_norm = r.flag("final-norm", "do_layer_norm_before");
             if r.flag("final-norm", "_remove_final_layer_norm") == Some(true) {
@@ -313,11 +234,18 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
 }
 
 fn rope(r: &mut Reader<'_>, d: &mut Dimensions, family: Family) {
-    if family.spec().positions != super::Positions::Rotary || family == Family::Falcon || family == Family::GptJ {
+    if family.spec().positions != super::Positions::Rotary
+        || family == Family::Falcon
+        || family == Family::GptJ
+    {
         return;
     }
     // transformers 5 moved it into an object of its own.
-    let nested = r.config.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
+    let nested = r
+        .config
+        .get("rope_parameters")
+        .and_then(|rope| rope.get("rope_theta"))
+        .cloned();
     d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(whole) {
         Some(theta) => Some(theta),
         None => r.number("rope-theta", &["rope_theta", "rotary_emb_base"]),
@@ -329,14 +257,18 @@ fn falcon(r: &mut Reader<'_>, d: &mut Dimensions) {
     let multi_query = r.flag("kv-heads", "multi_query") != Some(false);
     // As FalconAttention: the written count holds only in the new decoder or without multi-query.
     d.kv_heads = match (new, multi_query) {
-        (true, _) => r.number("kv-heads", &["num_kv_heads", "n_head_kv"]).or(d.heads),
+        (true, _) => r
+            .number("kv-heads", &["num_kv_heads", "n_head_kv"])
+            .or(d.heads),
         (false, true) => Some(1),
         (false, false) => d.heads,
     };
     d.parallel = r.flag("parallel", "parallel_attn");
     if new {
         d.parallel = Some(true);
-        d.layer_norms = r.number("layer-norms", &["num_ln_in_parallel_attn"]).or(Some(2));
+        d.layer_norms = r
+            .number("layer-norms", &["num_ln_in_parallel_attn"])
+            .or(Some(2));
     }
     d.alibi = r.flag("alibi", "alibi");
     d.qkv_bias = r.flag("qkv-bias", "bias");

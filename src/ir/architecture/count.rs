@@ -57,7 +57,8 @@ fn narrow(n: u128) -> u64 {
 impl Architecture {
     /// Parameters with the family's usual head ([`super::Family::default_class`]).
     pub fn parameters(&self) -> ParameterCount {
-        self.parameters_as(self.family.default_class()).unwrap_or_default()
+        self.parameters_as(self.family.default_class())
+            .unwrap_or_default()
     }
 
     /// Parameters with this head, or nothing where transformers has no such class for the family.
@@ -65,7 +66,8 @@ impl Architecture {
     /// Sums of [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
     pub fn parameters_as(&self, class: Class) -> Option<ParameterCount> {
         let modules = self.modules(class)?;
-        let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) = (0_u128, 0_u128, 0_u128, 0_u128, 0_u128);
+        let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) =
+            (0_u128, 0_u128, 0_u128, 0_u128, 0_u128);
         let (mut expert, mut linear) = (0_u128, 0_u128);
         for module in &modules {
             let own = module.parameters();
@@ -81,16 +83,22 @@ impl Architecture {
             if module.role == Role::Expert {
                 expert = expert.saturating_add(own.saturating_mul(u128::from(module.copies)));
             }
-            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer) {
-                linear = linear.saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
+            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer)
+            {
+                linear = linear
+                    .saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
             }
         }
         let stacked = layer
             .saturating_mul(u128::from(self.layers))
             .saturating_add(decoder_layer.saturating_mul(u128::from(self.decoder_layers)));
-        let total = embedding.saturating_add(stacked).saturating_add(last).saturating_add(head);
+        let total = embedding
+            .saturating_add(stacked)
+            .saturating_add(last)
+            .saturating_add(head);
         let idle = self.experts.saturating_sub(self.active_experts);
-        let idle_share = (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
+        let idle_share =
+            (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
         Some(ParameterCount {
             total: narrow(total),
             embedding: narrow(embedding),
@@ -106,16 +114,25 @@ impl Architecture {
     }
 
     /// Trainable parameters of LoRA on the family's usual class; see [`Self::lora_trainable_as`].
-    pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
+    pub fn lora_trainable<S: AsRef<str>>(
+        &self,
+        rank: u64,
+        targets: &[S],
+    ) -> Result<u64, LoraProblem> {
         self.lora_trainable_as(self.family.default_class(), rank, targets)
     }
 
     /// Trainable parameters of LoRA: `rank * (in + out)` for each matrix that a target names (Hu et al. 2021, 4.1).
     ///
     /// Targets are matched as PEFT does: the module's name, or the end of its path after a dot; `all-linear`
-    /// is every matrix but the output head. Modules that a task trains beside the adapter (a new classifier)
+    /// is every matrix but the output. Modules that a task trains beside the adapter (a new classifier)
     /// are not counted: they are [`ParameterCount::head`].
-    pub fn lora_trainable_as<S: AsRef<str>>(&self, class: Class, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
+    pub fn lora_trainable_as<S: AsRef<str>>(
+        &self,
+        class: Class,
+        rank: u64,
+        targets: &[S],
+    ) -> Result<u64, LoraProblem> {
         if rank == 0 {
             return Err(LoraProblem::ZeroRank);
         }
@@ -130,7 +147,10 @@ impl Architecture {
             .map(str::to_owned)
             .collect();
         if !unknown.is_empty() {
-            return Err(LoraProblem::UnknownTargets { unknown, known: known(&linear) });
+            return Err(LoraProblem::UnknownTargets {
+                unknown,
+                known: known(&linear),
+            });
         }
         // A matrix that two targets name still gets one adapter.
         let channels = linear
@@ -152,9 +172,15 @@ impl Architecture {
 
 fn names(target: &str, module: &LinearModule) -> bool {
     if target == "all-linear" {
-        return module.place != Place::Head;
+        // Of a head, PEFT adapts the layer before the output, not the output itself.
+        let before_output = matches!(module.name, "dense" | "pre_classifier" | "vocab_transform");
+        return module.place != Place::Head || before_output;
     }
-    module.path == target || module.path.strip_suffix(target).is_some_and(|rest| rest.ends_with('.'))
+    module.path == target
+        || module
+            .path
+            .strip_suffix(target)
+            .is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn known(linear: &[LinearModule]) -> Vec<&'static str> {

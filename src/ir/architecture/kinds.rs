@@ -16,8 +16,15 @@ pub enum Activation {
 
 impl Activation {
     /// The spellings of Hugging Face configs (`hidden_act`, `activation_function`, …) that are known.
-    pub const CONFIG_NAMES: [&'static str; 7] =
-        ["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "swish"];
+    pub const CONFIG_NAMES: [&'static str; 7] = [
+        "gelu",
+        "gelu_new",
+        "gelu_fast",
+        "gelu_pytorch_tanh",
+        "relu",
+        "silu",
+        "swish",
+    ];
 
     /// Reads one of [`Self::CONFIG_NAMES`].
     pub fn from_config_name(name: &str) -> Option<Self> {
@@ -86,8 +93,14 @@ pub enum Class {
 
 impl Class {
     /// The names of the catalogue and of messages, without the count of labels.
-    pub const NAMES: [&'static str; 6] =
-        ["base", "causal-lm", "masked-lm", "conditional-generation", "sequence-classification", "question-answering"];
+    pub const NAMES: [&'static str; 6] = [
+        "base",
+        "causal-lm",
+        "masked-lm",
+        "conditional-generation",
+        "sequence-classification",
+        "question-answering",
+    ];
 
     /// One of [`Self::NAMES`].
     pub fn name(self) -> &'static str {

@@ -7,11 +7,14 @@
 
 mod config;
 mod count;
+mod defaults;
 mod dimensions;
 mod family;
 mod flops;
+mod heads;
 mod kinds;
 mod modules;
+mod reader;
 mod spec;
 
 pub use count::{LoraProblem, ParameterCount};
@@ -88,7 +91,9 @@ impl Architecture {
     pub fn sequence_limit(&self) -> Option<u64> {
         match self.position_kind {
             // RoBERTa counts positions from its padding index: two rows are never used by a token.
-            Positions::Learned if self.family == Family::Roberta => Some(self.positions.saturating_sub(2)),
+            Positions::Learned if self.family == Family::Roberta => {
+                Some(self.positions.saturating_sub(2))
+            }
             Positions::Learned => Some(self.positions),
             Positions::Rotary | Positions::Alibi | Positions::Relative => None,
         }

@@ -3,9 +3,9 @@
 //! Shapes: the `modeling_*.py` of transformers 5; totals are held equal to its classes by the catalogue's
 //! test and by `tests/python/verify_models.py`.
 
+use super::Architecture;
 use super::family::{Family, Names};
 use super::kinds::{Class, Positions};
-use super::Architecture;
 
 /// Where a module stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,29 +114,61 @@ pub struct LinearModule {
 }
 
 /// Gathers modules for one architecture.
-struct List<'a> {
-    a: &'a Architecture,
-    names: &'static Names,
-    modules: Vec<Module>,
+pub(super) struct List<'a> {
+    pub(super) a: &'a Architecture,
+    pub(super) names: &'static Names,
+    pub(super) modules: Vec<Module>,
 }
 
 impl List<'_> {
-    fn add(&mut self, path: &'static str, place: Place, role: Role, (inputs, outputs, bias): (u64, u64, u64)) {
+    fn add(
+        &mut self,
+        path: &'static str,
+        place: Place,
+        role: Role,
+        (inputs, outputs, bias): (u64, u64, u64),
+    ) {
         let layers = match place {
             Place::Layer => self.a.layers,
             Place::DecoderLayer => self.a.decoder_layers,
             Place::Embedding | Place::Final | Place::Head => 1,
         };
-        let per_layer = if role == Role::Expert { self.a.experts } else { 1 };
+        let per_layer = if role == Role::Expert {
+            self.a.experts
+        } else {
+            1
+        };
         let copies = layers.saturating_mul(per_layer);
-        self.modules.push(Module { path, place, role, inputs, outputs, bias, per_layer, copies, shared: false });
+        self.modules.push(Module {
+            path,
+            place,
+            role,
+            inputs,
+            outputs,
+            bias,
+            per_layer,
+            copies,
+            shared: false,
+        });
     }
 
-    fn matrix(&mut self, path: &'static str, place: Place, role: Role, (inputs, outputs): (u64, u64), bias: bool) {
-        self.add(path, place, role, (inputs, outputs, if bias { outputs } else { 0 }));
+    pub(super) fn matrix(
+        &mut self,
+        path: &'static str,
+        place: Place,
+        role: Role,
+        (inputs, outputs): (u64, u64),
+        bias: bool,
+    ) {
+        self.add(
+            path,
+            place,
+            role,
+            (inputs, outputs, if bias { outputs } else { 0 }),
+        );
     }
 
-    fn norm(&mut self, path: &'static str, place: Place, width: u64) {
+    pub(super) fn norm(&mut self, path: &'static str, place: Place, width: u64) {
         let bias = if self.a.norm.has_bias() { width } else { 0 };
         self.add(path, place, Role::Norm, (width, 1, bias));
     }
@@ -144,14 +176,29 @@ impl List<'_> {
     fn embeddings(&mut self) {
         let (a, names) = (self.a, self.names);
         let place = Place::Embedding;
-        self.add(names.tokens, place, Role::Lookup, (a.vocab, a.word_embedding, 0));
+        self.add(
+            names.tokens,
+            place,
+            Role::Lookup,
+            (a.vocab, a.word_embedding, 0),
+        );
         if a.position_kind == Positions::Learned {
             // OPT numbers its positions from 2.
             let extra = if a.family == Family::Opt { 2 } else { 0 };
-            self.add(names.positions, place, Role::Lookup, (a.positions.saturating_add(extra), a.hidden, 0));
+            self.add(
+                names.positions,
+                place,
+                Role::Lookup,
+                (a.positions.saturating_add(extra), a.hidden, 0),
+            );
         }
         if a.types > 0 {
-            self.add("embeddings.token_type_embeddings", place, Role::Lookup, (a.types, a.hidden, 0));
+            self.add(
+                "embeddings.token_type_embeddings",
+                place,
+                Role::Lookup,
+                (a.types, a.hidden, 0),
+            );
         }
         if a.buckets > 0 {
             let path = "SelfAttention.relative_attention_bias";
@@ -159,14 +206,18 @@ impl List<'_> {
             self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
         }
         if a.word_embedding != a.hidden {
-            self.matrix("project_in", place, Role::Output, (a.word_embedding, a.hidden), false);
+            self.matrix(
+                "project_in",
+                place,
+                Role::Output,
+                (a.word_embedding, a.hidden),
+                false,
+            );
         }
-        match a.family {
-            Family::Bloom => self.norm("word_embeddings_layernorm", place, a.hidden),
-            Family::Bert | Family::Roberta | Family::DistilBert => {
-                self.norm("embeddings.LayerNorm", place, a.hidden);
-            }
-            _ => {}
+        if a.family == Family::Bloom {
+            self.norm("word_embeddings_layernorm", place, a.hidden);
+        } else if !a.family.causal() {
+            self.norm("embeddings.LayerNorm", place, a.hidden);
         }
     }
 
@@ -201,19 +252,39 @@ impl List<'_> {
     fn feed_forward(&mut self, place: Place) {
         let (a, names) = (self.a, self.names);
         let (h, f) = (a.hidden, a.ffn);
-        let role = if a.experts > 0 { Role::Expert } else { Role::Mlp };
+        let role = if a.experts > 0 {
+            Role::Expert
+        } else {
+            Role::Mlp
+        };
         if a.experts > 0 {
-            self.matrix("block_sparse_moe.gate", place, Role::Router, (h, a.experts), false);
+            self.matrix(
+                "block_sparse_moe.gate",
+                place,
+                Role::Router,
+                (h, a.experts),
+                false,
+            );
         }
         // T5 1.1 splits `wi` into a gate and an up projection.
         let paths = if a.family == Family::T5 && a.gated {
-            &["DenseReluDense.wi_0", "DenseReluDense.wi_1", "DenseReluDense.wo"]
+            &[
+                "DenseReluDense.wi_0",
+                "DenseReluDense.wi_1",
+                "DenseReluDense.wo",
+            ]
         } else {
             names.mlp
         };
-        let Some((down, ups)) = paths.split_last() else { return };
+        let Some((down, ups)) = paths.split_last() else {
+            return;
+        };
         // Gate and up are one matrix in Phi 3.
-        let width = if a.gated && ups.len() == 1 { f.saturating_mul(2) } else { f };
+        let width = if a.gated && ups.len() == 1 {
+            f.saturating_mul(2)
+        } else {
+            f
+        };
         for up in ups {
             self.matrix(up, place, role, (h, width), a.mlp_bias);
         }
@@ -223,17 +294,45 @@ impl List<'_> {
     fn layer_norms(&self) -> &'static [&'static str] {
         let a = self.a;
         let new_falcon = a.family == Family::Falcon && a.parallel && a.layer_norms == 2;
-        if new_falcon { &["ln_attn", "ln_mlp"] } else { self.names.norms }
+        if new_falcon {
+            &["ln_attn", "ln_mlp"]
+        } else {
+            self.names.norms
+        }
     }
 
     /// T5's decoder reads the encoder's output: four matrices and a norm more in each layer.
     fn cross_attention(&mut self) {
         let (h, width) = (self.a.hidden, self.a.attention_width());
         let place = Place::DecoderLayer;
-        self.matrix("EncDecAttention.q", place, Role::Attention, (h, width), false);
-        self.matrix("EncDecAttention.k", place, Role::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.v", place, Role::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.o", place, Role::Attention, (width, h), false);
+        self.matrix(
+            "EncDecAttention.q",
+            place,
+            Role::Attention,
+            (h, width),
+            false,
+        );
+        self.matrix(
+            "EncDecAttention.k",
+            place,
+            Role::CrossMemory,
+            (h, width),
+            false,
+        );
+        self.matrix(
+            "EncDecAttention.v",
+            place,
+            Role::CrossMemory,
+            (h, width),
+            false,
+        );
+        self.matrix(
+            "EncDecAttention.o",
+            place,
+            Role::Attention,
+            (width, h),
+            false,
+        );
         self.norm("EncDecAttention.layer_norm", place, h);
     }
 
@@ -246,72 +345,13 @@ impl List<'_> {
             self.norm(self.names.final_norm, Place::Final, a.hidden);
         }
         if a.word_embedding != a.hidden {
-            self.matrix("project_out", Place::Final, Role::Output, (a.hidden, a.word_embedding), false);
-        }
-    }
-
-    /// The output matrix over the vocabulary, whose weight may be the embedding's.
-    fn vocabulary(&mut self, path: &'static str, bias: bool) {
-        let a = self.a;
-        self.matrix(path, Place::Head, Role::Output, (a.word_embedding, a.vocab), bias);
-        if let Some(head) = self.modules.last_mut() {
-            head.shared = a.tied;
-        }
-    }
-
-    fn head(&mut self, class: Class) {
-        let a = self.a;
-        // What the head reads: OPT projects back to the embedding's width first.
-        let h = a.word_embedding;
-        let encoder = matches!(a.family, Family::Bert | Family::Roberta | Family::DistilBert);
-        let pool = |list: &mut Self, path| list.matrix(path, Place::Head, Role::Pooled, (h, h), true);
-        match class {
-            Class::Base => {
-                if matches!(a.family, Family::Bert | Family::Roberta) {
-                    pool(self, "pooler.dense");
-                }
-            }
-            Class::CausalLm | Class::ConditionalGeneration => {
-                self.vocabulary(self.names.head, a.family.spec().head_bias);
-            }
-            Class::MaskedLm => {
-                let [dense, norm, decoder] = match a.family {
-                    Family::Roberta => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
-                    Family::DistilBert => ["vocab_transform", "vocab_layer_norm", "vocab_projector"],
-                    _ => [
-                        "cls.predictions.transform.dense",
-                        "cls.predictions.transform.LayerNorm",
-                        "cls.predictions.decoder",
-                    ],
-                };
-                self.matrix(dense, Place::Head, Role::Output, (h, h), true);
-                self.norm(norm, Place::Head, h);
-                self.vocabulary(decoder, true);
-            }
-            Class::SequenceClassification { labels } => {
-                let out = match a.family {
-                    Family::Bert => {
-                        pool(self, "pooler.dense");
-                        "classifier"
-                    }
-                    Family::DistilBert => {
-                        pool(self, "pre_classifier");
-                        "classifier"
-                    }
-                    Family::Roberta => {
-                        pool(self, "classifier.dense");
-                        "classifier.out_proj"
-                    }
-                    Family::T5 => {
-                        pool(self, "classification_head.dense");
-                        "classification_head.out_proj"
-                    }
-                    _ => "score",
-                };
-                let bias = encoder || a.family == Family::T5;
-                self.matrix(out, Place::Head, Role::Pooled, (h, labels), bias);
-            }
-            Class::QuestionAnswering => self.matrix("qa_outputs", Place::Head, Role::Output, (h, 2), true),
+            self.matrix(
+                "project_out",
+                Place::Final,
+                Role::Output,
+                (a.hidden, a.word_embedding),
+                false,
+            );
         }
     }
 }
@@ -321,7 +361,11 @@ impl Architecture {
     /// transformers has no such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
         self.family.class_name(class)?;
-        let mut list = List { a: self, names: &self.family.spec().names, modules: Vec::new() };
+        let mut list = List {
+            a: self,
+            names: &self.family.spec().names,
+            modules: Vec::new(),
+        };
         list.embeddings();
         list.stack(Place::Layer);
         if self.decoder_layers > 0 {

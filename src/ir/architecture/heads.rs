@@ -1,0 +1,83 @@
+//! What stands above the stack: the heads of the Hugging Face classes.
+
+use super::family::Family;
+use super::kinds::Class;
+use super::modules::{List, Place, Role};
+
+impl List<'_> {
+    /// The output matrix over the vocabulary, whose weight may be the embedding's.
+    fn vocabulary(&mut self, path: &'static str, bias: bool) {
+        let a = self.a;
+        self.matrix(
+            path,
+            Place::Head,
+            Role::Output,
+            (a.word_embedding, a.vocab),
+            bias,
+        );
+        if let Some(head) = self.modules.last_mut() {
+            head.shared = a.tied;
+        }
+    }
+
+    /// A square matrix that sees one vector a sequence.
+    fn pooled(&mut self, path: &'static str) {
+        let h = self.a.hidden;
+        self.matrix(path, Place::Head, Role::Pooled, (h, h), true);
+    }
+
+    pub(super) fn head(&mut self, class: Class) {
+        let a = self.a;
+        // What the head reads: OPT projects back to the embedding's width first.
+        let h = a.word_embedding;
+        match class {
+            Class::Base if matches!(a.family, Family::Bert | Family::Roberta) => {
+                self.pooled("pooler.dense");
+            }
+            Class::Base => {}
+            Class::CausalLm | Class::ConditionalGeneration => {
+                self.vocabulary(self.names.head, a.family.spec().head_bias);
+            }
+            Class::MaskedLm => {
+                let [dense, norm, decoder] = masked_lm(a.family);
+                self.matrix(dense, Place::Head, Role::Output, (h, h), true);
+                self.norm(norm, Place::Head, h);
+                self.vocabulary(decoder, true);
+            }
+            Class::SequenceClassification { labels } => match classifier(a.family) {
+                Some([dense, out]) => {
+                    self.pooled(dense);
+                    self.matrix(out, Place::Head, Role::Pooled, (h, labels), true);
+                }
+                None => self.matrix("score", Place::Head, Role::Pooled, (h, labels), false),
+            },
+            Class::QuestionAnswering => {
+                self.matrix("qa_outputs", Place::Head, Role::Output, (h, 2), true);
+            }
+        }
+    }
+}
+
+/// The dense layer, the norm and the vocabulary matrix of masked-token prediction.
+fn masked_lm(family: Family) -> [&'static str; 3] {
+    match family.name() {
+        "roberta" => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
+        "distilbert" => ["vocab_transform", "vocab_layer_norm", "vocab_projector"],
+        _ => [
+            "cls.predictions.transform.dense",
+            "cls.predictions.transform.LayerNorm",
+            "cls.predictions.decoder",
+        ],
+    }
+}
+
+/// The two layers of a classifier that has two; decoders have one without bias, `score`.
+fn classifier(family: Family) -> Option<[&'static str; 2]> {
+    match family.name() {
+        "bert" => Some(["pooler.dense", "classifier"]),
+        "distilbert" => Some(["pre_classifier", "classifier"]),
+        "roberta" => Some(["classifier.dense", "classifier.out_proj"]),
+        "t5" => Some(["classification_head.dense", "classification_head.out_proj"]),
+        _ => None,
+    }
+}
