@@ -190,9 +190,10 @@ def normalise(request):
     for name in ("DebugRuleConfigurations", "ProfilerRuleConfigurations"):
         for rule in out.get(name, []):  # the SDK puts the time into the name of a rule
             rule["RuleConfigurationName"] = TIMESTAMP.sub("", rule.get("RuleConfigurationName", ""))
-    for name in ("Tags", "Environment", "HyperParameters", "InputDataConfig"):
-        if out.get(name) in ({}, []):  # an empty map says what an absent one says
-            del out[name]
+    for place in (out, algorithm or {}):  # an empty map says what an absent one says
+        for name in ("Tags", "Environment", "HyperParameters", "InputDataConfig", "MetricDefinitions"):
+            if place.get(name) in ({}, []):
+                del place[name]
     return out
 
 
