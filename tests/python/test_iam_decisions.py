@@ -31,7 +31,7 @@ class Asks:
     def __init__(self, job):
         self.job, self.request = job, job.request
         self.region = self.request["AlgorithmSpecification"]["TrainingImage"].split(".")[3]
-        self.partition = job.json("iam/trust-policy.json") and self.partition_of(self.region)
+        self.partition = "aws-cn" if self.region[:3] == "cn-" else "aws-us-gov" if "-gov-" in self.region else "aws"
         self.must, self.never, self.buckets = [], [], {}
         self.storage()
         self.logs()
@@ -40,10 +40,6 @@ class Asks:
         self.keys()
         self.secrets()
         self.strangers()
-
-    @staticmethod
-    def partition_of(region):
-        return {"cn": "aws-cn", "us-gov": "aws-us-gov"}.get(re.match(r"us-gov|cn|.*", region)[0], "aws")
 
     def arn(self, service, resource):
         return f"arn:{self.partition}:{service}:{self.region}:{ACCOUNT}:{resource}"
@@ -68,53 +64,56 @@ class Asks:
     def below(prefix, name):
         return f"{prefix}/{name}" if prefix else name
 
-    def listed(self, bucket, prefix):
-        self.ask("s3:ListBucket", self.s3(bucket), s3__prefix=self.below(prefix, ""))
-
     def storage(self):
         name = self.request["TrainingJobName"]
-        read, written, deleted = [], [], []
+        read, written, synced = [], [], []  # (bucket, prefix) as configured
         for channel in self.request.get("InputDataConfig", []):
-            uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri")
-            if uri and not uri.endswith(".tar.gz"):
-                read.append(self.split(uri))
+            source = channel["DataSource"].get("S3DataSource")
+            if source is None:
+                continue
+            bucket, prefix = self.split(source["S3Uri"])
+            if source["S3DataType"] != "S3Prefix" or prefix.endswith(".tar.gz"):
+                self.ask("s3:GetObject", self.s3(bucket, prefix))
+                continue
+            read.append((bucket, prefix))
+            if not source["S3Uri"].endswith("/"):  # the service lists what stands there: a key prefix
+                self.ask("s3:ListBucket", self.s3(bucket), s3__prefix=prefix)
         program = json.loads(self.request.get("HyperParameters", {}).get("sagemaker_submit_directory", '""'))
         if program.startswith("s3://"):
-            bucket, key = self.split(program)
-            self.ask("s3:GetObject", self.s3(bucket, key))
-        output = self.split(self.request["OutputDataConfig"]["S3OutputPath"])
-        written.append((output[0], self.below(output[1], name)))
+            self.ask("s3:GetObject", self.s3(*self.split(program)))
+        written.append(self.split(self.request["OutputDataConfig"]["S3OutputPath"]))
         for member in ("DebugHookConfig", "ProfilerConfig", "TensorBoardOutputConfig"):
             if "S3OutputPath" in self.request.get(member, {}):
-                bucket, prefix = self.split(self.request[member]["S3OutputPath"])
-                written.append((bucket, self.below(prefix, name)))
+                written.append(self.split(self.request[member]["S3OutputPath"]))
         if "CheckpointConfig" in self.request:
-            deleted.append(self.split(self.request["CheckpointConfig"]["S3Uri"]))
-        for bucket, prefix in read:
-            self.listed(bucket, prefix)
+            synced.append(self.split(self.request["CheckpointConfig"]["S3Uri"]))
+        for bucket, prefix in read + synced:
+            self.ask("s3:ListBucket", self.s3(bucket), s3__prefix=self.below(prefix, ""))
             self.ask("s3:GetObject", self.s3(bucket, self.below(prefix, "part-0")))
-        for bucket, prefix in written + deleted:
-            self.ask("s3:PutObject", self.s3(bucket, self.below(prefix, "output/model.tar.gz")))
-            self.ask("s3:AbortMultipartUpload", self.s3(bucket, self.below(prefix, "output/model.tar.gz")))
-        for bucket, prefix in deleted:
-            self.listed(bucket, prefix)
-            self.ask("s3:GetObject", self.s3(bucket, self.below(prefix, "step-1")))
-            self.ask("s3:DeleteObject", self.s3(bucket, self.below(prefix, "step-1")))
-        every = read + written + deleted + [output]
+        for bucket, prefix in written:
+            for action in ("s3:PutObject", "s3:AbortMultipartUpload"):
+                self.ask(action, self.s3(bucket, self.below(prefix, f"{name}/output/model.tar.gz")))
+        for bucket, prefix in synced:
+            for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"):
+                self.ask(action, self.s3(bucket, self.below(prefix, "step-1")))
+        every = read + written + synced
         for bucket, prefix in every:
-            if prefix and not any(b == bucket and not p for b, p in every):
-                self.refuse("s3:GetObject", self.s3(bucket, f"{prefix}-other/x"))
-                self.refuse("s3:PutObject", self.s3(bucket, f"{prefix}-other/x"))
+            if not any(b == bucket and not p for b, p in every):  # no grant on the whole bucket
+                for action in ("s3:GetObject", "s3:PutObject", "s3:DeleteObject"):
+                    self.refuse(action, self.s3(bucket, f"{prefix}-other/x"))
                 self.refuse("s3:ListBucket", self.s3(bucket), s3__prefix=f"{prefix}-other/")
                 self.refuse("s3:ListBucket", self.s3(bucket), s3__prefix="")
             self.refuse("s3:GetObject", self.s3(f"{bucket}-other", self.below(prefix, "x")))
             self.refuse("s3:PutBucketPolicy", self.s3(bucket))
             self.refuse("s3:GetBucketLocation", self.s3(bucket))
         for bucket, prefix in read:  # what is only read is not written
-            inside = [p for b, p in written + deleted + [output] if b == bucket]
-            if not any(prefix == p or prefix.startswith(self.below(p, "")) for p in inside):
+            inside = [p for b, p in written + synced if b == bucket]
+            if not any(not p or prefix == p or prefix.startswith(f"{p}/") for p in inside):
                 self.refuse("s3:PutObject", self.s3(bucket, self.below(prefix, "part-0")))
                 self.refuse("s3:DeleteObject", self.s3(bucket, self.below(prefix, "part-0")))
+        if not synced:
+            for bucket, prefix in written:  # only the checkpoint sync deletes
+                self.refuse("s3:DeleteObject", self.s3(bucket, self.below(prefix, f"{name}/output/model.tar.gz")))
 
     def logs(self):
         name = self.request["TrainingJobName"]
