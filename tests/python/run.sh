@@ -81,8 +81,13 @@ if [ -n "${TRAINC_EMITTED:-}" ]; then
     *) TRAINC_EMITTED=$OLDPWD/$TRAINC_EMITTED ;;
     esac
     export TRAINC_EMITTED
-elif [ $# -eq 0 ]; then
-    echo "run.sh: neither TRAINC_EMITTED nor TRAINC_BIN is set: testing the harness alone" >&2
-    set -- test_harness.py
+else
+    case " $* " in
+    *.py*) ;;
+    *)
+        echo "run.sh: neither TRAINC_EMITTED nor TRAINC_BIN is set: testing the harness alone" >&2
+        set -- "$@" test_harness.py
+        ;;
+    esac
 fi
 PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest "$@"
