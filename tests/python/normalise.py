@@ -5,8 +5,8 @@
 * hyperparameters are compared after JSON decoding (the SDK encodes every value as JSON), type and all: `1`, `1.0` and
   `true` reach the script as different words, so they differ; `2e-4` and `0.0002` do not;
 * what is documented to be the default of a member or of an SMP parameter may be written or left out (DEFAULTS below);
-* the job's name, the role, the place of the source archive and tags named `trainc:…` stand apart: both sides must have
-  the first three or neither, their values are not compared;
+* the job's name, the role, the place of the source archive and tags named `trainc:…` stand apart: both sides must
+  have the first three or neither, their values are not compared;
 * maps and lists of named things (channels, tags, metrics, instance groups) have no order.
 
 Nothing else is forgiven.
@@ -75,7 +75,7 @@ PROFILER_DEFAULTS = {"DisableProfiler": False}
 
 # The estimator classes for these images send EnableSageMakerMetricsTimeSeries true unless told otherwise (PyTorch from
 # 1.3, HuggingFace always), and the service fills it for prebuilt images.
-METRIC_IMAGES = re.compile(r"^\d{12}\.dkr\.ecr\.[^/]+/(huggingface-)?pytorch-training[:@]|/smdistributed-modelparallel[:@]")
+METRIC_IMAGES = re.compile(r"^\d{12}\.dkr\.ecr\.[^/]+/((huggingface-)?pytorch-training|smdistributed-modelparallel)[:@]")
 
 # The launcher's options when none were given (SDK: `custom_mpi_options` defaults to the empty string).
 MPI_OPTIONS = {
@@ -198,7 +198,7 @@ def normalise(request):
 
 
 def without(request, exempt):
-    """The normalised request less the members named by dotted paths (`RetryStrategy`, `ResourceConfig.PlacementConfig`)."""
+    """The normalised request less the members named by dotted paths (`ResourceConfig.InstancePreferences`)."""
     out = json.loads(json.dumps(request))
     for path in exempt:
         *parents, last = path.split(".")
@@ -239,5 +239,6 @@ def show(found, ours="ours", theirs="theirs"):
     """The differences as text for an assertion."""
     lines = [f"{len(found)} difference(s)"]
     for path, left, right in found:
-        lines += [f"  {path}", f"    {ours + ':':<10} {json.dumps(left)}", f"    {theirs + ':':<10} {json.dumps(right)}"]
+        lines.append(f"  {path}")
+        lines += [f"    {who + ':':<10} {json.dumps(value)}" for who, value in ((ours, left), (theirs, right))]
     return "\n".join(lines)

@@ -56,10 +56,6 @@ class Capture:
         return self.requests[0]
 
 
-# The SDK reports every fit() to a bucket of its makers; this is its documented way to say no.
-SDK_CONFIG = "SchemaVersion: '1.0'\nSageMaker: {PythonSDK: {Modules: {TelemetryOptOut: true}}}\n"
-
-
 def environment(scratch, mounts):
     """Everything the SDK could look at, fixed; nothing of the caller's environment passes."""
     nowhere = str(scratch / "nowhere")
@@ -78,7 +74,6 @@ def environment(scratch, mounts):
         "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
         "AWS_RESPONSE_CHECKSUM_VALIDATION": "when_required",
         "AWS_MAX_ATTEMPTS": "1",
-        "SAGEMAKER_USER_CONFIG_OVERRIDE": str(scratch / "sdk-config.yaml"),
         "SAGEMAKER_SUPPRESS_V2_WARNING": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
@@ -100,7 +95,6 @@ def capture(scripts, mounts=None, timeout=300):
         git.parent.mkdir()
         git.write_text(STUB_GIT)
         git.chmod(0o755)
-        (scratch / "sdk-config.yaml").write_text(SDK_CONFIG)
         job = {"scratch": str(scratch), "scripts": [{"path": str(p), "text": t} for p, t in pairs]}
         done = subprocess.run(
             [sys.executable, "-I", str(RUNNER)],

@@ -31,8 +31,8 @@ MEMBERS = {
 }
 
 # FileSystemInput knows id, type, path, access mode and content type
-FILE_SYSTEM = re.compile(r"InputDataConfig\.([A-Za-z0-9_-]+)\.(InputMode|CompressionType|RecordWrapperType|ShuffleConfig)")
-DATASET = re.compile(r"InputDataConfig\.([A-Za-z0-9_-]+)\.DataSource\.DatasetSource")
+FILE_SYSTEM = re.compile(r"InputDataConfig\.([\w-]+)\.(InputMode|CompressionType|RecordWrapperType|ShuffleConfig)")
+DATASET = re.compile(r"InputDataConfig\.([\w-]+)\.DataSource\.DatasetSource")
 
 # a job that says one of these cannot be an estimator at all
 WHOLE_JOB = {"ServerlessJobConfig"}

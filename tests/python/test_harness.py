@@ -221,7 +221,7 @@ def test_normalise_forgives_the_documented():
         ("HyperParameters.seed", lambda r: r["HyperParameters"].update(seed='"12345"')),
         ("HyperParameters.fp16", lambda r: r["HyperParameters"].update(fp16="true")),
         ("HyperParameters.extra", lambda r: r["HyperParameters"].update(extra="1")),
-        ("HyperParameters.sagemaker_submit_directory", lambda r: r["HyperParameters"].pop("sagemaker_submit_directory")),
+        ("HyperParameters.sagemaker_job_name", lambda r: r["HyperParameters"].pop("sagemaker_job_name")),
         ("HyperParameters.mp_parameters.partitions", lambda r: parameters(r, partitions=2)),
         ("HyperParameters.mp_parameters.pipeline", lambda r: parameters(r, pipeline="simple")),
         ("HyperParameters.mp_parameters.bf16", lambda r: parameters(r, bf16=True)),

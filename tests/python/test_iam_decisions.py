@@ -153,7 +153,8 @@ class Asks:
                 self.ask("ec2:CreateNetworkInterface", self.arn("ec2", part), **here)
             for part in ("subnet/subnet-0ffffffffffffffff", "security-group/sg-0ffffffffffffffff"):
                 self.refuse("ec2:CreateNetworkInterface", self.arn("ec2", part), **here)
-            for action in ("CreateNetworkInterfacePermission", "DeleteNetworkInterface", "DeleteNetworkInterfacePermission"):
+            uses = ("CreateNetworkInterfacePermission", "DeleteNetworkInterface", "DeleteNetworkInterfacePermission")
+            for action in uses:
                 self.ask(f"ec2:{action}", self.arn("ec2", "network-interface/eni-0123456789abcdef0"), **here)
         sources = [c["DataSource"] for c in self.request.get("InputDataConfig", [])]
         if any(s.get("FileSystemDataSource", {}).get("FileSystemType") == "FSxLustre" for s in sources):

@@ -12,7 +12,7 @@ WITH_ROLE = [job for job in JOBS if job.has("iam/policy.json")]
 
 # (issue, test on the finding's detail as text, reason). parliament 1.6.4 carries action definitions of 2025.
 PARLIAMENT_EXCEPTIONS = [
-    ("RESOURCE_MISMATCH", "'sagemaker-mlflow:AccessUI'", "no resource type; only `sagemaker-mlflow:*` on an ARN covers it"),
+    ("RESOURCE_MISMATCH", "'sagemaker-mlflow:AccessUI'", "no resource type; caught by `sagemaker-mlflow:*`"),
 ]
 
 # (rule, test on the message, reason)
