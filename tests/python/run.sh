@@ -1,0 +1,93 @@
+#!/bin/sh
+# Runs the Python tests: tests/python/run.sh [pytest arguments]
+#
+#   TRAINC_EMITTED=DIR   tests what stands in DIR (from `trainc emit … --out DIR`)
+#   TRAINC_BIN=FILE      else: emits every examples/**/trainc.kdl with this binary first, and tests that
+#   neither              tests the tests alone (test_harness.py)
+#
+# Makes .venv in the repository's root on first use, and again when the requirements change. PYTHON chooses the
+# interpreter; 3.11 or newer is needed.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+venv=$root/.venv
+python=$venv/bin/python
+
+choose() {
+    for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "run.sh: no Python 3.11 or newer; set PYTHON" >&2
+    exit 2
+}
+
+stamp() {
+    "$1" - "$here/requirements.txt" "$here/requirements-nodeps.txt" "$here/constraints.txt" <<'PY'
+import hashlib, pathlib, sys
+print(hashlib.sha256(b"".join(pathlib.Path(p).read_bytes() for p in sys.argv[1:])).hexdigest())
+PY
+}
+
+install() {
+    base=$(choose)
+    want=$(stamp "$base")
+    if [ -x "$python" ] && [ "$(cat "$venv/requirements.sha256" 2>/dev/null)" = "$want" ] && "$python" -c '' 2>/dev/null; then
+        return
+    fi
+    echo "run.sh: installing the Python tools into .venv" >&2
+    rm -rf "$venv"
+    "$base" -m venv "$venv"
+    pip="$python -m pip --disable-pip-version-check --quiet install"
+    $pip -r "$here/requirements.txt" -c "$here/constraints.txt"
+    $pip --no-deps -r "$here/requirements-nodeps.txt"
+    echo "$want" >"$venv/requirements.sha256"
+}
+
+emit() {
+    if [ -z "$(find "$root/examples" -name trainc.kdl 2>/dev/null)" ]; then
+        echo "run.sh: no examples/**/trainc.kdl to emit" >&2
+        exit 1
+    fi
+    # one run per example: a failure names its example, and each tree stands under its example's path
+    (cd "$root" && find examples -name trainc.kdl | LC_ALL=C sort) | while IFS= read -r manifest; do
+        name=$(dirname "${manifest#examples/}")
+        if ! (cd "$root" && "$1" emit "$manifest" --out "$2/$name"); then
+            echo "run.sh: trainc emit $manifest failed" >&2
+            exit 1
+        fi
+    done
+}
+
+install
+if [ -z "${TRAINC_EMITTED:-}" ] && [ -n "${TRAINC_BIN:-}" ]; then
+    case $TRAINC_BIN in
+    */*) binary=$(cd "$(dirname "$TRAINC_BIN")" && pwd)/$(basename "$TRAINC_BIN") ;;
+    *) binary=$(command -v "$TRAINC_BIN") ;;
+    esac
+    TRAINC_EMITTED=$(mktemp -d)
+    trap 'rm -rf "$TRAINC_EMITTED"' EXIT
+    trap 'exit 130' INT TERM
+    emit "$binary" "$TRAINC_EMITTED"
+fi
+
+cd "$here"
+if [ -n "${TRAINC_EMITTED:-}" ]; then
+    case $TRAINC_EMITTED in
+    /*) ;;
+    *) TRAINC_EMITTED=$OLDPWD/$TRAINC_EMITTED ;;
+    esac
+    export TRAINC_EMITTED
+else
+    case " $* " in
+    *.py*) ;;
+    *)
+        echo "run.sh: neither TRAINC_EMITTED nor TRAINC_BIN is set: testing the harness alone" >&2
+        set -- "$@" test_harness.py
+        ;;
+    esac
+fi
+PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest "$@"

@@ -1,0 +1,54 @@
+"""What the SageMaker Python SDK 2.257.7 has no word for.
+
+An estimator.py declares such a member in a line `# not sayable in the SDK: <Member.Path>`; only these may be declared,
+so that a wrong script cannot talk itself out of the comparison. Every entry was tried against the SDK. A channel's
+members stand below its name: `InputDataConfig.train.InputMode`.
+"""
+
+import re
+
+
+def always(_request):
+    return True
+
+
+def file_system_channel(request, name):
+    channels = {c["ChannelName"]: c for c in request.get("InputDataConfig", [])}
+    return "FileSystemDataSource" in channels.get(name, {}).get("DataSource", {})
+
+
+# exact member -> when the SDK cannot say it
+MEMBERS = {
+    "StoppingCondition.MaxPendingTimeInSeconds": always,  # unknown arguments are swallowed by **kwargs
+    "ResourceConfig.InstancePreferences": always,
+    "MlflowConfig": always,
+    "ModelPackageConfig": always,
+    "ServerlessJobConfig": always,
+    # the SDK always sends one: on, or {DisableProfiler: true}
+    "ProfilerConfig": lambda request: "ProfilerConfig" not in request,
+    # class PyTorch drops the hook when checkpoints have an S3 and a local path
+    "DebugHookConfig": lambda request: "LocalPath" in request.get("CheckpointConfig", {}),
+}
+
+# FileSystemInput knows id, type, path, access mode and content type
+FILE_SYSTEM = re.compile(r"InputDataConfig\.([\w-]+)\.(InputMode|CompressionType|RecordWrapperType|ShuffleConfig)")
+DATASET = re.compile(r"InputDataConfig\.([\w-]+)\.DataSource\.DatasetSource")
+
+# a job that says one of these cannot be an estimator at all
+WHOLE_JOB = {"ServerlessJobConfig"}
+
+DECLARED = re.compile(r"^\s*# not sayable in the SDK: ([A-Za-z0-9._-]+)\s*$", re.MULTILINE)
+
+
+def declared(text):
+    """The members a script declares."""
+    return DECLARED.findall(text)
+
+
+def unsayable(member, request):
+    if member in MEMBERS:
+        return MEMBERS[member](request)
+    found = FILE_SYSTEM.fullmatch(member)
+    if found:
+        return file_system_channel(request, found[1])
+    return DATASET.fullmatch(member) is not None

@@ -1,0 +1,99 @@
+"""Role documents under two offline linters, and the limits of IAM that neither knows."""
+
+import collections
+import json
+import re
+
+import pytest
+from artefacts import jobs
+
+JOBS = jobs()
+WITH_ROLE = [job for job in JOBS if job.has("iam/policy.json")]
+
+# (issue, test on the finding's detail as text, reason). parliament 1.6.4 carries action definitions of 2025.
+PARLIAMENT_EXCEPTIONS = [
+    ("RESOURCE_MISMATCH", "'sagemaker-mlflow:AccessUI'", "no resource type; caught by `sagemaker-mlflow:*`"),
+]
+
+# (rule, test on the message, reason)
+CFN_LINT_EXCEPTIONS = []
+
+
+def test_some_job_creates_a_role():
+    assert WITH_ROLE, "no iam/policy.json in the whole run: the policies were not tested at all"
+
+
+def compact(document):
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("job", WITH_ROLE, ids=str)
+def test_parliament(job):
+    from parliament import analyze_policy_string, enhance_finding
+
+    found = []
+    for finding in analyze_policy_string(compact(job.json("iam/policy.json"))).findings:
+        finding = enhance_finding(finding)
+        detail = str(finding.detail)
+        if not any(finding.issue == issue and re.search(test, detail) for issue, test, _ in PARLIAMENT_EXCEPTIONS):
+            found.append(f"{finding.issue} ({finding.severity}): {finding.title} {detail} {finding.location}")
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture(scope="session")
+def cfn_lint():
+    """job name -> findings; one template with every role, since cfn-lint's start is what costs."""
+    from cfnlint.api import lint
+    from cfnlint.config import ManualArgs
+
+    resources = {}
+    for index, job in enumerate(WITH_ROLE):
+        policy = {"PolicyName": "trainc", "PolicyDocument": job.json("iam/policy.json")}
+        trust = job.json("iam/trust-policy.json")
+        properties = {"AssumeRolePolicyDocument": trust, "Policies": [policy]}
+        resources[f"Role{index}"] = {"Type": "AWS::IAM::Role", "Properties": properties}
+    template = {"AWSTemplateFormatVersion": "2010-09-09", "Resources": resources}
+    out = collections.defaultdict(list)
+    for match in lint(compact(template), config=ManualArgs(regions=["us-east-1"])):
+        if any(match.rule.id == rule and re.search(test, match.message) for rule, test, _ in CFN_LINT_EXCEPTIONS):
+            continue
+        where = re.search(r"Role(\d+)", "/".join(map(str, match.path or [])))
+        name = WITH_ROLE[int(where[1])].name if where else "?"
+        out[name].append(f"{match.rule.id} {match.message} at {'/'.join(map(str, match.path or []))}")
+    return out
+
+
+@pytest.mark.parametrize("job", WITH_ROLE, ids=str)
+def test_cfn_lint(job, cfn_lint):
+    assert not cfn_lint["?"], f"the wrapper itself: {cfn_lint['?']}"
+    assert not cfn_lint[job.name], "\n".join(cfn_lint[job.name])
+
+
+@pytest.mark.parametrize("job", WITH_ROLE, ids=str)
+def test_trust_policy(job):
+    """SageMaker alone may assume the role, and only for this account's training jobs (confused deputy)."""
+    trust = job.json("iam/trust-policy.json")
+    assert trust["Version"] == "2012-10-17"
+    assert len(compact(trust)) <= 2048
+    for statement in trust["Statement"]:
+        assert statement["Effect"] == "Allow"
+        assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}  # the same in every partition
+        assert statement["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
+        assert "Resource" not in statement
+        keys = {key: value for operator in statement["Condition"].values() for key, value in operator.items()}
+        account, arn = keys.get("aws:SourceAccount"), keys.get("aws:SourceArn")
+        assert account or arn, "no aws:SourceAccount and no aws:SourceArn"
+        for one in [arn] if isinstance(arn, str) else arn or []:
+            assert re.fullmatch(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:[a-z-]+/.+", one), one
+            assert account in (None, one.split(":")[4]), "SourceAccount and SourceArn name two accounts"
+
+
+@pytest.mark.parametrize("job", WITH_ROLE, ids=str)
+def test_size_and_sids(job):
+    policy = job.json("iam/policy.json")
+    size = len(re.sub(r"\s", "", compact(policy)))
+    assert size <= 10240, f"{size} characters; the inline policies of a role hold 10240 without white space"
+    for document in (policy, job.json("iam/trust-policy.json")):
+        sids = [statement.get("Sid", "") for statement in document["Statement"]]
+        assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in sids), sids
+        assert len(set(sids)) == len(sids), f"a Sid stands twice: {sids}"
