@@ -1,6 +1,6 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
-use super::world::{Files, describe, shown};
+use super::world::{Files, describe};
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::recover;
@@ -278,7 +278,7 @@ fn duplicates(manifests: &mut [Manifest]) {
     }
 }
 
-/// A path as it is shown, from a canonical one.
-pub fn shown_path(path: &Path) -> String {
-    shown(path)
+/// The files that an argument leads to, layers included.
+pub fn paths(argument: &str) -> Vec<PathBuf> {
+    expand(argument).files.into_iter().map(|file| file.path).collect()
 }
