@@ -50,7 +50,7 @@ pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     for (dir, tree) in &trees {
         if let Err(error) = replace(dir, tree) {
             io.note(&format!("error: `{}` cannot be written: {}\n", dir.display(), super::world::describe(&error)));
-            return exit::BUG;
+            return exit::USAGE;
         }
         if !global.quiet {
             io.note(&format!("wrote {} ({})\n", dir.display(), crate::text::count(tree.len() as u64, "file")));

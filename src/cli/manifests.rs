@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
+declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142, &T0143];
 
 /// The most bytes of a manifest that are read; the reader's own limit is below.
 const MOST_BYTES: u64 = 4 << 20;
@@ -89,8 +90,15 @@ pub fn compile_all(arguments: &[String], options: &Options) -> Set {
             slot => slot.insert(Files::new(root)),
         };
         let manifest = one(&file, options, reader, &mut sources);
-        if !(file.walked && manifest.compiled.is_layer) {
+        if file.walked && manifest.compiled.is_layer {
+            continue;
+        }
+        let swept = sweep(&file, &manifest, options, reader, &mut sources);
+        if swept.is_empty() {
             manifests.push(manifest);
+        } else {
+            many = true;
+            manifests.extend(swept);
         }
     }
     duplicates(&mut manifests);
@@ -133,6 +141,64 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
             compiled.problems.sort();
             Manifest { path: file.shown.clone(), sha256, compiled }
         }
+    }
+}
+
+/// The most jobs of one sweep.
+const MOST_SWEPT: usize = 500;
+
+/// One manifest for each combination of a sweep's values; none where there is no sweep.
+fn sweep(file: &Named, base: &Manifest, options: &Options, reader: &mut Files, sources: &mut SourceMap) -> Vec<Manifest> {
+    let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty()) else {
+        return Vec::new();
+    };
+    let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);
+    if jobs.is_none_or(|jobs| jobs > MOST_SWEPT) {
+        let span = vary.first().and_then(|vary| vary.path.origin.span());
+        let mut problems = base.compiled.problems.clone();
+        if let Some(span) = span {
+            problems.push(
+                Diagnostic::new(&T0143, span, format!("the sweep has over {MOST_SWEPT} combinations"))
+                    .help("vary fewer values, or split it over several manifests"),
+            );
+            problems.sort();
+        }
+        return vec![Manifest { path: base.path.clone(), sha256: base.sha256.clone(), compiled: Compiled { problems, ..base.compiled.clone() } }];
+    }
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for vary in vary {
+        combinations = combinations
+            .iter()
+            .flat_map(|sets| {
+                vary.values.iter().map(|value| {
+                    let mut sets = sets.clone();
+                    sets.push(format!("{}={}", vary.path.value, kdl_text(&value.value)));
+                    sets
+                })
+            })
+            .collect();
+    }
+    combinations
+        .into_iter()
+        .enumerate()
+        .map(|(at, sets)| {
+            let mut options = options.clone();
+            options.choices.sets.extend(sets);
+            options.choices.suffix = Some(format!("-{}", at + 1));
+            one(file, &options, reader, sources)
+        })
+        .collect()
+}
+
+/// A value as KDL writes it.
+fn kdl_text(value: &crate::ir::Scalar) -> String {
+    use crate::ir::Scalar;
+    match value {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Int(n) => n.to_string(),
+        Scalar::Float(x) => crate::ir::digest::python_float(*x),
+        Scalar::Bool(on) => format!("#{on}"),
+        Scalar::Null => "#null".to_owned(),
     }
 }
 

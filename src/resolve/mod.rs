@@ -34,6 +34,8 @@ pub struct Choices {
     pub sets: Vec<String>,
     /// `--account`.
     pub account: Option<String>,
+    /// What a sweep adds to the job's name.
+    pub suffix: Option<String>,
 }
 
 /// Resolves one file; `None` when it is a layer, which is not compiled alone.
@@ -49,6 +51,9 @@ pub fn resolve(
     read::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;
+    if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
+        name.push_str(suffix);
+    }
     if let Some(account) = &choices.account {
         let text = format!("--account={account}");
         let at = sources.add(format!("<{text}>"), text.clone());
