@@ -5,12 +5,16 @@
 
 pub mod archive;
 pub mod canonical;
+pub mod fsx;
+pub mod iam;
 mod launch;
 mod names;
 pub mod python;
 mod request;
+pub mod resources;
 mod sagemaker;
 mod shell;
+mod tags;
 mod template;
 mod worker;
 
@@ -20,6 +24,7 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
+pub use resources::{Resource, resources};
 pub(crate) use launch::{python_str, smp_name};
 pub(crate) use shell::quoted;
 
@@ -136,6 +141,8 @@ pub fn emit(plan: &Plan) -> Bundle {
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
     }
+    files.extend(iam::files(plan));
+    files.extend(fsx::files(plan));
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes));
     }

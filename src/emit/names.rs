@@ -48,6 +48,26 @@ pub(super) fn role(plan: &Plan) -> String {
     suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
 
+/// The names of all runs of the job, for policies: `<job>-*`. A long name is cut further than [`training_job`] cuts
+/// it, so that the pattern also covers a repeated run, `<job>-<digest8>-r2`.
+pub(super) fn training_job_pattern(plan: &Plan) -> String {
+    /// A hyphen, eight digits of the digest, and room for `-r999`.
+    const SUFFIX: usize = 1 + 8 + 5;
+    let room = JOB_NAME_LIMIT - SUFFIX;
+    let job = job(plan);
+    if job.chars().count() <= room {
+        return format!("{job}-*");
+    }
+    let cut: String = job.chars().take(room).collect();
+    format!("{}*", cut.trim_end_matches('-'))
+}
+
+/// Whether trainc packs a source archive that the container fetches: not where it lies in S3 already, nor where a
+/// container without the training toolkit starts by itself.
+pub(super) fn has_archive(plan: &Plan) -> bool {
+    plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
+}
+
 /// The bucket that the SageMaker SDK uses when none is named.
 pub(super) fn default_bucket(plan: &Plan) -> String {
     format!("sagemaker-{}-{}", region(plan), account(plan))
