@@ -7,6 +7,7 @@
 use super::request::Tag;
 use super::{canonical, names, tags};
 use crate::ir::digest::sha256_hex;
+use crate::ir::plan::DIGEST_MARK;
 use crate::ir::{Plan, Storage, StorageLink};
 use serde::Serialize;
 
@@ -124,11 +125,11 @@ pub struct Link {
 
 /// The links of a file system, in the order written, imports first; the same pair of prefix and path is one
 /// association that goes both ways.
-pub fn links(storage: &Storage) -> Vec<Link> {
+pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
     let mut out: Vec<Link> = Vec::new();
     let mut add = |written: &StorageLink, import: bool| {
         let Some(s3) = written.s3.value() else { return };
-        let s3 = format!("{}/", s3.trim_end_matches('/'));
+        let s3 = format!("{}/", s3.trim_end_matches('/').replace(DIGEST_MARK, digest));
         let path = format!("/{}", written.path.value().map_or("", String::as_str).trim_matches('/'));
         match out.iter_mut().find(|link| link.s3 == s3 && link.path == path) {
             Some(link) => {
@@ -150,15 +151,16 @@ pub(super) fn made(plan: &Plan) -> impl Iterator<Item = &Storage> {
     })
 }
 
-/// Every file system that trainc makes for the plan.
-pub fn file_systems(plan: &Plan) -> Vec<FileSystem> {
-    made(plan).filter_map(|storage| file_system(plan, storage, 1)).collect()
+/// Every file system that trainc makes for the plan. The job's digest stands only where a manifest writes it, in a
+/// link or a tag.
+pub fn file_systems(plan: &Plan, digest: &str) -> Vec<FileSystem> {
+    made(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
 }
 
 /// `fsx/<name>.json`, and `fsx/<name>.associations.json` where there are links.
-pub(super) fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
+pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let mut out = Vec::new();
-    for system in file_systems(plan) {
+    for system in file_systems(plan, digest) {
         out.push((format!("fsx/{}.json", system.name), canonical::file(&system.create)));
         if !system.associations.is_empty() {
             out.push((format!("fsx/{}.associations.json", system.name), canonical::file(&system.associations)));
@@ -169,15 +171,21 @@ pub(super) fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
 
 /// The requests for one storage. A token belongs to the object that it made and dies with it: to make a file system
 /// again after it was deleted, take the next generation.
-pub fn file_system(plan: &Plan, storage: &Storage, generation: u32) -> Option<FileSystem> {
+pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32) -> Option<FileSystem> {
     let name = storage.name.value()?.clone();
-    let mut create = create(plan, storage, &name);
+    let mut create = create(plan, storage, &name, digest);
     create.client_request_token = token("fs", &identity(plan, &name, &create), generation);
-    let associations = links(storage).into_iter().map(|link| association(plan, &name, &link, &create.client_request_token)).collect();
+    let associations = links(storage, digest)
+        .into_iter()
+        .map(|link| {
+            let resource = format!("association/{}", association_name(&name, &link));
+            association(&name, &link, &create.client_request_token, tags::of(plan, &resource, digest))
+        })
+        .collect();
     Some(FileSystem { name, create, associations })
 }
 
-fn create(plan: &Plan, storage: &Storage, name: &str) -> CreateFileSystem {
+fn create(plan: &Plan, storage: &Storage, name: &str, digest: &str) -> CreateFileSystem {
     let network = plan.job.network.as_ref();
     let aws = |field: &crate::ir::Field<String>| field.value().map(|word| aws_word(word));
     CreateFileSystem {
@@ -185,10 +193,10 @@ fn create(plan: &Plan, storage: &Storage, name: &str) -> CreateFileSystem {
         file_system_type: "LUSTRE".to_owned(),
         storage_capacity: storage.capacity_bytes.get().unwrap_or_default().div_ceil(GIB),
         storage_type: aws(&storage.storage_type).unwrap_or_else(|| "SSD".to_owned()),
-        // Lustre takes exactly one; the job gets the same one, so that both are in one zone.
+        // Lustre takes exactly one: the file servers stand in its zone.
         subnet_ids: network.and_then(|network| network.subnets.first()).map(|val| val.value.clone()).into_iter().collect(),
         security_group_ids: network.map(|network| network.security_groups.iter().map(|val| val.value.clone()).collect()).unwrap_or_default(),
-        tags: tags::of(plan, &format!("file-system/{name}")),
+        tags: tags::of(plan, &format!("file-system/{name}"), digest),
         kms_key_id: storage.kms.value().cloned(),
         file_system_type_version: version(storage).to_owned(),
         lustre_configuration: LustreConfiguration {
@@ -269,7 +277,7 @@ fn token(kind: &str, identity: &str, generation: u32) -> String {
     format!("trainc-{kind}-{}-{generation}", digest.get(..TOKEN_DIGITS).unwrap_or(&digest))
 }
 
-fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> CreateDataRepositoryAssociation {
+fn association(name: &str, link: &Link, file_system: &str, tags: Vec<Tag>) -> CreateDataRepositoryAssociation {
     const ALL: [&str; 3] = ["NEW", "CHANGED", "DELETED"];
     // Of what was imported, the program deletes its copy and S3 keeps the user's. Where nothing is imported, the
     // file system holds only what the job wrote, so S3 follows it and old checkpoints go there too.
@@ -286,7 +294,7 @@ fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> Creat
             auto_export_policy: link.export.then(|| Events { events: exported.to_vec() }),
         },
         client_request_token: token("dra", &identity, 1),
-        tags: tags::of(plan, &format!("association/{}", association_name(name, link))),
+        tags,
     }
 }
 

@@ -141,8 +141,8 @@ pub fn emit(plan: &Plan) -> Bundle {
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
     }
-    files.extend(iam::files(plan));
-    files.extend(fsx::files(plan));
+    files.extend(iam::files(plan, &identity.digest));
+    files.extend(fsx::files(plan, &identity.digest));
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes));
     }

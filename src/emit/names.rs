@@ -88,14 +88,21 @@ pub(super) fn code_in_channel(plan: &Plan) -> bool {
     isolated && toolkit && !worker
 }
 
+/// Digits of the source's digest in its prefix.
+pub(super) const SOURCE_DIGITS: usize = 16;
+
 /// The S3 prefix of the source archive; its last part is the digest of its content.
 pub(super) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
-    let digest = digest.get(..16).unwrap_or(&digest).to_owned();
+    format!("{}/{}", source_home(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
+}
+
+/// Where the archives of all versions of the source lie.
+pub(super) fn source_home(plan: &Plan) -> String {
     let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
     match upload {
-        Some(upload) => format!("{}/{digest}", upload.trim_end_matches('/')),
-        None => format!("s3://{}/trainc/{}/source/{digest}", default_bucket(plan), job(plan)),
+        Some(upload) => upload.trim_end_matches('/').to_owned(),
+        None => format!("s3://{}/trainc/{}/source", default_bucket(plan), job(plan)),
     }
 }
 

@@ -46,7 +46,7 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
     let mut out = Vec::new();
     role(plan, &mut out);
     for storage in &plan.job.storage {
-        file_system(plan, storage, &mut out);
+        file_system(plan, storage, &identity.digest, &mut out);
     }
     uploads(plan, &identity.digest, &mut out);
     out.push(Resource {
@@ -83,7 +83,7 @@ fn role(plan: &Plan, out: &mut Vec<Resource>) {
     });
 }
 
-fn file_system(plan: &Plan, storage: &Storage, out: &mut Vec<Resource>) {
+fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resource>) {
     let Some(name) = storage.name.value() else { return };
     let channels: Vec<String> = plan
         .job
@@ -105,7 +105,7 @@ fn file_system(plan: &Plan, storage: &Storage, out: &mut Vec<Resource>) {
         return;
     }
     out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
-    for link in fsx::links(storage) {
+    for link in fsx::links(storage, digest) {
         let way = match (link.import, link.export) {
             (true, true) => "`import` and `export`",
             (true, false) => "`import`",

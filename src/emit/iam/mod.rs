@@ -52,8 +52,8 @@ pub fn trust_policy(plan: &Plan) -> TrustPolicy {
     )
 }
 
-/// CreateRole, where trainc makes the role.
-pub fn create_role(plan: &Plan) -> Option<CreateRole> {
+/// CreateRole, where trainc makes the role. The job's digest stands only in a tag that asks for it.
+pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
     let role = plan.job.role.as_ref().filter(|role| plan.deployable && role.arn.value().is_none())?;
     let name = names::role(plan);
     let job = plan.job.name.value().map_or("", String::as_str);
@@ -63,14 +63,14 @@ pub fn create_role(plan: &Plan) -> Option<CreateRole> {
         assume_role_policy_document: canonical::compact(&trust),
         description: format!("Training job {job} in {}: what the job uses and nothing else. Made by trainc.", names::region(plan)),
         permissions_boundary: role.boundary.value().cloned(),
-        tags: tags::of(plan, &format!("role/{name}")),
+        tags: tags::of(plan, &format!("role/{name}"), digest),
         role_name: name,
     })
 }
 
 /// `iam/create-role.json`, `iam/trust-policy.json`, `iam/policy.json`, where trainc makes the role.
-pub(super) fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
-    let Some(create) = create_role(plan) else { return Vec::new() };
+pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
+    let Some(create) = create_role(plan, digest) else { return Vec::new() };
     vec![
         ("iam/create-role.json".to_owned(), canonical::file(&create)),
         ("iam/trust-policy.json".to_owned(), canonical::file(&trust_policy(plan))),
