@@ -187,6 +187,9 @@ impl Reader<'_> {
                 return;
             }
         };
+        let at = |span: Span| self.text.get(span.start as usize..span.end as usize).unwrap_or("");
+        // A misspelt property that stood for this one gives way to it.
+        read.props.retain(|(other, _)| other.value != key.value || at(other.span).contains(&key.value));
         if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
             let first = first.span;
             self.push(
