@@ -255,7 +255,7 @@ impl Printer<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::recover::tests::{near_kdl, said};
     use super::*;
     use crate::diag::Problems;
@@ -372,7 +372,7 @@ job "llama-7b-fsdp" {
     }
 
     /// Sound documents in any layout.
-    fn sloppy() -> impl Strategy<Value = String> {
+    pub(in crate::syntax) fn sloppy() -> impl Strategy<Value = String> {
         let gap = prop::sample::select(vec![" ", "  ", "\t", " /* c */ ", " \\\n", " \\ // c\n  ", "\u{a0}"]);
         let value = prop::sample::select(vec![
             "1", "2e-4", "1_000", "0xFF", "\"s\"", "\"a b\\n\"", "bare", "#true", "#null", "#\"r\"#", "(u8)2", "( t ) \"x\"",
