@@ -21,12 +21,18 @@ pub struct PathStep<'a> {
 impl<'a> PathStep<'a> {
     /// The node of that name, whatever its arguments.
     pub fn named(name: &'a str) -> Self {
-        Self { name, argument: None }
+        Self {
+            name,
+            argument: None,
+        }
     }
 
     /// The node of that name and first argument.
     pub fn with(name: &'a str, argument: &'a str) -> Self {
-        Self { name, argument: Some(argument) }
+        Self {
+            name,
+            argument: Some(argument),
+        }
     }
 }
 
@@ -77,22 +83,36 @@ pub enum EditError {
 }
 
 /// Sets a property of a node: replaces its value, or adds it behind the node's last value.
-pub fn set_property(text: &str, path: &[PathStep<'_>], property: &str, value: &str) -> Result<Edited, EditError> {
+pub fn set_property(
+    text: &str,
+    path: &[PathStep<'_>],
+    property: &str,
+    value: &str,
+) -> Result<Edited, EditError> {
     expect_value(value)?;
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
     let named = |entry: &&Entry| entry.key.is_some_and(|key| string(text, key) == property);
     // Of several, the last counts.
-    if let Some(entry) = entries(node).filter(named).last() {
+    if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
-    let key = if lex::is_bare_name(property) { property.to_owned() } else { quoted(property) };
+    let key = if lex::is_bare_name(property) {
+        property.to_owned()
+    } else {
+        quoted(property)
+    };
     let at = head_end(node);
     replace_span(text, at..at, &format!(" {key}={value}"))
 }
 
 /// Sets an argument of a node, counted from 0: replaces it, or adds it where it is the next.
-pub fn set_argument(text: &str, path: &[PathStep<'_>], index: usize, value: &str) -> Result<Edited, EditError> {
+pub fn set_argument(
+    text: &str,
+    path: &[PathStep<'_>],
+    index: usize,
+    value: &str,
+) -> Result<Edited, EditError> {
     expect_value(value)?;
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -116,7 +136,11 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
     }
     let tree = read(text)?;
     if path.is_empty() {
-        let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        let newline = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
         return replace_span(text, text.len()..text.len(), &format!("{newline}{child}\n"));
     }
     let (node, _) = find(text, &tree, path)?;
@@ -128,21 +152,35 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
         return replace_span(text, node.end..node.end, &new);
     };
     let one_line = !child.contains(lex::is_newline) && !child.contains("//");
-    let last = block.items.iter().rev().find(|item| !matches!(item, Item::Blank));
+    let last = block
+        .items
+        .iter()
+        .rev()
+        .find(|item| !matches!(item, Item::Blank));
     match last {
-        None if block.flat && one_line => replace_span(text, block.start..block.end, &format!("{{ {child} }}")),
+        None if block.flat && one_line => {
+            replace_span(text, block.start..block.end, &format!("{{ {child} }}"))
+        }
         None if block.flat => {
-            let new = format!("{{\n{}\n{outer}}}", indented(child, &format!("{outer}    ")));
+            let new = format!(
+                "{{\n{}\n{outer}}}",
+                indented(child, &format!("{outer}    "))
+            );
             replace_span(text, block.start..block.end, &new)
         }
-        Some(Item::Node(last)) if block.flat && one_line => replace_span(text, last.end..last.end, &format!("; {child}")),
+        Some(Item::Node(last)) if block.flat && one_line => {
+            replace_span(text, last.end..last.end, &format!("; {child}"))
+        }
         _ => {
             let first = block.items.iter().find_map(|item| match item {
                 Item::Node(node) => Some(node.start),
                 Item::Comment { .. } | Item::Blank => None,
             });
             // Siblings on the line of the brace give no indentation of their own.
-            let own_line = |at: &usize| text.get(block.start..*at).is_some_and(|before| before.contains('\n'));
+            let own_line = |at: &usize| {
+                text.get(block.start..*at)
+                    .is_some_and(|before| before.contains('\n'))
+            };
             let inner = match first.filter(own_line) {
                 Some(at) => indentation(text, at).to_owned(),
                 None => format!("{outer}    "),
@@ -150,14 +188,24 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
             let end = match last {
                 Some(Item::Node(last)) => past_terminator(text, last),
                 Some(Item::Comment { token, .. }) => token.end,
-                Some(Item::Blank) | None => block.comment.map_or(block.start + 1, |comment| comment.end),
+                Some(Item::Blank) | None => {
+                    block.comment.map_or(block.start + 1, |comment| comment.end)
+                }
             };
             // The closing brace may stand on the last child's line.
             let closed = block_end(text, block);
             let rest = text.get(end..closed).unwrap_or("");
-            let tail = if rest.contains('\n') { String::new() } else { format!("\n{outer}") };
+            let tail = if rest.contains('\n') {
+                String::new()
+            } else {
+                format!("\n{outer}")
+            };
             let until = if tail.is_empty() { end } else { closed };
-            replace_span(text, end..until, &format!("\n{}{tail}", indented(child, &inner)))
+            replace_span(
+                text,
+                end..until,
+                &format!("\n{}{tail}", indented(child, &inner)),
+            )
         }
     }
 }
@@ -170,24 +218,44 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
     let line_start = line_start(text, node.start);
     let before = text.get(line_start..node.start).unwrap_or("");
     let after = text.get(end..).unwrap_or("");
-    let line_left = after.find('\n').map_or(after, |at| after.get(..at).unwrap_or(""));
+    let line_left = after
+        .find('\n')
+        .map_or(after, |at| after.get(..at).unwrap_or(""));
     if before.trim().is_empty() && line_left.trim().is_empty() {
         let line_end = (end + line_left.len() + 1).min(text.len());
         // One of two blank lines that would meet goes too.
-        let gap = text.get(..line_start).is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
+        let gap = text
+            .get(..line_start)
+            .is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
         let below = text.get(line_end..).unwrap_or("");
-        let meets = below.is_empty() || below.starts_with(['\n', '\r']) || below.trim_start_matches([' ', '\t']).starts_with('}');
-        let blank = text.get(..line_start).map_or(0, |above| if above.ends_with("\r\n") { 2 } else { 1 });
-        let start = if gap && meets { line_start - blank } else { line_start };
+        let meets = below.is_empty()
+            || below.starts_with(['\n', '\r'])
+            || below.trim_start_matches([' ', '\t']).starts_with('}');
+        let blank = text
+            .get(..line_start)
+            .map_or(0, |above| if above.ends_with("\r\n") { 2 } else { 1 });
+        let start = if gap && meets {
+            line_start - blank
+        } else {
+            line_start
+        };
         return replace_span(text, start..line_end, "");
     }
     // On a line with others: up to the next of them, or with the `;` before it.
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    if text.get(node.end..end).is_some_and(|rest| rest.contains(';')) && !after.trim_start_matches([' ', '\t']).starts_with('}') {
+    if text
+        .get(node.end..end)
+        .is_some_and(|rest| rest.contains(';'))
+        && !after.trim_start_matches([' ', '\t']).starts_with('}')
+    {
         return replace_span(text, node.start..end + blanks, "");
     }
     let kept = before.trim_end().trim_end_matches(';').trim_end();
-    let start = if before.trim_end().ends_with(';') { line_start + kept.len() } else { node.start };
+    let start = if before.trim_end().ends_with(';') {
+        line_start + kept.len()
+    } else {
+        node.start
+    };
     // In `{ a }` one of the blanks around it goes too.
     let blanks = if start == node.start { blanks } else { 0 };
     replace_span(text, start..end + blanks, "")
@@ -196,11 +264,19 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
 /// Replaces a stretch of the text.
 pub fn replace_span(text: &str, range: Range<usize>, new: &str) -> Result<Edited, EditError> {
     let bad = EditError::BadSpan(range.start, range.end);
-    let (Some(before), Some(_), Some(after)) = (text.get(..range.start), text.get(range.clone()), text.get(range.end..)) else {
+    let (Some(before), Some(_), Some(after)) = (
+        text.get(..range.start),
+        text.get(range.clone()),
+        text.get(range.end..),
+    ) else {
         return Err(bad);
     };
     let span = range.start..range.start + new.len();
-    Ok(Edited { text: [before, new, after].concat(), replaced: range, span })
+    Ok(Edited {
+        text: [before, new, after].concat(),
+        replaced: range,
+        span,
+    })
 }
 
 /// Replaces several stretches at once, given in any order: what `check --fix` does. They must not overlap.
@@ -239,7 +315,11 @@ fn expect_value(value: &str) -> Result<(), EditError> {
     });
     // A value brings neither blanks nor a terminator along.
     let tight = !value.ends_with(';') && value.trim() == value;
-    if single && tight { Ok(()) } else { Err(EditError::NotAValue(value.to_owned())) }
+    if single && tight {
+        Ok(())
+    } else {
+        Err(EditError::NotAValue(value.to_owned()))
+    }
 }
 
 fn string(text: &str, token: Token) -> String {
@@ -267,24 +347,36 @@ fn head_end(node: &Node) -> usize {
         Part::Entry(entry) => Some(entry.end),
         Part::Block(_) | Part::Comment(_) | Part::Break(_) => None,
     });
-    ends.last().unwrap_or(node.name.end)
+    ends.max().unwrap_or(node.name.end)
 }
 
 /// A value with its type tag.
 fn value_range(entry: &Entry) -> Range<usize> {
-    let start = entry.ty.map(|ty| ty.start).or(entry.value.map(|value| value.start)).unwrap_or(entry.end);
+    let start = entry
+        .ty
+        .map(|ty| ty.start)
+        .or(entry.value.map(|value| value.start))
+        .unwrap_or(entry.end);
     start..entry.end
 }
 
-fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n Node, usize), EditError> {
+fn find<'n>(
+    text: &str,
+    tree: &'n Tree,
+    path: &[PathStep<'_>],
+) -> Result<(&'n Node, usize), EditError> {
     let mut items: &[Item] = &tree.items;
     let mut found = None;
     for (depth, step) in path.iter().enumerate() {
         let mut fitting = items.iter().filter_map(|item| match item {
-            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => Some(&**node),
+            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => {
+                Some(&**node)
+            }
             Item::Node(_) | Item::Comment { .. } | Item::Blank => None,
         });
-        let node = fitting.next().ok_or_else(|| EditError::NotFound(step.to_string()))?;
+        let node = fitting
+            .next()
+            .ok_or_else(|| EditError::NotFound(step.to_string()))?;
         if fitting.next().is_some() {
             return Err(EditError::Ambiguous(step.to_string()));
         }
@@ -295,7 +387,11 @@ fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n No
 }
 
 fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
-    let first = || entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
+    let first = || {
+        entries(node)
+            .find(|entry| entry.key.is_none())
+            .and_then(|entry| entry.value)
+    };
     string(text, node.name) == step.name
         && step.argument.is_none_or(|wanted| {
             first().is_some_and(|token| token.kind.is_string() && string(text, token) == wanted)
@@ -303,20 +399,31 @@ fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
 }
 
 fn line_start(text: &str, at: usize) -> usize {
-    text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
+    text.get(..at)
+        .and_then(|before| before.rfind('\n'))
+        .map_or(0, |newline| newline + 1)
 }
 
 /// The blanks at the start of the line.
 fn indentation(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..at).unwrap_or("");
     let line = line.trim_start_matches('\u{feff}');
-    line.get(..line.len() - line.trim_start().len()).unwrap_or("")
+    line.get(..line.len() - line.trim_start().len())
+        .unwrap_or("")
 }
 
 /// Each line that is not empty, moved in.
 fn indented(child: &str, indent: &str) -> String {
-    let lines: Vec<String> =
-        child.lines().map(|line| if line.trim().is_empty() { String::new() } else { format!("{indent}{line}") }).collect();
+    let lines: Vec<String> = child
+        .lines()
+        .map(|line| {
+            if line.trim().is_empty() {
+                String::new()
+            } else {
+                format!("{indent}{line}")
+            }
+        })
+        .collect();
     lines.join("\n")
 }
 
@@ -333,12 +440,21 @@ fn past_terminator(text: &str, node: &Node) -> usize {
     let end = end.unwrap_or(0).max(node.end);
     let after = text.get(end..).unwrap_or("");
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    if after.get(blanks..).is_some_and(|rest| rest.starts_with(';')) { end + blanks + 1 } else { end }
+    if after
+        .get(blanks..)
+        .is_some_and(|rest| rest.starts_with(';'))
+    {
+        end + blanks + 1
+    } else {
+        end
+    }
 }
 
 /// The closing brace, or the end of a block that has none.
 fn block_end(text: &str, block: &Block) -> usize {
-    let closed = text.get(block.start..block.end).is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
+    let closed = text
+        .get(block.start..block.end)
+        .is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
     if closed { block.end - 1 } else { block.end }
 }
 
@@ -367,15 +483,39 @@ mod tests {
     #[test]
     fn properties() {
         let train = job(&[PathStep::with("channel", "train")]);
-        check(set_property(TEXT, &train, "s3", "\"b\""), "s3=\"a\"", "s3=\"b\"");
-        check(set_property(TEXT, &train, "mode", "\"ro\""), "s3=\"a\"", "s3=\"a\" mode=\"ro\"");
-        check(set_property(TEXT, &train, "two words", "1"), "s3=\"a\"", "s3=\"a\" \"two words\"=1");
+        check(
+            set_property(TEXT, &train, "s3", "\"b\""),
+            "s3=\"a\"",
+            "s3=\"b\"",
+        );
+        check(
+            set_property(TEXT, &train, "mode", "\"ro\""),
+            "s3=\"a\"",
+            "s3=\"a\" mode=\"ro\"",
+        );
+        check(
+            set_property(TEXT, &train, "two words", "1"),
+            "s3=\"a\"",
+            "s3=\"a\" \"two words\"=1",
+        );
         let test = job(&[PathStep::with("channel", "test")]);
         check(set_property(TEXT, &test, "s3", "2"), "(u8)1", "2");
-        check(set_property(TEXT, &test, "mode", "2"), "/-mode=\"x\"", "/-mode=\"x\" mode=2");
+        check(
+            set_property(TEXT, &test, "mode", "2"),
+            "/-mode=\"x\"",
+            "/-mode=\"x\" mode=2",
+        );
         let cluster = job(&[PathStep::named("cluster")]);
-        check(set_property(TEXT, &cluster, "nodes", "16"), "nodes=2", "nodes=16");
-        check(set_property(TEXT, &cluster, "spare", "1"), "nodes=2", "nodes=2 spare=1");
+        check(
+            set_property(TEXT, &cluster, "nodes", "16"),
+            "nodes=2",
+            "nodes=16",
+        );
+        check(
+            set_property(TEXT, &cluster, "spare", "1"),
+            "nodes=2",
+            "nodes=2 spare=1",
+        );
     }
 
     #[test]
@@ -383,45 +523,135 @@ mod tests {
         let steps = job(&[PathStep::named("train"), PathStep::named("steps")]);
         check(set_argument(TEXT, &steps, 0, "2_000"), "100", "2_000");
         check(set_argument(TEXT, &steps, 1, "#true"), "100", "100 #true");
-        assert_eq!(set_argument(TEXT, &steps, 2, "1"), Err(EditError::NoArgument(2)));
-        check(set_argument(TEXT, &job(&[PathStep::with("channel", "train")]), 0, "\"t\""), "\"train\"", "\"t\"");
-        check(set_argument(TEXT, &job(&[PathStep::named("debugger")]), 0, "#true"), "debugger", "debugger #true");
+        assert_eq!(
+            set_argument(TEXT, &steps, 2, "1"),
+            Err(EditError::NoArgument(2))
+        );
+        check(
+            set_argument(
+                TEXT,
+                &job(&[PathStep::with("channel", "train")]),
+                0,
+                "\"t\"",
+            ),
+            "\"train\"",
+            "\"t\"",
+        );
+        check(
+            set_argument(TEXT, &job(&[PathStep::named("debugger")]), 0, "#true"),
+            "debugger",
+            "debugger #true",
+        );
     }
 
     #[test]
     fn children() {
-        check(insert_child(TEXT, &job(&[PathStep::named("train")]), "seed 1"), "// few\n", "// few\n        seed 1\n");
-        check(insert_child(TEXT, &job(&[PathStep::named("cluster")]), "volume \"1GiB\""), "\"5d\" }", "\"5d\"; volume \"1GiB\" }");
-        check(insert_child(TEXT, &job(&[PathStep::named("debugger")]), "a {\n    b\n}"), "debugger\n", "debugger {\n        a {\n            b\n        }\n    }\n");
-        check(insert_child(TEXT, &job(&[PathStep::with("channel", "train")]), "b"), "s3=\"a\" //", "s3=\"a\" {\n        b\n    } //");
-        check(insert_child(TEXT, &job(&[]), "profiler"), "debugger\n", "debugger\n    profiler\n");
-        assert_eq!(insert_child("a {}\n", &[PathStep::named("a")], "b").unwrap().text, "a { b }\n");
-        assert_eq!(insert_child("a {\n}\n", &[PathStep::named("a")], "b").unwrap().text, "a {\n    b\n}\n");
-        assert_eq!(insert_child("a { b }\n", &[PathStep::named("a")], "c // d").unwrap().text, "a { b\n    c // d\n}\n");
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("train")]), "seed 1"),
+            "// few\n",
+            "// few\n        seed 1\n",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("cluster")]), "volume \"1GiB\""),
+            "\"5d\" }",
+            "\"5d\"; volume \"1GiB\" }",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("debugger")]), "a {\n    b\n}"),
+            "debugger\n",
+            "debugger {\n        a {\n            b\n        }\n    }\n",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::with("channel", "train")]), "b"),
+            "s3=\"a\" //",
+            "s3=\"a\" {\n        b\n    } //",
+        );
+        check(
+            insert_child(TEXT, &job(&[]), "profiler"),
+            "debugger\n",
+            "debugger\n    profiler\n",
+        );
+        assert_eq!(
+            insert_child("a {}\n", &[PathStep::named("a")], "b")
+                .unwrap()
+                .text,
+            "a { b }\n"
+        );
+        assert_eq!(
+            insert_child("a {\n}\n", &[PathStep::named("a")], "b")
+                .unwrap()
+                .text,
+            "a {\n    b\n}\n"
+        );
+        assert_eq!(
+            insert_child("a { b }\n", &[PathStep::named("a")], "c // d")
+                .unwrap()
+                .text,
+            "a { b\n    c // d\n}\n"
+        );
         assert_eq!(insert_child("a", &[], "b").unwrap().text, "a\nb\n");
     }
 
     #[test]
     fn removal() {
-        check(remove_node(TEXT, &job(&[PathStep::with("channel", "train")])), "    channel \"train\" s3=\"a\" // t\n", "");
-        check(remove_node(TEXT, &job(&[PathStep::named("debugger")])), "    debugger\n", "");
-        check(remove_node(TEXT, &job(&[PathStep::named("cluster"), PathStep::named("max-run")])), " max-run \"5d\" }", " }");
-        let remove = |text: &str, name: &str| remove_node(text, &[PathStep::named("a"), PathStep::named(name)]).unwrap().text;
+        check(
+            remove_node(TEXT, &job(&[PathStep::with("channel", "train")])),
+            "    channel \"train\" s3=\"a\" // t\n",
+            "",
+        );
+        check(
+            remove_node(TEXT, &job(&[PathStep::named("debugger")])),
+            "    debugger\n",
+            "",
+        );
+        check(
+            remove_node(
+                TEXT,
+                &job(&[PathStep::named("cluster"), PathStep::named("max-run")]),
+            ),
+            " max-run \"5d\" }",
+            " }",
+        );
+        let remove = |text: &str, name: &str| {
+            remove_node(text, &[PathStep::named("a"), PathStep::named(name)])
+                .unwrap()
+                .text
+        };
         assert_eq!(remove("a { b; c; d }\n", "b"), "a { c; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "c"), "a { b; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "d"), "a { b; c }\n");
-        assert_eq!(remove("a {\n    b\n\n    c {\n        d\n    }\n}\n", "c"), "a {\n    b\n}\n");
-        assert_eq!(remove("a {\n    b\n\n    c\n\n    d\n}\n", "c"), "a {\n    b\n\n    d\n}\n");
+        assert_eq!(
+            remove("a {\n    b\n\n    c {\n        d\n    }\n}\n", "c"),
+            "a {\n    b\n}\n"
+        );
+        assert_eq!(
+            remove("a {\n    b\n\n    c\n\n    d\n}\n", "c"),
+            "a {\n    b\n\n    d\n}\n"
+        );
     }
 
     #[test]
     fn what_cannot_be_done() {
         let channel = job(&[PathStep::named("channel")]);
-        assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
+        assert_eq!(
+            set_property(TEXT, &channel, "s3", "1"),
+            Err(EditError::Ambiguous("channel".into()))
+        );
         let none = job(&[PathStep::with("channel", "nope")]);
-        assert_eq!(set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(), "there is no node `channel \"nope\"`");
-        for bad in ["5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 "] {
-            assert_eq!(set_argument(TEXT, &job(&[]), 0, bad), Err(EditError::NotAValue(bad.into())), "{bad:?}");
+        assert_eq!(
+            set_property(TEXT, &none, "s3", "1")
+                .unwrap_err()
+                .to_string(),
+            "there is no node `channel \"nope\"`"
+        );
+        for bad in [
+            "5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 ",
+        ] {
+            assert_eq!(
+                set_argument(TEXT, &job(&[]), 0, bad),
+                Err(EditError::NotAValue(bad.into())),
+                "{bad:?}"
+            );
         }
         assert!(insert_child(TEXT, &job(&[]), "5d").is_err());
         assert_eq!(replace_span("é", 1..2, ""), Err(EditError::BadSpan(1, 2)));
@@ -443,7 +673,8 @@ mod tests {
     /// The nodes of a text as its reader sees them.
     fn nodes(text: &str) -> Vec<kdl::KdlNode> {
         let mut problems = crate::diag::Problems::default();
-        let document = crate::syntax::recover::parse(crate::source::SourceId(0), text, &mut problems);
+        let document =
+            crate::syntax::recover::parse(crate::source::SourceId(0), text, &mut problems);
         assert!(problems.is_empty(), "{text:?} {problems:?}");
         document.unwrap().nodes().to_vec()
     }
