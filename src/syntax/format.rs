@@ -60,10 +60,8 @@ fn trimmed(items: &[Item]) -> &[Item] {
 
 impl Printer<'_> {
     fn slice(&self, start: usize, end: usize) -> String {
-        self.text
-            .get(start..end)
-            .unwrap_or("")
-            .replace("\r\n", "\n")
+        let text = self.text.get(start..end).unwrap_or("");
+        text.replace("\r\n", "\n").replace('\r', "\n")
     }
 
     fn token(&self, token: Token) -> String {
@@ -434,6 +432,10 @@ job "llama-7b-fsdp" {
         check("a 1 \\ // c\n\nb\n", "a 1 // c\nb\n");
         check("(  t /* c */ ) a ( u8 ) 1\n", "(  t /* c */ ) a (u8)1\n");
         check("a\r\n\r\n\r\n\r\nb // c\r\n", "a\n\nb // c\n");
+        check(
+            "a \"\"\"\r\n  x\r\r\n  y\r\n  \"\"\"\r\n",
+            "a \"\"\"\n  x\n\n  y\n  \"\"\"\n",
+        );
         check("a /- // c\n b d\n", "a \\ // c\n    /-b d\n");
     }
 

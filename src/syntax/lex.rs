@@ -340,6 +340,7 @@ impl Lexer<'_> {
                         end += next + 1;
                     }
                 }
+                self.check_characters(at, end);
                 self.push(Kind::BlockComment, end);
             }
             _ => self.path(at),
@@ -348,19 +349,17 @@ impl Lexer<'_> {
 
     fn line_comment(&mut self) {
         let end = self.line_end(self.at);
-        let bad = self
-            .text
-            .get(self.at..end)
-            .and_then(|comment| comment.find(is_disallowed));
-        if let Some(bad) = bad {
-            let start = self.at + bad;
-            self.fault(
-                FaultKind::BadCharacter,
-                start,
-                self.run(start, is_disallowed),
-            );
-        }
+        self.check_characters(self.at, end);
         self.push(Kind::LineComment, end);
+    }
+
+    /// Reports the first run of characters that are allowed nowhere, not even in comments.
+    fn check_characters(&mut self, start: usize, end: usize) {
+        let bad = self.text.get(start..end).and_then(|text| text.find(is_disallowed));
+        if let Some(bad) = bad {
+            let bad_end = self.run(start + bad, is_disallowed);
+            self.fault(FaultKind::BadCharacter, start + bad, bad_end);
+        }
     }
 
     /// A path or an address without quotes: all up to the next blank.
@@ -389,8 +388,14 @@ impl Lexer<'_> {
             end = self.line_end(end);
         }
         match self.char_at(end) {
-            None => self.push(Kind::Escline, end),
-            Some(c) if is_newline(c) => self.push(Kind::Escline, self.newline_end(end)),
+            None => {
+                self.check_characters(at, end);
+                self.push(Kind::Escline, end);
+            }
+            Some(c) if is_newline(c) => {
+                self.check_characters(at, end);
+                self.push(Kind::Escline, self.newline_end(end));
+            }
             Some(_) => {
                 self.fault(FaultKind::StrayBackslash, at, at + 1);
                 self.push(Kind::Space, at + 1);
@@ -531,14 +536,7 @@ impl Lexer<'_> {
             self.fault(FaultKind::RawQuote, at, end);
             return self.push(Kind::Broken, end);
         }
-        if let Some(bad) = body.find(is_disallowed) {
-            let start = quote + 1 + bad;
-            self.fault(
-                FaultKind::BadCharacter,
-                start,
-                self.run(start, is_disallowed),
-            );
-        }
+        self.check_characters(quote + 1, found);
         self.push(Kind::Raw, end);
     }
 

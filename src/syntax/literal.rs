@@ -189,11 +189,11 @@ fn unescape(body: &str) -> String {
 
 /// A string of several lines: `body` is all between the triple quotes and starts `offset` bytes into the token.
 fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
-    if let Some(bad) = body.find(is_disallowed) {
+    if let Some((bad, c)) = body.char_indices().find(|&(_, c)| is_disallowed(c)) {
         return Err(Fault::new(
             FaultKind::BadCharacter,
             offset + bad,
-            offset + bad + 1,
+            offset + bad + c.len_utf8(),
         ));
     }
     if !body.starts_with(is_newline) {
@@ -253,11 +253,14 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
         }
         let Some(kept) = line.strip_prefix(indent.as_str()) else {
             let from = offset + start;
-            let blanks = line.find(|c| !is_space(c)).unwrap_or(0);
+            // Its blanks as they stand in the text, or its first character.
+            let written = body.get(*start..).unwrap_or("");
+            let blanks = written.find(|c| !is_space(c)).unwrap_or(0);
+            let first = written.chars().next().map_or(0, char::len_utf8);
             return Err(Fault::new(
                 FaultKind::MultiIndent,
                 from,
-                from + blanks.max(1),
+                from + blanks.max(first),
             ));
         };
         if raw {
