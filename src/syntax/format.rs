@@ -169,20 +169,18 @@ impl Printer<'_> {
         let head = self.head(node);
         self.out.push_str(&head);
         let mut at_start = false;
-        let mut parts = node.parts.iter().peekable();
-        while let Some(part) = parts.next() {
-            if let Part::Break(token) = part
-                && parts.peek().is_none()
-                && node.comment.is_none()
-            {
-                // Nothing follows on the next line: no need to break, and the comment ends this one.
-                let comment = self.comment(*token);
-                if !comment.is_empty() {
-                    self.gap(at_start);
-                    self.out.push_str(&comment);
-                }
-                continue;
+        // Where nothing follows on the next line there is no need to break, and the comment ends this one.
+        let mut parts = node.parts.as_slice();
+        let mut end = node.comment.map(|token| self.comment(token));
+        while let [before @ .., Part::Break(token)] = parts {
+            let comment = self.comment(*token);
+            if !comment.is_empty() && end.is_some() {
+                break;
             }
+            end = end.or(Some(comment).filter(|comment| !comment.is_empty()));
+            parts = before;
+        }
+        for part in parts {
             self.gap(at_start);
             at_start = false;
             match part {
@@ -206,8 +204,7 @@ impl Printer<'_> {
                 Part::Block(block) => self.block(block, depth),
             }
         }
-        if let Some(comment) = node.comment {
-            let comment = self.comment(comment);
+        if let Some(comment) = end {
             self.gap(at_start);
             self.out.push_str(&comment);
         }
@@ -436,6 +433,8 @@ job "llama-7b-fsdp" {
             "a \"\"\"\r\n  x\r\r\n  y\r\n  \"\"\"\r\n",
             "a \"\"\"\n  x\n\n  y\n  \"\"\"\n",
         );
+        check("a \\\n\\\n\nb\n", "a\nb\n");
+        check("a \\\n \\ // c\n\n", "a // c\n");
         check("a /- // c\n b d\n", "a \\ // c\n    /-b d\n");
     }
 

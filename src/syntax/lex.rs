@@ -319,32 +319,36 @@ impl Lexer<'_> {
             Some('/') => self.line_comment(),
             Some('-') => self.push(Kind::Slashdash, at + 2),
             Some('*') => {
-                let mut depth = 1_usize;
-                let mut end = at + 2;
-                while depth > 0 {
-                    let rest = self.rest_from(end);
-                    let Some(next) = rest.find(['*', '/']) else {
-                        end = self.text.len();
-                        self.fault(FaultKind::UnclosedComment, at, at + 2);
-                        self.cut_short = true;
-                        break;
-                    };
-                    let found = rest.get(next..).unwrap_or("");
-                    if found.starts_with("*/") {
-                        depth -= 1;
-                        end += next + 2;
-                    } else if found.starts_with("/*") {
-                        depth += 1;
-                        end += next + 2;
-                    } else {
-                        end += next + 1;
-                    }
-                }
+                let end = self.comment_end(at).unwrap_or_else(|| {
+                    self.fault(FaultKind::UnclosedComment, at, at + 2);
+                    self.cut_short = true;
+                    self.text.len()
+                });
                 self.check_characters(at, end);
                 self.push(Kind::BlockComment, end);
             }
             _ => self.path(at),
         }
+    }
+
+    /// Where the block comment ends that starts here; others may lie in it.
+    fn comment_end(&self, at: usize) -> Option<usize> {
+        let mut depth = 1_usize;
+        let mut end = at + 2;
+        while depth > 0 {
+            end += self.rest_from(end).find(['*', '/'])?;
+            let found = self.rest_from(end);
+            if found.starts_with("*/") {
+                depth -= 1;
+                end += 2;
+            } else if found.starts_with("/*") {
+                depth += 1;
+                end += 2;
+            } else {
+                end += 1;
+            }
+        }
+        Some(end)
     }
 
     fn line_comment(&mut self) {
@@ -355,7 +359,10 @@ impl Lexer<'_> {
 
     /// Reports the first run of characters that are allowed nowhere, not even in comments.
     fn check_characters(&mut self, start: usize, end: usize) {
-        let bad = self.text.get(start..end).and_then(|text| text.find(is_disallowed));
+        let bad = self
+            .text
+            .get(start..end)
+            .and_then(|text| text.find(is_disallowed));
         if let Some(bad) = bad {
             let bad_end = self.run(start + bad, is_disallowed);
             self.fault(FaultKind::BadCharacter, start + bad, bad_end);
@@ -379,10 +386,10 @@ impl Lexer<'_> {
         let mut end = self.run(at + 1, is_space);
         while self.rest_from(end).starts_with("/*") {
             // A comment between the backslash and the end of its line.
-            let Some(close) = self.rest_from(end).find("*/") else {
+            let Some(close) = self.comment_end(end) else {
                 break;
             };
-            end = self.run(end + close + 2, is_space);
+            end = self.run(close, is_space);
         }
         if self.rest_from(end).starts_with("//") {
             end = self.line_end(end);

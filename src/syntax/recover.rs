@@ -882,6 +882,8 @@ pub(super) mod tests {
         check("a; ; b\n", &["T0101 \";\""]);
         check("a 1 /-\nb\n", &[]);
         check("a \\ b\n", &["T0101 \"\\\\\""]);
+        check("a \\ /* /*/ */ */ // c\n 1\n", &[]);
+        check("a \\/*/\n1\n", &["T0101 \"\\\\\"", "T0101 \"/*\""]);
         check("a \u{0}\u{1} 1\n", &["T0101 \"\\0\\u{1}\""]);
         check("\u{feff}a 1\n", &[]);
         check("a \u{feff}1\n", &["T0101 \"\\u{feff}\""]);
