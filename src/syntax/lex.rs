@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Space,
     LineComment,
     BlockComment,
-    /// A backslash up to and with the end of its line.
+    /// A backslash up to and with the end of its line. Behind block comments, only what follows them.
     Escline,
     Slashdash,
     Open,
@@ -381,33 +381,35 @@ impl Lexer<'_> {
         self.push(Kind::Broken, end);
     }
 
+    /// A backslash at the end of its line. Block comments may stand between; they become tokens of their own,
+    /// and the rest of the line is the token that goes on in the next.
     fn backslash(&mut self) {
         let at = self.at;
+        let mut pieces = Vec::new();
         let mut end = self.run(at + 1, is_space);
         while self.rest_from(end).starts_with("/*") {
-            // A comment between the backslash and the end of its line.
             let Some(close) = self.comment_end(end) else {
                 break;
             };
+            pieces.extend([(Kind::Space, end), (Kind::BlockComment, close)]);
             end = self.run(close, is_space);
         }
-        if self.rest_from(end).starts_with("//") {
-            end = self.line_end(end);
+        let line_end = if self.rest_from(end).starts_with("//") {
+            self.line_end(end)
+        } else {
+            end
+        };
+        if self.char_at(line_end).is_some_and(|c| !is_newline(c)) {
+            self.fault(FaultKind::StrayBackslash, at, at + 1);
+            return self.push(Kind::Space, at + 1);
         }
-        match self.char_at(end) {
-            None => {
-                self.check_characters(at, end);
-                self.push(Kind::Escline, end);
-            }
-            Some(c) if is_newline(c) => {
-                self.check_characters(at, end);
-                self.push(Kind::Escline, self.newline_end(end));
-            }
-            Some(_) => {
-                self.fault(FaultKind::StrayBackslash, at, at + 1);
-                self.push(Kind::Space, at + 1);
+        self.check_characters(at, line_end);
+        for (kind, end) in pieces {
+            if end > self.at {
+                self.push(kind, end);
             }
         }
+        self.push(Kind::Escline, self.newline_end(line_end));
     }
 
     fn single_quotes(&mut self) {
