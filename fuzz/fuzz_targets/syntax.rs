@@ -1,4 +1,5 @@
-//! Reads any bytes as a manifest; what reads without a mistake is laid out, and must say the same after it.
+//! Reads any bytes as a manifest; what reads without a mistake must read alike in the `kdl` crate, and say the
+//! same after it was laid out.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,6 +24,12 @@ fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let before = said(&text);
     assert_eq!(before.is_some(), format::format(&text).is_ok());
+    // kdl 6.7 refuses a node behind `/-node;`.
+    if let Some(before) = before.as_ref().filter(|_| !(text.contains("/-") && text.contains(';'))) {
+        let mut theirs = kdl::KdlDocument::parse(&text).expect("only we accept it");
+        theirs.clear_format_recursive();
+        assert_eq!(*before, theirs.to_string(), "kdl reads it otherwise");
+    }
     if let Ok(once) = format::format(&text) {
         assert_eq!(before, said(&once), "the layout changed what the text says");
         assert_eq!(format::format(&once).as_ref(), Ok(&once), "a second pass changed the layout");
