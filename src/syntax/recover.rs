@@ -460,9 +460,18 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
             .help("write the name of the property before it, or remove it"),
         FaultKind::NodeEquals => {
             let name = other.map_or("", |(_, name)| name);
+            let rest = text
+                .get(fault.end..)
+                .and_then(|rest| rest.lines().next())
+                .unwrap_or("");
+            let value = [" //", " {", ";"]
+                .iter()
+                .fold(rest, |rest, stop| rest.split(stop).next().unwrap_or(rest))
+                .trim();
+            let value = if value.is_empty() { "value" } else { value };
             error(format!("the value of `{name}` follows without `=`"))
                 .here("only properties have one, after the node's name")
-                .help(format!("write `{name} value`"))
+                .help(format!("write `{name} {}`", short(value)))
                 .fix(span, "")
         }
         FaultKind::StrayParen => error("`)` closes nothing".to_owned())
@@ -867,7 +876,36 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn each_page_shows_its_code() {
+        for code in CODES {
+            assert!(
+                code.page
+                    .starts_with(&format!("# {} {}\n", code.id, code.name)),
+                "{}",
+                code.id
+            );
+            let block = |tag: &str| {
+                let (_, rest) = code.page.split_once(&format!("```{tag}\n"))?;
+                rest.split_once("```").map(|(block, _)| block)
+            };
+            if let Some(wrong) = block("kdl must-fail") {
+                let (_, problems) = read(wrong);
+                assert_eq!(problems.len(), 1, "{}", code.id);
+                assert!(problems[0].starts_with(code.id), "{problems:?}");
+            }
+            let right = block("kdl").unwrap();
+            assert_eq!(read(right).1, Vec::<String>::new());
+            assert_eq!(crate::syntax::format::format(right).as_deref(), Ok(right));
+        }
+        assert_eq!(not_utf8(SourceId(0), 7).code, &T0110);
+    }
+
+    #[test]
     fn odd_places() {
+        says(
+            "region = \"us\" // c",
+            "T0101 \"=\" | the value of `region` follows without `=` | write `region \"us\"`",
+        );
         check("a \"x\"b\n", &["T0101 \"b\""]);
         check("a k=\n b\n", &["T0101 \"k=\""]);
         check("a =1 =2\n", &["T0101 \"=\"", "T0101 \"1\""]);
