@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod canonical;
+mod estimator;
 mod launch;
 mod names;
 pub mod python;
@@ -135,6 +136,9 @@ pub fn emit(plan: &Plan) -> Bundle {
     let training_job = plan.deployable.then(|| training_job(plan, &identity));
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
+        if let Some(script) = estimator::script(plan, &identity, request) {
+            files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
+        }
     }
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes));
