@@ -68,6 +68,11 @@ pub fn not_utf8(source: SourceId, offset: usize) -> Diagnostic {
         .fact("offset", offset)
 }
 
+/// Whether a problem may have moved nodes into another block, or hidden them.
+pub fn breaks_structure(code: &Code) -> bool {
+    [&T0104, &T0105, &T0106, &T0107, &T0108].contains(&code)
+}
+
 /// Whether an entry was written wrong and reported. Its value is what was probably meant: use it where it
 /// fits, and say nothing where it does not.
 pub fn is_mended(entry: &KdlEntry) -> bool {
