@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod canonical;
+mod estimator;
 pub mod fsx;
 pub mod iam;
 mod launch;
@@ -140,6 +141,9 @@ pub fn emit(plan: &Plan) -> Bundle {
     let training_job = plan.deployable.then(|| training_job(plan, &identity));
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
+        if let Some(script) = estimator::script(plan, &identity, request) {
+            files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
+        }
     }
     files.extend(iam::files(plan, &identity.digest));
     files.extend(fsx::files(plan, &identity.digest));
