@@ -93,6 +93,19 @@ pub(super) fn launcher(plan: &Plan) -> Launcher {
     }
 }
 
+/// The launcher in words, for reports.
+pub(crate) fn launcher_words(plan: &Plan) -> &'static str {
+    match launcher(plan) {
+        Launcher::Torchrun => "torchrun",
+        Launcher::PytorchDdp => "pytorchddp",
+        Launcher::Mpi => "mpirun",
+        Launcher::Smddp => "smddprun",
+        Launcher::SmpV1 => "mpirun with SMP v1",
+        Launcher::SmpV2 => "torchrun with SMP v2",
+        Launcher::Plain => "one plain process on each host",
+    }
+}
+
 fn instance(plan: &Plan) -> String {
     let name = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map_or("", String::as_str);
     json_text(name)

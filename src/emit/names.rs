@@ -43,7 +43,7 @@ pub(super) fn account(plan: &Plan) -> &str {
 
 /// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
 /// need not be: role names are per account.
-pub(super) fn role(plan: &Plan) -> String {
+pub(crate) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
     suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
@@ -69,7 +69,7 @@ pub(super) fn code_in_channel(plan: &Plan) -> bool {
 }
 
 /// The S3 prefix of the source archive; its last part is the digest of its content.
-pub(super) fn source_prefix(plan: &Plan) -> String {
+pub(crate) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
     let digest = digest.get(..16).unwrap_or(&digest).to_owned();
     let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
