@@ -1,7 +1,7 @@
 //! The container: from versions as written to the registry path of the region.
 
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
-use crate::catalog::support;
+use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
@@ -43,7 +43,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         return None;
     };
     let instance = job.cluster.as_ref()?.instance.value().map(String::as_str)?;
-    if matches!(instance, "custom" | "local") {
+    // A cluster that is not SageMaker's has no container; a type that does not exist was reported.
+    if !instances::instance_exists(instance) {
         return None;
     }
     let (pytorch, transformers) = versions(ask, family, problems)?;
