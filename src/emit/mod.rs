@@ -21,7 +21,8 @@ use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
 pub(crate) use launch::{python_str, smp_name};
-pub(crate) use shell::quoted;
+pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
+pub(crate) use shell::{is_plain, quoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
