@@ -63,6 +63,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     };
     match images::resolve(&query) {
         Ok(found) => Some(Image {
+            sdk_v2: sdk_v2_takes(job, &query, &found.sdk),
             uri: found.uri,
             family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
             pytorch: Some(found.pytorch_full_version),
@@ -149,8 +150,31 @@ fn own(uri: &str, origin: Origin) -> Image {
         python: None,
         patch_window: None,
         toolkit: true,
+        sdk_v2: false,
         origin,
     }
+}
+
+/// Whether SDK v2 takes the versions as spelled: its tables list the image, and its check of the distribution
+/// knows the version (`fw_utils`, which knows fewer spellings than the tables).
+fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
+    if !sdk.iter().any(|major| major == "v2") {
+        return false;
+    }
+    let Some(parallel) = &job.parallel else { return true };
+    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
+    let list = match (parallel.engine.get(), launcher) {
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") if query.instance.starts_with("ml.trn") => {
+            support::torch_distributed_trainium()
+        }
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") => support::torch_distributed_accepted(),
+        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => support::torch_distributed_accepted(),
+        (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
+        // The PyTorch class turns `pytorchddp` into SMDDP; the HuggingFace class does not check it.
+        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => support::smddp_accepted_by_sdk(),
+        _ => return true,
+    };
+    list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
 }
 
 /// The newest PyTorch GPU container of the region.
@@ -176,6 +200,7 @@ fn newest(job: &Job, region: &Region) -> Option<Image> {
         python: found.python,
         patch_window: found.patch_window,
         toolkit: true,
+        sdk_v2: false,
         origin: Origin::Catalogue {
             row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
             source: found.provenance.source,

@@ -27,12 +27,15 @@ const DIMENSIONS: &[&str] =
     &["hidden", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "positions", "experts", "active-experts"];
 
 /// Reads the whole job.
-pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
+pub(super) fn job(node: &Node, is_whole: bool, problems: &mut Problems) -> Job {
     let span = node.name.span;
     let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
     let is_worker = parallel.as_ref().and_then(|p| p.engine.get()) == Some(crate::ir::Engine::Worker);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
+        if !is_whole {
+            return;
+        }
         problems.push(
             Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`")).help(format!("add `{example}`")),
         );

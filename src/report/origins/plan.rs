@@ -214,7 +214,7 @@ fn batch(table: &mut Table, batch: &Batch) {
 }
 
 fn image(table: &mut Table, image: &Image) {
-    let Image { uri, family, pytorch, transformers, python, patch_window, toolkit, origin } = image;
+    let Image { uri, family, pytorch, transformers, python, patch_window, toolkit, sdk_v2, origin } = image;
     let why = table.why(origin);
     table.below("container");
     table.push("uri", uri, &why);
@@ -226,6 +226,9 @@ fn image(table: &mut Table, image: &Image) {
     }
     if let Some((first, last)) = patch_window {
         table.push("patched", format!("{first} to {last}"), &why);
+    }
+    if !sdk_v2 {
+        table.push("sdk", "by path", "the SageMaker Python SDK v2 does not take these versions with this engine");
     }
     if !toolkit {
         table.push("toolkit", "#false", "no training toolkit reads `sagemaker_*` hyperparameters");
