@@ -25,6 +25,9 @@ pub enum Problems {
     Above,
 }
 
+/// Reasons up to this many characters are repeated for each value.
+const MOST_REPEATED: usize = 34;
+
 /// Problems that the short plan shows; the rest is counted.
 const MOST_PROBLEMS: usize = 6;
 
@@ -46,7 +49,7 @@ pub fn plan(subject: &Subject, document: &Document, depth: Depth, problems: Prob
         lines_of(&mut page, "cost", &sections::cost(document, plan));
     }
     resources(&mut page, document);
-    overrides(&mut page, document);
+    overrides(&mut page, subject);
     if depth == Depth::Origins
         && let Some(plan) = subject.plan
     {
@@ -83,7 +86,7 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
 /// The command to type next.
 pub fn next(command: &str, options: Options) -> String {
     let mut page = Page::new(options);
-    page.field("next", command);
+    page.verbatim("next", command);
     page.finish()
 }
 
@@ -124,7 +127,8 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
         page.item("", &format!("{axis:<8}"), "", &line);
     }
     if let Some(line) = links::layers(plan, mesh) {
-        page.item("", "layers  ", "", &line);
+        let word = if mesh.engine == crate::ir::Engine::DeviceMap { "        " } else { "layers  " };
+        page.item("", word, "", &line);
     }
     if let Some(line) = sections::nodes_rule(mesh) {
         page.item("", "rule    ", "", &line);
@@ -196,14 +200,20 @@ fn brief(name: &str) -> String {
     if name.starts_with("arn:") { last.to_owned() } else { name.to_owned() }
 }
 
-fn overrides(page: &mut Page, document: &Document) {
-    if document.overrides.is_empty() {
-        return;
-    }
+fn overrides(page: &mut Page, subject: &Subject) {
+    let Some(plan) = subject.plan.filter(|plan| !plan.job.overrides.is_empty()) else { return };
     page.blank();
-    for (at, over) in document.overrides.iter().enumerate() {
+    for (at, over) in plan.job.overrides.iter().enumerate() {
         let label = if at == 0 { "layers" } else { "" };
-        page.field(label, &format!("{}: {} over {}", over.path, over.by, over.from));
+        let place = |span| origins::place(subject.sources, span);
+        let (new, old) = (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
+        let line = match (new, old) {
+            (Some(new), Some(old)) if new != old => {
+                format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
+            }
+            _ => format!("{} ({}) over {}", over.path, place(over.by), place(over.from)),
+        };
+        page.field(label, &line);
     }
 }
 
@@ -269,12 +279,25 @@ pub(super) fn origins(subject: &Subject, options: Options) -> String {
 fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
     let rows = origins::rows(plan, subject.sources);
     let mut section = "";
-    for row in &rows {
-        let head = row.path.split(['.', ' ']).next().unwrap_or_default();
-        if head != section {
+    page.line("file:line:column is the place where a value was written");
+    // Neighbours of one section with one reason stand together.
+    for run in rows.chunk_by(|a, b| a.why == b.why && head(a) == head(b)) {
+        let Some(first) = run.first() else { continue };
+        if head(first) != section {
             page.blank();
-            section = head;
+            section = head(first);
         }
-        page.origin(&row.path, &one_line(&row.value), &row.why);
+        let values: Vec<(&str, &str)> = run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
+        let short = first.why.chars().count() <= MOST_REPEATED;
+        if short {
+            values.iter().for_each(|value| page.origins(&[*value], &first.why));
+        } else {
+            page.origins(&values, &first.why);
+        }
     }
+}
+
+/// The first word of a path.
+fn head(row: &origins::Row) -> &str {
+    row.path.split(['.', ' ']).next().unwrap_or_default()
 }

@@ -37,17 +37,18 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         } else {
             format!("{} × {}", text::group(groups), text::count(degree, member))
         };
-        let each = if groups == 1 { "" } else { "each " };
+        let each = if groups == 1 { "" } else { " each" };
         if mesh.engine == Engine::None {
             line.push_str("; how they talk is the script's own business");
         } else if nodes <= 1 {
-            line = format!("{line}, {each}inside one node: {}", inside(plan));
+            line = format!("{line} inside one node{each}: {}", inside(plan));
         } else if nodes >= degree {
-            line = format!("{line}, {each}over {nodes} nodes: {}", between(plan));
+            line = format!("{line} over {nodes} nodes{each}: {}", between(plan));
         } else {
-            line = format!("{line}, {each}over {nodes} nodes: {} between, {} inside", between(plan), inside(plan));
+            line = format!("{line} over {nodes} nodes{each}: {}, and {} inside", between(plan), inside(plan));
         }
-        out.push((axis.word(), line));
+        let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
+        out.push((word, line));
     }
     out
 }

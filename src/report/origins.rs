@@ -6,6 +6,7 @@ mod job;
 mod plan;
 
 use crate::ir::digest::python_float;
+use crate::ir::plan::DIGEST_MARK;
 use crate::ir::{Field, Origin, Pair, Plan, Raw, Scalar, Val};
 use crate::source::{SourceMap, Span};
 use crate::text;
@@ -25,7 +26,29 @@ pub(super) struct Row {
 pub(super) fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
     let mut table = Table { sources, rows: Vec::new(), prefix: String::new() };
     plan::plan(&mut table, plan);
+    for row in &mut table.rows {
+        // The digest is computed over what stands here, so that it cannot stand here itself.
+        row.value = row.value.replace(DIGEST_MARK, "{{ job.digest }}");
+    }
     table.rows
+}
+
+/// `job.kdl:12:5`, or `--set cluster.nodes=4`, or `not known`.
+pub(super) fn place(sources: &SourceMap, span: Span) -> String {
+    let Some(source) = sources.get(span.source) else { return "not known".to_owned() };
+    // A name in angle brackets is no file: it says itself what it is.
+    if let Some(name) = source.name.strip_prefix("<--").and_then(|name| name.strip_suffix('>')) {
+        return format!("--{name}");
+    }
+    let (line, column) = source.line_column(span.start);
+    format!("{}:{line}:{column}", source.name)
+}
+
+/// What stands at a place, if it is short.
+pub(super) fn written(sources: &SourceMap, span: Span) -> Option<&str> {
+    let source = sources.get(span.source)?;
+    let text = source.text.get(span.start as usize..span.end as usize)?;
+    (text.len() <= 60 && !text.contains('\n')).then_some(text)
 }
 
 /// Rows as they gather.
@@ -50,8 +73,14 @@ impl Table<'_> {
         self.rows.push(Row { path, value: value.into(), why: why.into() });
     }
 
+    /// The place of what was written, and the placeholder if the value came through one; else the reason.
     fn why(&self, origin: &Origin) -> String {
-        crate::plan::origin_line(origin, self.sources)
+        let Origin::Written(span) = origin else { return crate::plan::origin_words(origin) };
+        let place = place(self.sources, *span);
+        match written(self.sources, *span) {
+            Some(text) if text.contains("{{") => format!("{place}, as {text}"),
+            _ => place,
+        }
     }
 
     /// The node itself was written here.

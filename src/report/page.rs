@@ -131,19 +131,37 @@ impl Page {
         self.push(&line);
     }
 
-    /// A value and why it is so: on one line where that fits.
-    pub(super) fn origin(&mut self, path: &str, value: &str, why: &str) {
-        let (path, value, why) = (self.spelled(path), self.spelled(value), self.spelled(why));
-        let left = format!("  {path:<26} {value}");
-        let used = left.width().max(46) + 2;
+    /// A line of words over the whole width.
+    pub(super) fn line(&mut self, text: &str) {
+        let line = self.spelled(text);
+        self.push(&line);
+    }
+
+    /// Text beside a label as it stands: a command to copy.
+    pub(super) fn verbatim(&mut self, label: &str, text: &str) {
+        let line = format!("{}{}", self.label(label), safe(text));
+        self.push(&line);
+    }
+
+    /// Values with one reason: on one line where that fits, else the reason once below them.
+    pub(super) fn origins(&mut self, values: &[(&str, &str)], why: &str) {
+        let why = self.spelled(why);
+        let lefts: Vec<String> =
+            values.iter().map(|(path, value)| format!("  {:<24} {}", self.spelled(path), self.spelled(value))).collect();
+        let Some((left, before)) = lefts.split_last() else { return };
+        for line in before {
+            self.push(line);
+        }
+        let used = left.width().max(40) + 2;
         let width = self.options.width.max(40);
-        if used + why.width() <= width {
+        if before.is_empty() && used + why.width() <= width {
             let gap = " ".repeat(used - left.width());
             let why = self.paint(DIM, &why);
             self.push(&format!("{left}{gap}{why}"));
             return;
         }
-        self.push(&left);
+        self.push(left);
+        let why = if before.is_empty() { why } else { format!("each: {why}") };
         for line in text::wrap(&why, width - 6, 0) {
             let line = self.paint(DIM, &line);
             self.push(&format!("      {line}"));

@@ -231,6 +231,7 @@ impl Cells<'_> {
         }
         for axis in self.axes() {
             let word = match axis {
+                Axis::Pipeline if self.mesh.engine == Engine::DeviceMap => "layers of GPU",
                 Axis::Pipeline => "stage",
                 Axis::Shard => "shard",
                 Axis::Tensor => "tensor rank",
@@ -242,6 +243,10 @@ impl Cells<'_> {
         }
         if words.is_empty() {
             return "A: one GPU holds everything".to_owned();
+        }
+        if self.axes().next().is_none() {
+            let name = if self.ranks.replicas.value <= LETTERS { "letter" } else { "number" };
+            return format!("one {name} for each replica");
         }
         format!("{}: {}", self.label(rank), words.join(", "))
     }

@@ -19,7 +19,7 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
             kind: "training-job",
             name: identity.training_job.clone(),
             action: "create",
-            because: "a name of its own for each digest".to_owned(),
+            because: "new for each digest".to_owned(),
         });
     }
     out
@@ -44,7 +44,7 @@ fn file_system(storage: &Storage) -> Resource {
         return Resource { kind: "file-system", name: id.clone(), action: "use", because: format!("named by `storage \"{name}\"`") };
     }
     let mut what: Vec<String> = Vec::new();
-    what.extend(storage.capacity_bytes.get().map(text::bytes));
+    what.extend(storage.capacity_bytes.get().map(|bytes| format!("{} GiB", text::group(bytes >> 30))));
     what.extend(storage.deployment.value().cloned());
     what.extend(storage.throughput_mb_s_tib.get().map(|rate| format!("{rate} MB/s per TiB")));
     let after = if storage.delete_after_job.get() == Some(true) { "deleted after the job" } else { "stays after the job" };

@@ -87,7 +87,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     let mut how = Vec::new();
     match (&cluster.spot, plan.deployable) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
-            Some(wait) => format!("spot, over after {} with all waiting", text::duration(wait)),
+            Some(wait) => format!("spot, given up after {} of waiting and running", text::duration(wait)),
             None => "spot".to_owned(),
         }),
         (None, true) if cluster.training_plan.value().is_some() => how.push("capacity of a training plan".to_owned()),
@@ -164,6 +164,9 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
         (None, name) => name.to_owned(),
     };
     let what = if mesh.engine == crate::ir::Engine::None { "host" } else { "replica" };
+    if mesh.engine == crate::ir::Engine::DeviceMap {
+        return format!("{engine}: one process, its layers over {}", text::count(mesh.pipeline_degree.value, "GPU"));
+    }
     let mut factors = vec![text::count(mesh.replicas.value, what)];
     for (name, degree) in
         [("shard", &mesh.shard_degree), ("tensor", &mesh.tensor_degree), ("pipeline", &mesh.pipeline_degree)]
@@ -192,11 +195,8 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
 pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
-    Some(format!(
-        "3 billion parameters a node: {}, better {}; has {has}",
-        text::count(minimum.value, "node"),
-        recommended.value
-    ))
+    let better = if recommended.value > minimum.value { format!(", better {}", recommended.value) } else { String::new() };
+    Some(format!("one node per 3 billion parameters: {}{better}; a group has {has}", minimum.value))
 }
 
 /// The batch with its factors.
@@ -237,6 +237,11 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
     out
 }
 
+/// A price's date: a day, or words such as `before 2025-06`.
+fn dated(date: &str) -> String {
+    if date.starts_with(|c: char| c.is_ascii_digit()) { format!(" (price of {date})") } else { format!(" (price from {date})") }
+}
+
 /// Price and what follows from it.
 pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
@@ -252,7 +257,7 @@ pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
             line.push_str(&if price.date.is_empty() {
                 format!(" (from {})", price.source)
             } else {
-                format!(" (price of {})", price.date)
+                dated(&price.date)
             });
             out.push(line);
         }
@@ -260,16 +265,16 @@ pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
             let instance = cluster.and_then(|cluster| cluster.instance.value());
             out.push(match instance {
                 Some(name) if plan.deployable => {
-                    format!("{UNKNOWN}: the catalogue has no price here; give one with `--price {name}=USD`")
+                    format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one")
                 }
                 _ => UNKNOWN.to_owned(),
             });
         }
     }
     if let (Some(most), Some(run)) = (document.run.most_usd, cluster.and_then(|cluster| cluster.max_run_seconds.val())) {
-        let mut line = format!("at most {} for instances over the whole {}", text::dollars(most), text::duration(run.value));
+        let mut line = format!("at most {} for {} of instances", text::dollars(most), text::duration(run.value));
         if cluster.is_some_and(|cluster| cluster.spot.is_some()) {
-            line.push_str(", at the on-demand price; spot costs less");
+            line.push_str(" at the on-demand price (spot is less)");
         }
         let beside = cost::beside(plan);
         if !beside.is_empty() {
@@ -287,8 +292,8 @@ pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
     {
         let hard = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
         let against = match document.run.most_usd {
-            Some(most) if most > usd => ": max-run alone would let it cost more",
-            Some(_) => ": not reached even at max-run",
+            Some(most) if most > usd => ": max-run lets the instances cost more",
+            Some(_) => ": more than the instances can cost",
             None => "",
         };
         out.push(format!("{hard} {}{against}", text::dollars(usd)));

@@ -302,7 +302,7 @@ fn train(table: &mut Table, it: &Train) {
         self::dataset(table, it);
         table.below("train");
     }
-    table.count("seed", seed);
+    table.field("seed", seed, u64::to_string);
 }
 
 fn optimizer(table: &mut Table, it: &Optimizer) {
