@@ -10,6 +10,7 @@ mod merge;
 mod nodes;
 mod parallel;
 mod pick;
+mod poison;
 mod set;
 mod storage;
 
@@ -45,7 +46,10 @@ pub fn resolve(
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<ir::Job> {
-    let merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    if merged.incomplete {
+        poison::fill(&mut merged.job);
+    }
     read::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;
