@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_exists_is_used() {
-        let plan = sample::small("given", "role arn=\"arn:aws:iam::111122223333:role/training\"");
+        let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
         assert_eq!(lines(&plan).first().map(String::as_str), Some("use role arn:aws:iam::111122223333:role/training: `role arn=`"));
         assert_eq!(lines(&sample::small("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
     }

@@ -131,8 +131,7 @@ fn the_role_is_made_with_its_trust_policy() {
 
 #[test]
 fn a_role_of_ones_own_and_a_cluster_of_ones_own_get_no_files() {
-    let plan = sample::small("given", "role arn=\"arn:aws:iam::111122223333:role/training\"");
-    // The layer's `create=#true` is still there; the ARN is what the request carries.
+    let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
     assert_eq!(files(&plan, ""), []);
     assert!(!statements(&plan).is_empty(), "what it needs can still be shown");
 }
