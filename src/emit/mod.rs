@@ -14,6 +14,8 @@ pub mod python;
 mod request;
 pub mod resources;
 mod sagemaker;
+#[cfg(test)]
+mod sample;
 mod shell;
 mod tags;
 mod template;
