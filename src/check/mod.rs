@@ -4,7 +4,9 @@
 //! not: that was reported. `allow` filters at the end. Changes nothing.
 
 mod allow;
+mod file_system;
 pub mod rules;
+mod s3;
 
 use crate::Options;
 use crate::diag::{Code, Problems};
