@@ -111,6 +111,12 @@ pub(super) fn with_slashes(path: &str) -> String {
     if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
 }
 
+/// The same without the `/` at its end, but for the root.
+pub(super) fn without_slash(path: &str) -> &str {
+    let bare = path.trim_end_matches('/');
+    if bare.is_empty() { "/" } else { bare }
+}
+
 /// `4800GiB`, or with a fraction where the size is none of whole GiB.
 pub(super) fn gib(bytes: u64) -> String {
     if bytes.is_multiple_of(GIB) { format!("{}GiB", bytes / GIB) } else { format!("{:.1}GiB", bytes as f64 / GIB as f64) }

@@ -1,6 +1,7 @@
 //! S3 URIs as rules read them: bucket and key.
 
 use crate::catalog::limits;
+use crate::ir::plan::DIGEST_MARK;
 
 /// A bucket and a key, borrowed from `s3://bucket/key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,11 @@ pub(super) fn parse(uri: &str) -> Option<Uri<'_>> {
     let rest = uri.strip_prefix("s3://")?;
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     Some(Uri { bucket, key })
+}
+
+/// A bound text as messages show it: what stands for the digest is written as the placeholder again.
+pub(super) fn shown(text: &str) -> String {
+    text.replace(DIGEST_MARK, "{{ job.digest }}")
 }
 
 /// Why a bucket cannot have that name, if it cannot.

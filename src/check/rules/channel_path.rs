@@ -21,7 +21,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for channel in &plan.job.channels {
         let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else { continue };
         let stands = match channel.path.val() {
-            Some(path) => path_stands(storage, channel, path, problems),
+            Some(path) => path_stands(context, storage, channel, path, problems),
             None => channel.path.is_absent(),
         };
         if stands {
@@ -34,10 +34,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn path_stands(storage: &Storage, channel: &Channel, path: &Val<String>, problems: &mut Problems) -> bool {
+fn path_stands(
+    context: &Context,
+    storage: &Storage,
+    channel: &Channel,
+    path: &Val<String>,
+    problems: &mut Problems,
+) -> bool {
     let span = path.span_or(channel.span);
     let name = file_system::name(storage);
     let mount = storage.mount.value().map_or("", |mount| mount.trim_matches('/'));
+    let mend = |diagnostic: Diagnostic, fixed: String| {
+        let diagnostic = diagnostic.help(format!("write `path={fixed}`"));
+        if context.stands(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
+    };
     let mut refuse = |diagnostic: Diagnostic| {
         problems.push(diagnostic.note("trainc writes DirectoryPath itself: `/`, the mount name, then this path"));
         false
@@ -46,23 +56,15 @@ fn path_stands(storage: &Storage, channel: &Channel, path: &Val<String>, problem
         return refuse(Diagnostic::new(&T0486, span, format!("`{}` leaves its directory with `..`", path.value)).help("write the path from the root of the file system"));
     }
     if !path.value.starts_with('/') {
-        let fixed = format!("\"/{}\"", path.value);
-        return refuse(
-            Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value))
-                .help(format!("write `path={fixed}`"))
-                .fix(span, fixed),
-        );
+        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value));
+        return refuse(mend(diagnostic, format!("\"/{}\"", path.value)));
     }
     let mut parts = path.value.split('/').filter(|part| !part.is_empty());
     if !mount.is_empty() && parts.next() == Some(mount) {
         let rest: Vec<&str> = parts.collect();
-        let fixed = format!("\"/{}\"", rest.join("/"));
-        return refuse(
-            Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
-                .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here")
-                .help(format!("write `path={fixed}`"))
-                .fix(span, fixed),
-        );
+        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
+            .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here");
+        return refuse(mend(diagnostic, format!("\"/{}\"", rest.join("/"))));
     }
     let directory = "InputDataConfig[].DataSource.FileSystemDataSource.DirectoryPath";
     if let Some(most) = shapes::member("CreateTrainingJob", directory).and_then(|shape| shape.max) {
@@ -94,10 +96,14 @@ fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(
         &T0491,
         span,
-        format!("channel `{}` would be empty: nothing is imported to `{}`", channel.name.value().map_or("", String::as_str), path.trim_end_matches('/').to_owned() + if path == "/" { "/" } else { "" }),
+        format!(
+            "channel `{}` would be empty: nothing is imported to `{}`",
+            channel.name.value().map_or("", String::as_str),
+            file_system::without_slash(&path)
+        ),
     )
     .label(storage.span, format!("`{name}` is new"));
-    let shown: Vec<&str> = imported.iter().map(|import| import.trim_end_matches('/')).collect();
+    let shown: Vec<&str> = imported.iter().map(|import| file_system::without_slash(import)).collect();
     problems.push(
         if imported.is_empty() {
             diagnostic.help("add `import \"s3://bucket/prefix/\"` to the storage")

@@ -17,23 +17,25 @@ pub(super) static CODES: &[&Code] = &[&T0479, &T0489, &T0490];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     for channel in &plan.job.channels {
-        without_slash(channel, problems);
+        without_slash(context, channel, problems);
     }
     overlaps(plan, problems);
     regions(plan, problems);
 }
 
-fn without_slash(channel: &Channel, problems: &mut Problems) {
+fn without_slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     let Some(uri) = channel.s3.val() else { return };
     let Some(parts) = s3::parse(&uri.value) else { return };
     if parts.key.is_empty() || parts.key.ends_with('/') || is_file(parts.key) {
         return;
     }
-    let last = parts.key.rsplit('/').next().unwrap_or(parts.key);
+    let last = s3::shown(parts.key.rsplit('/').next().unwrap_or(parts.key));
     let span = uri.span_or(channel.span);
-    let diagnostic = Diagnostic::new(&T0489, span, format!("`{last}` is a prefix of keys: it also takes `{last}2/…`"))
-        .help(format!("write `s3=\"{}/\"`, if a directory is meant", uri.value))
-        .fix(span, format!("\"{}/\"", uri.value));
+    let mut diagnostic = Diagnostic::new(&T0489, span, format!("`{last}` is a prefix of keys: it also takes `{last}2/…`"))
+        .help(format!("end it with `{last}/`, if a directory is meant"));
+    if context.stands(span, &uri.value) {
+        diagnostic = diagnostic.fix(span, format!("\"{}/\"", uri.value));
+    }
     let fast = channel.input.value().is_some_and(|input| input == "fast-file");
     problems.push(if fast {
         diagnostic.note("fast file mode refuses a prefix that is part of a folder's name (botocore, TrainingInputMode)")

@@ -133,3 +133,62 @@ fn encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
         Some(_) | None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{SourceFile, SourceTree};
+    use crate::resolve::{LayerFault, Loaded, Loader};
+    use crate::source::SourceMap;
+    use crate::{Options, World, compile};
+
+    /// A program directory with this `requirements.txt`, over the base of the fixtures.
+    struct Packages(&'static str);
+
+    impl Loader for Packages {
+        fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
+            let text = include_str!("../../../tests/fixtures/base.kdl").to_owned();
+            Ok(Loaded { name: path.to_owned(), identity: path.to_owned(), text })
+        }
+
+        fn identity(&self, name: &str) -> String {
+            name.to_owned()
+        }
+    }
+
+    impl World for Packages {
+        fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+            let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), executable: false };
+            Ok(SourceTree { dir: path.to_owned(), files: vec![file("requirements.txt", self.0), file("train.py", "")] })
+        }
+
+        fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+            Err(LayerFault::NotFound)
+        }
+    }
+
+    #[track_caller]
+    fn check(requirements: &'static str, nodes: &str, expected: &[&str]) {
+        let text = format!("extends \"base.kdl\"\njob \"example\" {{\n{nodes}\n}}\n");
+        let mut sources = SourceMap::default();
+        let source = sources.add("example.kdl", text.clone());
+        let compiled = compile(source, &text, &Options::default(), &mut Packages(requirements), &mut sources);
+        let found: Vec<&str> =
+            compiled.problems.iter().filter(|d| CODES.contains(&d.code)).map(|d| d.message.as_str()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn packages_need_a_way_out() {
+        let note = "`requirements.txt` has 2 packages for pip, which needs a way to the internet from these subnets";
+        check("# comment\npeft==0.17.1\n\ntransformers\n", "", &[note]);
+        check("# nothing yet\n-r more.txt\n./wheels/peft.whl\n", "", &[]);
+        check("--no-index\npeft\n", "", &[]);
+    }
+
+    #[test]
+    fn an_isolated_container_has_none() {
+        let error = "`requirements.txt` has 1 package that an isolated container cannot fetch";
+        check("peft\n", "network {\n    isolation #true\n}", &[error]);
+    }
+}

@@ -6,12 +6,13 @@ use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Storage;
+use crate::ir::plan::DIGEST_MARK;
 
 declare_code!(T0474, "too-many-links", Error, "more S3 links than a file system takes");
 declare_code!(T0475, "link-paths-overlap", Error, "two S3 links whose paths in the file system overlap");
 declare_code!(T0476, "link-prefixes-overlap", Error, "two S3 links whose S3 prefixes overlap");
 declare_code!(T0477, "link-path", Error, "a path of an S3 link that is none");
-declare_code!(T0478, "link-uri", Error, "an S3 link to what is no S3 prefix");
+declare_code!(T0478, "link-uri", Error, "an S3 link to what is no lasting S3 prefix");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0474, &T0475, &T0476, &T0477, &T0478];
@@ -73,7 +74,13 @@ fn uris(storage: &Storage, problems: &mut Problems) -> bool {
                     .note("DataRepositoryPath of a Lustre file system is an S3 bucket or prefix (botocore, CreateDataRepositoryAssociation)"),
             ),
             Some(parts) => {
-                if let Some(fault) = s3::bucket_fault(parts.bucket) {
+                if uri.value.contains(DIGEST_MARK) {
+                    problems.push(
+                        Diagnostic::new(&T0478, span, "the prefix of a link cannot change with the job's digest")
+                            .help("name a prefix that all runs share, or write below it from the script")
+                            .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
+                    );
+                } else if let Some(fault) = s3::bucket_fault(parts.bucket) {
                     problems.push(Diagnostic::new(&T0478, span, format!("`{}` is no bucket: {fault}", parts.bucket)));
                 }
             }
@@ -99,7 +106,7 @@ fn overlaps(associations: &[Association], problems: &mut Problems) {
     for (at, later) in associations.iter().enumerate() {
         let earlier = associations.iter().take(at);
         if let Some(other) = earlier.clone().find(|other| nested(&other.path, &later.path)) {
-            let shown = |path: &str| if path == "/" { "/".to_owned() } else { path.trim_end_matches('/').to_owned() };
+            let shown = file_system::without_slash;
             let diagnostic = Diagnostic::new(
                 &T0475,
                 later.span,
@@ -121,9 +128,9 @@ fn overlaps(associations: &[Association], problems: &mut Problems) {
                     &T0476,
                     later.s3_span,
                     if other.s3 == later.s3 {
-                        format!("`{}` is linked twice", later.s3)
+                        format!("`{}` is linked twice", s3::shown(&later.s3))
                     } else {
-                        format!("`{}` and `{}` overlap", later.s3, other.s3)
+                        format!("`{}` and `{}` overlap", s3::shown(&later.s3), s3::shown(&other.s3))
                     },
                 )
                 .label(other.s3_span, "the other link")
