@@ -1,6 +1,5 @@
 //! S3 URIs as rules read them: bucket and key.
 
-use crate::catalog::limits;
 use crate::ir::plan::DIGEST_MARK;
 
 /// A bucket and a key, borrowed from `s3://bucket/key`.
@@ -24,22 +23,6 @@ pub(super) fn shown(text: &str) -> String {
     text.replace(DIGEST_MARK, "{{ job.digest }}")
 }
 
-/// Why a bucket cannot have that name, if it cannot.
-pub(super) fn bucket_fault(bucket: &str) -> Option<String> {
-    let (least, most) = (limits::get("s3.bucket-name-min")?.value, limits::get("s3.bucket-name")?.value);
-    let length = bucket.chars().count() as u64;
-    if length < least || length > most {
-        return Some(format!("a bucket's name has {least} to {most} characters, this one {length}"));
-    }
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
-    if let Some(wrong) = bucket.chars().find(|&c| !inner(c)) {
-        return Some(format!("a bucket's name has lower-case letters, digits, dots and hyphens, no `{wrong}`"));
-    }
-    (!end(bucket.chars().next()) || !end(bucket.chars().last()))
-        .then(|| "a bucket's name begins and ends with a lower-case letter or a digit".to_owned())
-}
-
 /// The region that a bucket's name says, for the buckets of the SageMaker SDK: `sagemaker-us-east-1-111122223333`.
 pub(super) fn region_in_name(bucket: &str) -> Option<&str> {
     let (region, account) = bucket.strip_prefix("sagemaker-")?.rsplit_once('-')?;
@@ -51,14 +34,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_and_faults() {
+    fn parts() {
         assert_eq!(parse("s3://b/k/x"), Some(Uri { bucket: "b", key: "k/x" }));
         assert_eq!(parse("s3://bucket"), Some(Uri { bucket: "bucket", key: "" }));
         assert_eq!(parse("https://bucket/x"), None);
-        assert_eq!(bucket_fault("example-corpus"), None);
-        assert!(bucket_fault("Example").is_some_and(|fault| fault.contains("no `E`")));
-        assert!(bucket_fault("ab").is_some());
-        assert!(bucket_fault("-abc").is_some());
     }
 
     #[test]

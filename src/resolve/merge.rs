@@ -60,6 +60,8 @@ fn choose_anew(
 
 fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
     choose_anew(earlier, &later.props, path, overrides);
+    earlier.also.push(later.span);
+    earlier.also.extend(later.also);
     let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });
     let replaced = if later.args.is_empty() { None } else { Some(later.args) };
     if let Some(args) = replaced {

@@ -2,13 +2,13 @@
 
 use crate::check::Context;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Network, Plan, Scalar};
 use crate::source::Span;
 use crate::text;
 
 declare_code!(T0470, "packages-in-vpc", Note, "packages from the internet, in a VPC that may have none");
-declare_code!(T0471, "isolation-needs-network", Error, "an isolated container that has to call out");
+declare_code!(T0471, "isolated-caller", Warning, "an isolated container whose script would call out");
 declare_code!(T0472, "encrypt-traffic-cost", Warning, "encrypted traffic between nodes that talk over EFA");
 declare_code!(T0473, "encrypt-traffic-idle", Warning, "encrypted traffic between nodes, with one node");
 
@@ -55,28 +55,9 @@ fn packages_in_vpc(plan: &Plan, network: &Network, problems: &mut Problems) {
 fn isolation(plan: &Plan, network: &Network, problems: &mut Problems) {
     let why = "EnableNetworkIsolation blocks all calls of the container but those to its peers (botocore, CreateTrainingJob)";
     let at = network.isolation.span().unwrap_or(network.span);
-    let Some(program) = &plan.job.program else { return };
-    let count = packages(plan);
-    if count > 0 {
-        problems.push(
-            Diagnostic::new(&T0471, at, format!("`requirements.txt` has {} that an isolated container cannot fetch", text::count(count as u64, "package")))
-                .label(program.source.span().unwrap_or(program.span), "it lies here")
-                .help("put the packages into the image, or remove `isolation`")
-                .note(why),
-        );
-    }
-    if let Some(secret) = program.secrets.first() {
-        problems.push(
-            Diagnostic::new(&T0471, secret.name_span, format!("the secret `{}` is fetched by the container, which is isolated", secret.name))
-                .label(at, "no call leaves the container")
-                .help("remove `isolation`, or do without the secret")
-                .note(why),
-        );
-    }
     for (span, what) in callers(plan) {
         problems.push(
             Diagnostic::new(&T0471, span, what)
-                .severity(Severity::Warning)
                 .label(at, "no call leaves the container")
                 .help("give what is needed as a channel, or remove `isolation`")
                 .note(why),
@@ -126,7 +107,7 @@ fn encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
             problems.push(
                 Diagnostic::new(&T0472, span, format!("encrypted traffic between {} makes each step longer", text::count(nodes, "node")))
                     .label(cluster.instance.span().unwrap_or(cluster.span), "these talk over EFA")
-                    .help("remove `encrypt-traffic` unless a rule of yours asks for it; a VPC with its own security group keeps others out")
+                    .help("remove `encrypt-traffic`, unless a rule of yours asks for it")
                     .note("how much depends on how much the nodes exchange (AWS developer guide, train-encrypt); no measured figure is known, so the prediction does not count it"),
             );
         }
@@ -188,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_isolated_container_has_none() {
-        let error = "`requirements.txt` has 1 package that an isolated container cannot fetch";
-        check("peft\n", "network {\n    isolation #true\n}", &[error]);
+        // That the packages cannot be fetched at all is another rule's to say.
+        check("peft\n", "network {\n    isolation #true\n}", &[]);
     }
 }

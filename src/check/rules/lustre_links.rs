@@ -12,7 +12,7 @@ declare_code!(T0474, "too-many-links", Error, "more S3 links than a file system 
 declare_code!(T0475, "link-paths-overlap", Error, "two S3 links whose paths in the file system overlap");
 declare_code!(T0476, "link-prefixes-overlap", Error, "two S3 links whose S3 prefixes overlap");
 declare_code!(T0477, "link-path", Error, "a path of an S3 link that is none");
-declare_code!(T0478, "link-uri", Error, "an S3 link to what is no lasting S3 prefix");
+declare_code!(T0478, "link-with-digest", Error, "an S3 link whose prefix changes with every edit of the job");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0474, &T0475, &T0476, &T0477, &T0478];
@@ -24,10 +24,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             // Reported: this deployment has no links at all.
             continue;
         }
-        let links_stand = paths(storage, problems) & uris(storage, problems);
+        digests(storage, problems);
+        let paths_stand = paths(storage, problems);
         let associations = file_system::associations(storage);
         too_many(&associations, problems);
-        if links_stand {
+        if paths_stand {
             overlaps(&associations, problems);
         }
     }
@@ -62,31 +63,15 @@ fn paths(storage: &Storage, problems: &mut Problems) -> bool {
     problems.errors() == before
 }
 
-fn uris(storage: &Storage, problems: &mut Problems) -> bool {
-    let before = problems.errors();
+fn digests(storage: &Storage, problems: &mut Problems) {
     for link in storage.imports.iter().chain(&storage.exports) {
-        let Some(uri) = link.s3.val() else { continue };
-        let span = uri.span_or(link.span);
-        match s3::parse(&uri.value) {
-            None => problems.push(
-                Diagnostic::new(&T0478, span, format!("`{}` is no S3 prefix", uri.value))
-                    .help("write `\"s3://bucket/prefix/\"`")
-                    .note("DataRepositoryPath of a Lustre file system is an S3 bucket or prefix (botocore, CreateDataRepositoryAssociation)"),
-            ),
-            Some(parts) => {
-                if uri.value.contains(DIGEST_MARK) {
-                    problems.push(
-                        Diagnostic::new(&T0478, span, "the prefix of a link cannot change with the job's digest")
-                            .help("name a prefix that all runs share, or write below it from the script")
-                            .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
-                    );
-                } else if let Some(fault) = s3::bucket_fault(parts.bucket) {
-                    problems.push(Diagnostic::new(&T0478, span, format!("`{}` is no bucket: {fault}", parts.bucket)));
-                }
-            }
-        }
+        let Some(uri) = link.s3.val().filter(|uri| uri.value.contains(DIGEST_MARK)) else { continue };
+        problems.push(
+            Diagnostic::new(&T0478, uri.span_or(link.span), "the prefix of a link cannot change with the job's digest")
+                .help("name a prefix that all runs share, or write below it from the script")
+                .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
+        );
     }
-    problems.errors() == before
 }
 
 fn too_many(associations: &[Association], problems: &mut Problems) {
@@ -96,7 +81,7 @@ fn too_many(associations: &[Association], problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0474, first_over.span, format!("{} S3 links, where a file system takes {most}", associations.len()))
                 .help("link a common parent prefix, and give channels a `path` below it")
-                .note(format!("{} ({})", limit.statement, limit.provenance.source))
+                .note(format!("at most {} {} ({})", limit.value, limit.statement, limit.provenance.source))
                 .fact("most", limit.value),
         );
     }

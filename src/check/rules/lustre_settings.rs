@@ -72,7 +72,7 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
         if legal.throughput == Presence::Required && storage.throughput_mb_s_tib.is_absent() {
             problems.push(
                 Diagnostic::new(&T0455, storage.deployment.span().unwrap_or(storage.span), format!("a `{deployment}` file system needs a throughput"))
-                    .help(format!("add `throughput={}`; legal are {} MB/s per TiB", tiers.first().map_or("", String::as_str), text::list(&tiers, "and")))
+                    .help(format!("add `throughput={}`; the values are {} MB/s per TiB", tiers.first().map_or("", String::as_str), text::list(&tiers, "and")))
                     .note("PerUnitStorageThroughput is required (botocore, CreateFileSystem)"),
             );
         }
@@ -97,7 +97,7 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
         span,
         format!("a `{deployment}` file system has no throughput of {} MB/s per TiB", text::group(written.value)),
     )
-    .note(format!("legal are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
+    .note(format!("the values are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
     .fact("legal_mb_s_per_tib", legal.throughputs.clone());
     problems.push(match nearest {
         Some(tier) => diagnostic.help(format!("write `throughput={tier}`")).fix(span, tier.to_string()),
@@ -136,7 +136,7 @@ fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut P
         };
         let multiples = format!("multiples of {step}GiB");
         let legal_sizes = if first.is_empty() { multiples } else { format!("{} and {multiples}", first.join(", ")) };
-        diagnostic = diagnostic.note(format!("legal{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
+        diagnostic = diagnostic.note(format!("the sizes{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
     }
     if whole.is_none() {
         diagnostic = diagnostic.note(format!("StorageCapacity counts GiB; {} bytes are no whole GiB", text::group(written.value)));
@@ -213,7 +213,7 @@ fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
     let first: Vec<String> = legal.metadata_iops.iter().map(|iops| text::group(*iops)).collect();
     let diagnostic = Diagnostic::new(&T0459, span, format!("{} metadata operations per second cannot be provisioned", text::group(written.value)))
         .note(format!(
-            "legal are {} and multiples of {} up to {} ({})",
+            "the values are {} and multiples of {} up to {} ({})",
             first.join(", "),
             text::group(step),
             text::group(limit.value),

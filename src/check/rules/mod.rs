@@ -3,56 +3,186 @@
 use super::Rule;
 use crate::diag::Code;
 
+mod account;
+mod arguments;
+mod arns;
+mod availability;
+mod budget;
+mod channel_overlap;
 mod channel_path;
-mod channel_prefix;
-mod channel_source;
+mod channels;
 mod checkpoint_interval;
+mod checkpoints;
 mod container_network;
+mod credentials;
+mod debugger;
+mod degrees;
+mod divisibility;
+mod durations;
+mod efa;
+mod environment;
+mod experts;
+mod groups;
+mod hyperparameters;
+mod images;
+mod instance_groups;
+mod instances;
+mod isolation;
+mod job_name;
+mod kms_alias;
+mod limits;
 mod lustre_links;
 mod lustre_settings;
 mod lustre_upkeep;
-mod partitions;
+mod metrics;
+mod optimizer;
+mod pipeline;
+mod places;
+mod precision;
+mod processes;
+mod program_source;
+mod quantize;
+mod quotas;
+mod request_members;
 mod role;
+mod s3_uris;
+mod shard_group;
+mod smddp;
+mod smp_image;
+mod smp_parameters;
+mod smp_written;
 mod source;
+mod spot;
 mod storage_kind;
 mod storage_network;
+mod storage_use;
+mod tags;
+mod torchrun;
+mod unused;
+mod volume;
 mod vpc;
+mod wrap;
 
 /// Every rule, in the order in which they run (the order does not matter).
 pub static RULES: &[Rule] = &[
+    account::rule,
+    arguments::rule,
+    arns::rule,
+    availability::rule,
+    budget::rule,
+    channel_overlap::rule,
     channel_path::rule,
-    channel_prefix::rule,
-    channel_source::rule,
+    channels::rule,
     checkpoint_interval::rule,
+    checkpoints::rule,
     container_network::rule,
+    credentials::rule,
+    debugger::rule,
+    degrees::rule,
+    divisibility::rule,
+    durations::rule,
+    efa::rule,
+    environment::rule,
+    experts::rule,
+    groups::rule,
+    hyperparameters::rule,
+    images::rule,
+    instance_groups::rule,
+    instances::rule,
+    isolation::rule,
+    job_name::rule,
+    kms_alias::rule,
+    limits::rule,
     lustre_links::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
-    partitions::rule,
+    metrics::rule,
+    optimizer::rule,
+    pipeline::rule,
+    precision::rule,
+    processes::rule,
+    program_source::rule,
+    quantize::rule,
+    quotas::rule,
     role::rule,
+    s3_uris::rule,
+    shard_group::rule,
+    smddp::rule,
+    smp_image::rule,
+    smp_parameters::rule,
     source::rule,
+    spot::rule,
     storage_kind::rule,
     storage_network::rule,
+    storage_use::rule,
+    tags::rule,
+    torchrun::rule,
+    unused::rule,
+    volume::rule,
     vpc::rule,
+    wrap::rule,
 ];
 
 /// The codes of all rules.
 pub(super) fn codes() -> Vec<&'static Code> {
     [
+        account::CODES,
+        arguments::CODES,
+        arns::CODES,
+        availability::CODES,
+        budget::CODES,
+        channel_overlap::CODES,
         channel_path::CODES,
-        channel_prefix::CODES,
-        channel_source::CODES,
+        channels::CODES,
         checkpoint_interval::CODES,
+        checkpoints::CODES,
         container_network::CODES,
+        credentials::CODES,
+        debugger::CODES,
+        degrees::CODES,
+        divisibility::CODES,
+        durations::CODES,
+        efa::CODES,
+        environment::CODES,
+        experts::CODES,
+        groups::CODES,
+        hyperparameters::CODES,
+        images::CODES,
+        instance_groups::CODES,
+        instances::CODES,
+        isolation::CODES,
+        job_name::CODES,
+        kms_alias::CODES,
+        limits::CODES,
         lustre_links::CODES,
         lustre_settings::CODES,
         lustre_upkeep::CODES,
-        partitions::CODES,
+        metrics::CODES,
+        optimizer::CODES,
+        pipeline::CODES,
+        precision::CODES,
+        processes::CODES,
+        program_source::CODES,
+        quantize::CODES,
+        quotas::CODES,
+        request_members::CODES,
         role::CODES,
+        s3_uris::CODES,
+        shard_group::CODES,
+        smddp::CODES,
+        smp_image::CODES,
+        smp_parameters::CODES,
         source::CODES,
+        spot::CODES,
         storage_kind::CODES,
         storage_network::CODES,
+        storage_use::CODES,
+        tags::CODES,
+        torchrun::CODES,
+        unused::CODES,
+        volume::CODES,
         vpc::CODES,
+        wrap::CODES,
     ]
     .concat()
 }

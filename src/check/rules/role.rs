@@ -1,4 +1,4 @@
-//! `role`: made or named, and what a made one may be called.
+//! A role that trainc makes: its path, its boundary, its name.
 
 use crate::catalog::{limits, shapes};
 use crate::check::Context;
@@ -7,60 +7,21 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Plan, Role};
 use crate::text;
 
-declare_code!(T0493, "role-contradiction", Error, "a role that is both made and named, or neither");
 declare_code!(T0494, "role-path", Error, "a path that a role cannot have");
 declare_code!(T0495, "role-boundary", Error, "a permissions boundary that is no policy's ARN");
 declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0493, &T0494, &T0495, &T0499];
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0499];
 
 /// Judges the role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(role) = &plan.job.role else { return };
-    contradiction(plan, role, problems);
     if role.create.get() == Some(true) {
         path(role, problems);
         boundary(role, problems);
         name_cut(plan, role, problems);
-    }
-}
-
-fn contradiction(plan: &Plan, role: &Role, problems: &mut Problems) {
-    if role.create.is_bad() || role.arn.is_bad() {
-        return;
-    }
-    let create = role.create.get() == Some(true);
-    if create && !role.arn.is_absent() {
-        problems.push(
-            Diagnostic::new(&T0493, role.arn.span().unwrap_or(role.span), "the role is both made and named")
-                .label(role.create.span().unwrap_or(role.span), "`create=#true` makes one")
-                .help("keep `create=#true` for a role of the job's own, or `arn=` for one that exists"),
-        );
-        return;
-    }
-    if !create && role.arn.is_absent() {
-        if plan.deployable {
-            problems.push(
-                Diagnostic::new(&T0493, role.create.span().unwrap_or(role.span), "`role` neither makes a role nor names one")
-                    .help("write `role create=#true`, or `role arn=\"arn:aws:iam::111122223333:role/…\"`")
-                    .note("RoleArn is required (botocore, CreateTrainingJob)"),
-            );
-        }
-        return;
-    }
-    if create {
-        return;
-    }
-    for (name, field) in [("boundary", &role.boundary), ("path", &role.path)] {
-        if let Some(span) = field.span() {
-            problems.push(
-                Diagnostic::new(&T0493, span, format!("`{name}` is for a role that trainc makes; this one exists"))
-                    .label(role.arn.span().unwrap_or(role.span), "used as it is")
-                    .help(format!("remove `{name}`, or write `create=#true` instead of `arn`")),
-            );
-        }
     }
 }
 

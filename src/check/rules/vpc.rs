@@ -1,4 +1,4 @@
-//! VpcConfig: both halves, ids that are ids, and what the account's VPC has to let through.
+//! VpcConfig: ids that are ids, and what the account's VPC has to let through.
 
 use crate::catalog::{limits, shapes};
 use crate::check::{Context, file_system};
@@ -8,38 +8,22 @@ use crate::ir::{Network, Plan, Val};
 use crate::source::Span;
 use crate::text;
 
-declare_code!(T0467, "vpc-incomplete", Error, "subnets without security groups, or the reverse");
 declare_code!(T0468, "vpc-ids", Error, "subnets or security groups whose ids are none");
 declare_code!(T0469, "vpc-rules", Note, "what the VPC has to let through");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0467, &T0468, &T0469];
+pub(super) static CODES: &[&Code] = &[&T0468, &T0469];
 
 /// Judges `network`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(network) = &context.plan.job.network else { return };
-    let complete = both(network, problems);
     let before = problems.errors();
     ids(network.subnets_span, &network.subnets, &SUBNETS, problems);
     ids(network.security_groups_span, &network.security_groups, &GROUPS, problems);
-    if complete && problems.errors() == before && !network.subnets.is_empty() && context.plan.deployable {
+    let both = !network.subnets.is_empty() && !network.security_groups.is_empty();
+    if both && problems.errors() == before && context.plan.deployable {
         rules(context.plan, network, problems);
     }
-}
-
-/// Whether both halves are written, or none.
-fn both(network: &Network, problems: &mut Problems) -> bool {
-    let (span, has, lacks, example) = match (network.subnets_span, network.security_groups_span) {
-        (Some(span), None) => (span, "subnets", "security-groups", "security-groups \"sg-…\""),
-        (None, Some(span)) => (span, "security-groups", "subnets", "subnets \"subnet-…\""),
-        (Some(_), Some(_)) | (None, None) => return true,
-    };
-    problems.push(
-        Diagnostic::new(&T0467, span, format!("`{has}` without `{lacks}`"))
-            .help(format!("add `{example}`"))
-            .note("VpcConfig requires both; the SageMaker SDK refuses one without the other (botocore, CreateTrainingJob)"),
-    );
-    false
 }
 
 /// One half of VpcConfig.
