@@ -55,7 +55,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0407,
         nodes.span_or(span),
-        format!("{} of `{}` are more than a new account may have", text::count(nodes.value, "instance"), instance.name),
+        format!("a new account may not have {} of `{}`", text::count(nodes.value, "instance"), instance.name),
     )
     .fact("quotas", over.iter().filter_map(|quota| quota.code.clone()).collect::<Vec<_>>());
     for quota in &over {
