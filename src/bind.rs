@@ -395,6 +395,12 @@ impl Binder<'_> {
     }
 
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
+        // A path alone, by far the most common, needs no template engine.
+        if let Some(Entry::Value(value)) = self.table.entries.get(expression)
+            && let Some(value) = scalar(value)
+        {
+            return Some(value);
+        }
         let compiled = match self.env.compile_expression(expression) {
             Ok(compiled) => compiled,
             Err(error) => {

@@ -21,6 +21,7 @@ pub mod shapes;
 pub mod smp;
 pub mod support;
 
+mod memo;
 mod table;
 
 /// Date of the data: no row is newer.

@@ -90,7 +90,12 @@ impl Input {
     /// What the compiler is told beside the text.
     pub fn options(&self, io: &Io, complete: bool) -> Options {
         Options {
-            choices: Choices { env: self.env.clone(), sets: self.sets.clone(), account: self.account.clone() },
+            choices: Choices {
+                env: self.env.clone(),
+                sets: self.sets.clone(),
+                account: self.account.clone(),
+                suffix: None,
+            },
             today: io.today.clone(),
             prices: self.prices.clone(),
             discount: self.discount,

@@ -50,7 +50,7 @@ pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     for (dir, tree) in &trees {
         if let Err(error) = replace(dir, tree) {
             io.note(&format!("error: `{}` cannot be written: {}\n", dir.display(), super::world::describe(&error)));
-            return exit::BUG;
+            return exit::USAGE;
         }
         if !global.quiet {
             io.note(&format!("wrote {} ({})\n", dir.display(), crate::text::count(tree.len() as u64, "file")));
@@ -71,6 +71,7 @@ fn trees(set: &Set, out: &Path) -> Vec<(PathBuf, Tree)> {
         if let Ok(value) = serde_json::to_value(&document) {
             tree.insert(PathBuf::from("plan.json"), canonical::pretty(&value).into_bytes());
         }
+        tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         trees.push((dir, tree));
     }
     trees

@@ -1,6 +1,6 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
-use super::world::{Files, describe, shown};
+use super::world::{Files, describe};
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::recover;
@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
+declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142, &T0143];
 
 /// The most bytes of a manifest that are read; the reader's own limit is below.
 const MOST_BYTES: u64 = 4 << 20;
@@ -44,7 +45,8 @@ pub struct Set {
 struct Named {
     path: PathBuf,
     shown: String,
-    walked: bool,
+    /// The directory that was walked to find it.
+    walked: Option<PathBuf>,
 }
 
 /// Reads and compiles everything that the arguments name.
@@ -81,7 +83,7 @@ pub fn compile_all(arguments: &[String], options: &Options) -> Set {
     let mut first_root = None;
     let mut files: Option<Files> = None;
     for file in named {
-        let root = root_of(&file.path);
+        let root = root_of(&file.path, file.walked.as_deref());
         first_root.get_or_insert_with(|| root.clone());
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
@@ -89,8 +91,15 @@ pub fn compile_all(arguments: &[String], options: &Options) -> Set {
             slot => slot.insert(Files::new(root)),
         };
         let manifest = one(&file, options, reader, &mut sources);
-        if !(file.walked && manifest.compiled.is_layer) {
+        if file.walked.is_some() && manifest.compiled.is_layer {
+            continue;
+        }
+        let swept = sweep(&file, &manifest, options, reader, &mut sources);
+        if swept.is_empty() {
             manifests.push(manifest);
+        } else {
+            many = true;
+            manifests.extend(swept);
         }
     }
     duplicates(&mut manifests);
@@ -136,6 +145,64 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
     }
 }
 
+/// The most jobs of one sweep.
+const MOST_SWEPT: usize = 500;
+
+/// One manifest for each combination of a sweep's values; none where there is no sweep.
+fn sweep(file: &Named, base: &Manifest, options: &Options, reader: &mut Files, sources: &mut SourceMap) -> Vec<Manifest> {
+    let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty()) else {
+        return Vec::new();
+    };
+    let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);
+    if jobs.is_none_or(|jobs| jobs > MOST_SWEPT) {
+        let span = vary.first().and_then(|vary| vary.path.origin.span());
+        let mut problems = base.compiled.problems.clone();
+        if let Some(span) = span {
+            problems.push(
+                Diagnostic::new(&T0143, span, format!("the sweep has over {MOST_SWEPT} combinations"))
+                    .help("vary fewer values, or split it over several manifests"),
+            );
+            problems.sort();
+        }
+        return vec![Manifest { path: base.path.clone(), sha256: base.sha256.clone(), compiled: Compiled { problems, ..base.compiled.clone() } }];
+    }
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for vary in vary {
+        combinations = combinations
+            .iter()
+            .flat_map(|sets| {
+                vary.values.iter().map(|value| {
+                    let mut sets = sets.clone();
+                    sets.push(format!("{}={}", vary.path.value, kdl_text(&value.value)));
+                    sets
+                })
+            })
+            .collect();
+    }
+    combinations
+        .into_iter()
+        .enumerate()
+        .map(|(at, sets)| {
+            let mut options = options.clone();
+            options.choices.sets.extend(sets);
+            options.choices.suffix = Some(format!("-{}", at + 1));
+            one(file, &options, reader, sources)
+        })
+        .collect()
+}
+
+/// A value as KDL writes it.
+fn kdl_text(value: &crate::ir::Scalar) -> String {
+    use crate::ir::Scalar;
+    match value {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Int(n) => n.to_string(),
+        Scalar::Float(x) => crate::ir::digest::python_float(*x),
+        Scalar::Bool(on) => format!("#{on}"),
+        Scalar::Null => "#null".to_owned(),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -161,7 +228,7 @@ struct Expanded {
 
 fn expand(argument: &str) -> Expanded {
     if argument == "-" {
-        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: false }];
+        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: None }];
         return Expanded { files, many: None, fault: None };
     }
     let path = Path::new(argument);
@@ -171,14 +238,14 @@ fn expand(argument: &str) -> Expanded {
         found.sort();
         let files = found
             .into_iter()
-            .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: true })
+            .map(|found| Named { shown: found.to_string_lossy().into_owned(), path: found, walked: Some(path.to_path_buf()) })
             .collect();
         return Expanded { files, many: Some(true), fault };
     }
     if !path.exists() && argument.contains(['*', '?', '[']) {
         return glob(argument);
     }
-    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: false }];
+    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
     if path.exists() || fs::symlink_metadata(path).is_ok() {
         Expanded { files, many: None, fault: None }
     } else {
@@ -225,7 +292,7 @@ fn glob(pattern: &str) -> Expanded {
         .into_iter()
         .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
         .filter(|path| matcher.is_match(path))
-        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: true })
+        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Expanded { files, many: Some(true), fault: None }
@@ -246,15 +313,16 @@ fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic 
     if path.is_dir() { diagnostic.help("write a first one with `trainc init`") } else { diagnostic }
 }
 
-/// The nearest directory upward with `.git`, else the file's own.
-fn root_of(path: &Path) -> PathBuf {
+/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
+fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
     };
     let own = own.canonicalize().unwrap_or(own);
-    own.ancestors().find(|dir| dir.join(".git").exists()).map_or_else(|| own.clone(), Path::to_path_buf)
+    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
 }
 
 fn duplicates(manifests: &mut [Manifest]) {
@@ -278,7 +346,7 @@ fn duplicates(manifests: &mut [Manifest]) {
     }
 }
 
-/// A path as it is shown, from a canonical one.
-pub fn shown_path(path: &Path) -> String {
-    shown(path)
+/// The files that an argument leads to, layers included.
+pub fn paths(argument: &str) -> Vec<PathBuf> {
+    expand(argument).files.into_iter().map(|file| file.path).collect()
 }

@@ -5,17 +5,22 @@
 #![expect(clippy::disallowed_methods, reason = "this is the room where files, environment and clock are read")]
 
 mod args;
+mod catalog;
 mod check;
+mod completions;
 mod emit;
 mod exit;
 mod explain;
+mod fmt;
+mod init;
 mod io;
 mod manifests;
 mod plan;
+mod schema;
 mod world;
 
 use crate::diag::Code;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use io::Io;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -40,10 +45,15 @@ struct App {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Init(init::Args),
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Fmt(fmt::Args),
     Explain(explain::Args),
+    Catalog(catalog::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
 }
 
 /// Runs the command line.
@@ -64,7 +74,12 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Init(args) => init::run(&mut io, args),
+        Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
+        Command::Catalog(args) => catalog::run(&mut io, args),
+        Command::Schema(args) => schema::run(&mut io, args),
+        Command::Completions(args) => completions::run(&mut io, args, App::command()),
     };
     ExitCode::from(code)
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// The request. Members that are not sent are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct CreateTrainingJob {
     pub training_job_name: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -52,7 +51,6 @@ pub struct CreateTrainingJob {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct AlgorithmSpecification {
     pub training_image: String,
     pub training_input_mode: String,
@@ -68,7 +66,6 @@ pub struct AlgorithmSpecification {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct MetricDefinition {
     pub name: String,
     pub regex: String,
@@ -76,7 +73,6 @@ pub struct MetricDefinition {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct Channel {
     pub channel_name: String,
     pub data_source: DataSource,
@@ -93,7 +89,6 @@ pub struct Channel {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub enum DataSource {
     S3DataSource(S3DataSource),
     FileSystemDataSource(FileSystemDataSource),
@@ -106,7 +101,6 @@ impl Default for DataSource {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct S3DataSource {
     #[serde(rename = "S3DataType")]
     pub data_type: String,
@@ -122,7 +116,6 @@ pub struct S3DataSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct FileSystemDataSource {
     pub file_system_id: String,
     pub file_system_access_mode: String,
@@ -132,13 +125,11 @@ pub struct FileSystemDataSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct ShuffleConfig {
     pub seed: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct OutputDataConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
@@ -149,7 +140,6 @@ pub struct OutputDataConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct ResourceConfig {
     #[serde(rename = "InstanceType", skip_serializing_if = "Option::is_none")]
     pub instance_type: Option<String>,
@@ -169,7 +159,6 @@ pub struct ResourceConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct InstanceGroup {
     pub instance_type: String,
     pub instance_count: u64,
@@ -178,14 +167,12 @@ pub struct InstanceGroup {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct VpcConfig {
     pub security_group_ids: Vec<String>,
     pub subnets: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct StoppingCondition {
     #[serde(rename = "MaxRuntimeInSeconds")]
     pub max_runtime_seconds: u64,
@@ -197,14 +184,12 @@ pub struct StoppingCondition {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct Tag {
     pub key: String,
     pub value: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct CheckpointConfig {
     #[serde(rename = "S3Uri")]
     pub uri: String,
@@ -213,7 +198,6 @@ pub struct CheckpointConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct DebugHookConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
@@ -226,7 +210,6 @@ pub struct DebugHookConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct CollectionConfiguration {
     #[serde(rename = "CollectionName")]
     pub name: String,
@@ -235,7 +218,6 @@ pub struct CollectionConfiguration {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct TensorBoardOutputConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
@@ -245,7 +227,6 @@ pub struct TensorBoardOutputConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct ExperimentConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment_name: Option<String>,
@@ -258,7 +239,6 @@ pub struct ExperimentConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct ProfilerConfig {
     #[serde(rename = "DisableProfiler")]
     pub disable: bool,
@@ -272,28 +252,24 @@ pub struct ProfilerConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct RetryStrategy {
     pub maximum_retry_attempts: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct RemoteDebugConfig {
     pub enable_remote_debug: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct InfraCheckConfig {
     pub enable_infra_check: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct SessionChainingConfig {
     pub enable_session_tag_chaining: bool,
 }

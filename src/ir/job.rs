@@ -66,6 +66,8 @@ pub struct Job {
     pub budget: Option<Budget>,
     /// Members of the request that no node says.
     pub request: Vec<RequestMember>,
+    /// Values that make several jobs of this one.
+    pub sweep: Vec<Vary>,
     /// Silenced warnings.
     pub allows: Vec<Allow>,
     /// What a later layer changed, for the plan to show.
@@ -724,6 +726,15 @@ pub struct Budget {
     pub usd: Field<f64>,
     /// Whether going over is an error.
     pub hard: Field<bool>,
+}
+
+/// `vary` of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vary {
+    /// A path as in `--set`.
+    pub path: Val<String>,
+    /// Its values, one job each.
+    pub values: Vec<Val<Scalar>>,
 }
 
 /// A member under `request { … }`.

@@ -1,7 +1,7 @@
 //! The container: from versions as written to the registry path of the region.
 
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
-use crate::catalog::support;
+use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
@@ -43,7 +43,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         return None;
     };
     let instance = job.cluster.as_ref()?.instance.value().map(String::as_str)?;
-    if matches!(instance, "custom" | "local") {
+    // A cluster that is not SageMaker's has no container; a type that does not exist was reported.
+    if !instances::instance_exists(instance) {
         return None;
     }
     let (pytorch, transformers) = versions(ask, family, problems)?;
@@ -63,6 +64,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     };
     match images::resolve(&query) {
         Ok(found) => Some(Image {
+            sdk_v2: sdk_v2_takes(job, &query, &found.sdk),
             uri: found.uri,
             family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
             pytorch: Some(found.pytorch_full_version),
@@ -149,8 +151,31 @@ fn own(uri: &str, origin: Origin) -> Image {
         python: None,
         patch_window: None,
         toolkit: true,
+        sdk_v2: false,
         origin,
     }
+}
+
+/// Whether SDK v2 takes the versions as spelled: its tables list the image, and its check of the distribution
+/// knows the version (`fw_utils`, which knows fewer spellings than the tables).
+fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
+    if !sdk.iter().any(|major| major == "v2") {
+        return false;
+    }
+    let Some(parallel) = &job.parallel else { return true };
+    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
+    let list = match (parallel.engine.get(), launcher) {
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") if query.instance.starts_with("ml.trn") => {
+            support::torch_distributed_trainium()
+        }
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") => support::torch_distributed_accepted(),
+        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => support::torch_distributed_accepted(),
+        (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
+        // The PyTorch class turns `pytorchddp` into SMDDP; the HuggingFace class does not check it.
+        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => support::smddp_accepted_by_sdk(),
+        _ => return true,
+    };
+    list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
 }
 
 /// The newest PyTorch GPU container of the region.
@@ -176,6 +201,7 @@ fn newest(job: &Job, region: &Region) -> Option<Image> {
         python: found.python,
         patch_window: found.patch_window,
         toolkit: true,
+        sdk_v2: false,
         origin: Origin::Catalogue {
             row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
             source: found.provenance.source,

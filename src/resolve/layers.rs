@@ -53,6 +53,8 @@ pub trait Loader {
 pub(super) struct Merged {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
+    /// Whether every layer could be read, so that what is missing is missing.
+    pub(super) is_whole: bool,
 }
 
 struct Layers<'a> {
@@ -64,6 +66,7 @@ struct Layers<'a> {
     /// Nodes under the file, earliest first.
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
+    is_whole: bool,
 }
 
 /// Merges all layers of a file. `None` where the file has no job.
@@ -86,10 +89,10 @@ pub(super) fn merge(
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
     let identity = loader.identity(&name);
-    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new() };
+    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), is_whole: true };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
-    let Layers { base, envs, .. } = layers;
+    let Layers { base, envs, is_whole, .. } = layers;
 
     let mut overrides = Vec::new();
     let mut children: Vec<Node> = Vec::new();
@@ -128,7 +131,7 @@ pub(super) fn merge(
         }
     }
     job.children = children;
-    Some(Merged { job, overrides })
+    Some(Merged { job, overrides, is_whole })
 }
 
 impl Layers<'_> {
@@ -136,6 +139,7 @@ impl Layers<'_> {
         for node in extends {
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
+            let before = self.problems.errors();
             match self.loader.layer(from, &path) {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
                 Err(LayerFault::OutsideRoot) => self.problems.push(
@@ -151,6 +155,7 @@ impl Layers<'_> {
                     self.problems.push(Diagnostic::new(&T0202, span, format!("layer `{path}` cannot be read: {why}")));
                 }
             }
+            self.is_whole &= self.problems.errors() == before;
         }
     }
 

@@ -16,7 +16,7 @@ mod storage;
 use crate::diag::{Code, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap};
-use crate::syntax::{ast, read};
+use crate::syntax::{ast, read, recover};
 
 pub use layers::{LayerFault, Loaded, Loader};
 
@@ -34,6 +34,8 @@ pub struct Choices {
     pub sets: Vec<String>,
     /// `--account`.
     pub account: Option<String>,
+    /// What a sweep adds to the job's name.
+    pub suffix: Option<String>,
 }
 
 /// Resolves one file; `None` when it is a layer, which is not compiled alone.
@@ -47,8 +49,13 @@ pub fn resolve(
 ) -> Option<ir::Job> {
     let merged = layers::merge(file, source, choices, loader, sources, problems)?;
     read::require(&merged.job, problems);
-    let mut job = nodes::job(&merged.job, problems);
+    // Where a layer or a block could not be read, what seems missing may stand there.
+    let is_whole = merged.is_whole && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
+    let mut job = nodes::job(&merged.job, is_whole, problems);
     job.overrides = merged.overrides;
+    if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
+        name.push_str(suffix);
+    }
     if let Some(account) = &choices.account {
         let text = format!("--account={account}");
         let at = sources.add(format!("<{text}>"), text.clone());

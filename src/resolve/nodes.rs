@@ -10,7 +10,7 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{
     Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk, InstanceGroup, Job,
     Metric, Model, Network, Optimizer, Origin, Program, Quantize, Raw, Recompute, RequestMember, Scalar, Secret, Spot,
-    Train, Val, Warmup,
+    Train, Val, Vary, Warmup,
 };
 use crate::source::Span;
 use crate::syntax::ast::{Node, Value};
@@ -27,12 +27,15 @@ const DIMENSIONS: &[&str] =
     &["hidden", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "positions", "experts", "active-experts"];
 
 /// Reads the whole job.
-pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
+pub(super) fn job(node: &Node, is_whole: bool, problems: &mut Problems) -> Job {
     let span = node.name.span;
     let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
     let is_worker = parallel.as_ref().and_then(|p| p.engine.get()) == Some(crate::ir::Engine::Worker);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
+        if !is_whole {
+            return;
+        }
         problems.push(
             Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`")).help(format!("add `{example}`")),
         );
@@ -97,6 +100,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
             hard: super::pick::boolean(n.prop("hard")),
         }),
         request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
+        sweep: node.child("sweep").map_or_else(Vec::new, sweep),
         allows,
         overrides: Vec::new(),
     }
@@ -343,6 +347,16 @@ fn network(node: &Node) -> Network {
         isolation: switch(node.child("isolation")),
         encrypt_traffic: switch(node.child("encrypt-traffic")),
     }
+}
+
+fn sweep(node: &Node) -> Vec<Vary> {
+    node.children_named("vary")
+        .filter_map(|vary| {
+            let path = Val::written(vary.first_text()?.to_owned(), vary.arg(0)?.span);
+            let values = vary.args.get(1..)?.iter().filter_map(|arg| Some(Val::written(super::pick::scalar_of(&arg.value)?, arg.span)));
+            Some(Vary { path, values: values.collect() })
+        })
+        .collect()
 }
 
 fn member(node: &Node) -> RequestMember {

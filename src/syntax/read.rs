@@ -178,9 +178,18 @@ impl Reader<'_> {
             (None, None) => {
                 let diagnostic = self.unknown_property(&key, span, spec);
                 self.push(diagnostic);
+                // As with nodes: what was probably meant is not missing.
+                let near = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name));
+                if let Some(prop) = near.and_then(|near| spec.prop(near)).filter(|prop| read.props.iter().all(|(k, _)| k.value != prop.name)) {
+                    let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
+                    read.props.push((Spanned::new(prop.name.to_owned(), key.span), Spanned::new(value, span)));
+                }
                 return;
             }
         };
+        let at = |span: Span| self.text.get(span.start as usize..span.end as usize).unwrap_or("");
+        // A misspelt property that stood for this one gives way to it.
+        read.props.retain(|(other, _)| other.value != key.value || at(other.span).contains(&key.value));
         if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
             let first = first.span;
             self.push(
@@ -196,6 +205,7 @@ impl Reader<'_> {
 
     fn children(&mut self, list: &[&KdlNode], specs: &'static [&'static NodeSpec], place: &str) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
+        let mut meant: Vec<Node> = Vec::new();
         for node in list {
             let name = node.name().value();
             let spec = if name == "allow" {
@@ -207,6 +217,12 @@ impl Reader<'_> {
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
                 let diagnostic = self.unknown_node(node, name, &known, place);
                 self.push(diagnostic);
+                // What was probably meant stands in its place, so that nothing is said to be missing.
+                if let Some(spec) = text::nearest(name, known).and_then(|near| specs.iter().find(|spec| spec.name == near)) {
+                    let mut read = self.node(node, spec);
+                    spec.name.clone_into(&mut read.name.value);
+                    meant.push(read);
+                }
                 continue;
             };
             let read = self.node(node, spec);
@@ -228,6 +244,12 @@ impl Reader<'_> {
                 );
             } else {
                 out.push(read);
+            }
+        }
+        for node in meant {
+            let twin = out.iter().any(|other| other.name.value == node.name.value && other.key() == node.key());
+            if !twin {
+                out.push(node);
             }
         }
         out

@@ -1,0 +1,182 @@
+//! `trainc catalog`.
+
+use super::exit;
+use super::io::Io;
+use crate::catalog::listing::{self, Listing};
+use crate::catalog::models;
+use crate::diag::Status;
+use crate::text;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Show what trainc knows, with the source and date of each fact
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc catalog\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json")]
+pub struct Args {
+    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out
+    #[arg(value_name = "TABLE")]
+    table: Option<String>,
+    /// Only rows that contain this
+    #[arg(value_name = "FILTER")]
+    filter: Option<String>,
+    /// How to write: human or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub fn run(io: &mut Io, args: &Args) -> u8 {
+    let Some(name) = args.table.as_deref() else {
+        return print(io, tables(), args);
+    };
+    let listing = match name {
+        "models" => Some(models_listing()),
+        "rules" => Some(rules_listing()),
+        _ => listing::named(name),
+    };
+    if let Some(listing) = listing {
+        return print(io, listing, args);
+    }
+    let known: Vec<&str> = listing::NAMES.iter().copied().chain(["models", "rules"]).collect();
+    let hint = match text::nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    io.note(&format!("error: the catalogue has no table `{name}`; {hint}\n"));
+    exit::USAGE
+}
+
+fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {
+    if let Some(filter) = &args.filter {
+        let wanted = filter.to_lowercase();
+        let keep: Vec<bool> =
+            listing.rows.iter().map(|row| row.iter().any(|cell| cell.to_lowercase().contains(&wanted))).collect();
+        let mut at = keep.iter();
+        listing.rows.retain(|_| at.next().copied().unwrap_or(true));
+        if let Value::Array(items) = &mut listing.json {
+            let mut at = keep.iter();
+            items.retain(|_| at.next().copied().unwrap_or(true));
+        }
+    }
+    if args.output == "json" {
+        let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
+        io.print(&format!("{text}\n"));
+    } else {
+        io.print(&table(&listing));
+    }
+    exit::DONE
+}
+
+/// A plain table: columns as wide as their widest cell, numbers to the right.
+fn table(listing: &Listing) -> String {
+    let mut widths: Vec<usize> = listing.headers.iter().map(|header| header.width()).collect();
+    for row in &listing.rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let numeric: Vec<bool> = (0..widths.len())
+        .map(|column| {
+            !listing.rows.is_empty()
+                && listing.rows.iter().all(|row| {
+                    row.get(column).is_some_and(|cell| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit()))
+                })
+        })
+        .collect();
+    let line = |cells: &[&str]| {
+        let mut out = String::new();
+        for (at, ((cell, width), right)) in cells.iter().zip(&widths).zip(&numeric).enumerate() {
+            let gap = " ".repeat(width.saturating_sub(cell.width()));
+            if at > 0 {
+                out.push_str("  ");
+            }
+            if *right {
+                out.push_str(&gap);
+                out.push_str(cell);
+            } else {
+                out.push_str(cell);
+                out.push_str(&gap);
+            }
+        }
+        format!("{}\n", out.trim_end())
+    };
+    let mut out = line(&listing.headers);
+    for row in &listing.rows {
+        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+        out.push_str(&line(&cells));
+    }
+    out
+}
+
+fn tables() -> Listing {
+    let mut listing = listing::tables_listing();
+    for (name, rows) in [("models", models::ids().count()), ("rules", crate::codes().len())] {
+        listing.rows.push(vec![name.to_owned(), rows.to_string()]);
+        if let Value::Array(items) = &mut listing.json {
+            items.push(json!({ "table": name, "rows": rows }));
+        }
+    }
+    listing.rows.sort();
+    listing
+}
+
+fn models_listing() -> Listing {
+    let rows: Vec<models::ModelRow> = models::ids().filter_map(models::find).collect();
+    Listing {
+        headers: vec!["model", "architecture", "parameters", "layers", "hidden", "heads", "kv", "vocab", "source", "date"],
+        rows: rows
+            .iter()
+            .map(|row| {
+                let a = &row.architecture;
+                vec![
+                    row.name.to_owned(),
+                    a.family.name().to_owned(),
+                    text::group(row.parameters),
+                    a.layers.to_string(),
+                    a.hidden.to_string(),
+                    a.heads.to_string(),
+                    a.kv_heads.to_string(),
+                    a.vocab.to_string(),
+                    row.source.clone(),
+                    row.date.clone(),
+                ]
+            })
+            .collect(),
+        json: Value::Array(
+            rows.iter()
+                .map(|row| {
+                    let a = &row.architecture;
+                    json!({
+                        "name": row.name, "aliases": row.aliases, "architecture": a.family.name(),
+                        "class": row.class.name(), "parameters": row.parameters, "layers": a.layers,
+                        "hidden": a.hidden, "heads": a.heads, "kv_heads": a.kv_heads, "head_dim": a.head_dim,
+                        "ffn": a.ffn, "vocab": a.vocab, "positions": a.positions, "experts": a.experts,
+                        "active_experts": a.active_experts, "tied": a.tied, "license": row.license,
+                        "gated": row.gated, "source": row.source, "date": row.date,
+                    })
+                })
+                .collect(),
+        ),
+    }
+}
+
+fn rules_listing() -> Listing {
+    let codes: Vec<_> = crate::codes().into_iter().filter(|code| code.status == Status::Active).collect();
+    Listing {
+        headers: vec!["code", "name", "severity", "what is wrong"],
+        rows: codes
+            .iter()
+            .map(|code| {
+                vec![code.id.to_owned(), code.name.to_owned(), code.severity.word().to_owned(), code.summary.to_owned()]
+            })
+            .collect(),
+        json: Value::Array(
+            codes
+                .iter()
+                .map(|code| {
+                    json!({ "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary })
+                })
+                .collect(),
+        ),
+    }
+}

@@ -1,0 +1,100 @@
+//! `trainc fmt`.
+
+use super::exit;
+use super::io::Io;
+use super::manifests::paths;
+use super::world::describe;
+use crate::diag::{self, Format, ManifestReport, Problems};
+use crate::source::SourceMap;
+use crate::syntax::{format, recover};
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Lay manifests out in the one canonical way, comments kept
+///
+/// Rewrites the files in place. A file with syntax errors is left as it is.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl")]
+pub struct Args {
+    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
+    #[arg(required = true, value_name = "MANIFEST")]
+    manifests: Vec<String>,
+    /// Write nothing; exit with 4 if a file would change
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+pub fn run(io: &mut Io, args: &Args) -> u8 {
+    let (mut changed, mut failed) = (0_usize, false);
+    for argument in &args.manifests {
+        let found = paths(argument);
+        if found.is_empty() {
+            io.note(&format!("error: `{argument}` leads to no manifest\n"));
+            failed = true;
+        }
+        for path in found {
+            match one(io, &path, args.check) {
+                Ok(true) => changed += 1,
+                Ok(false) => {}
+                Err(message) => {
+                    io.note(&message);
+                    failed = true;
+                }
+            }
+        }
+    }
+    if failed {
+        exit::MANIFEST
+    } else if args.check && changed > 0 {
+        exit::DIFFERENT
+    } else {
+        exit::DONE
+    }
+}
+
+/// Formats one file; says whether it changes.
+fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
+    let shown = path.display().to_string();
+    let stdin = path == Path::new("-");
+    let text = if stdin {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| format!("error: `{shown}` cannot be read: {}\n", describe(&error)))?;
+    let Ok(formatted) = format::format(&text) else {
+        return Err(mistakes(io, &shown, &text));
+    };
+    let changes = formatted != text;
+    if check {
+        if changes {
+            io.print(&format!("would change {shown}\n"));
+        }
+    } else if stdin {
+        io.print(&formatted);
+    } else if changes {
+        fs::write(path, &formatted).map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;
+        io.print(&format!("formatted {shown}\n"));
+    }
+    Ok(changes)
+}
+
+/// The syntax errors that keep a file from being formatted.
+fn mistakes(io: &Io, shown: &str, text: &str) -> String {
+    let mut sources = SourceMap::default();
+    let source = sources.add(shown, text);
+    let mut problems = Problems::default();
+    let _ = recover::parse(source, text, &mut problems);
+    problems.sort();
+    let reports = [ManifestReport { path: shown, job: None, problems: &problems }];
+    let options = diag::Options {
+        human: diag::human::Options { color: io.color, unicode: io.unicode, width: io.width },
+        ..diag::Options::default()
+    };
+    let mut out = diag::render(Format::Human, &diag::Run { sources: &sources, manifests: &reports }, &options);
+    out.push('\n');
+    out
+}
