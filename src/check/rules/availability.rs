@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.label(span, "the region");
     }
     let continent = region.name.split('-').next().unwrap_or("");
-    if let Some(near) = offered.iter().find(|name| name.split('-').next() == Some(continent)).or(offered.first()) {
+    if let Some(near) = offered.iter().find(|name| name.split('-').next() == Some(continent)) {
         diagnostic = diagnostic.help(format!("write `region \"{near}\"`, or take another type"));
     }
     problems.push(diagnostic);

@@ -15,6 +15,8 @@ mod precision;
 mod processes;
 mod quantize;
 mod quotas;
+#[cfg(test)]
+mod refused;
 mod shard_group;
 mod smddp;
 mod smp_image;

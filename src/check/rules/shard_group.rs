@@ -138,7 +138,7 @@ impl Group<'_> {
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.degree_of(recommended.value).or_else(|| self.degree_of(minimum.value)) {
                 Some(degree) if self.mesh.nodes >= minimum.value => diagnostic.help(format!("write `shard-degree {degree}`")),
-                _ => diagnostic.help(format!("write `nodes={}`, or plan with less: offload, a smaller micro-batch, larger GPUs", recommended.value)),
+                _ => diagnostic.help(format!("write `nodes={}`, or take larger GPUs", recommended.value)),
             };
         }
         problems.push(match self.states() {
@@ -189,11 +189,7 @@ impl Group<'_> {
                 ),
             )
             .help(format!("write {write}, if it fits"))
-            .note(format!(
-                "one node per 3 billion parameters: {}, {} by powers of two; every layer is gathered over the whole group",
-                self.mesh.minimum_nodes.as_ref().map_or(1, |minimum| minimum.value),
-                recommended.value
-            ))
+            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree),
