@@ -4,6 +4,7 @@
 //! the row's header or alias line, and only that slice is parsed: looking one model up costs the same however
 //! long the table grows.
 
+use super::memo::Memo;
 use crate::ir::architecture::{Architecture, Class, Defaulted, Dimensions, Family};
 use serde::Deserialize as _;
 
@@ -52,6 +53,11 @@ struct Written {
 
 /// The row of this name or alias; letters' case does not matter, as on the Hub.
 pub fn find(name: &str) -> Option<ModelRow> {
+    static MEMO: Memo<String, Option<ModelRow>> = Memo::new();
+    MEMO.get(name.to_owned(), |name| look_up(name))
+}
+
+fn look_up(name: &str) -> Option<ModelRow> {
     let (id, table) = slice(name)?;
     row(id, table)
 }

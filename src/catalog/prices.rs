@@ -1,5 +1,6 @@
 //! Prices: instances per hour, FSx for Lustre and the training volume per GB-month. Each has a region and a date.
 
+use super::memo::Memo;
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
@@ -58,6 +59,11 @@ fn read(key: &str) -> Option<Price> {
 
 /// The newest SageMaker price of the type in the region, by effective date; of two with one date the first in the file.
 pub fn newest(instance: &str, region: &str) -> Option<Price> {
+    static MEMO: Memo<(String, String), Option<Price>> = Memo::new();
+    MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| look_up(instance, region))
+}
+
+fn look_up(instance: &str, region: &str) -> Option<Price> {
     let under = format!("{instance}/{region}/");
     newest_of(
         INSTANCES

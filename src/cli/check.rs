@@ -1,9 +1,11 @@
 //! `trainc check`.
 
 use super::args::{Global, Input, problems};
+use super::exit;
 use super::io::Io;
-use super::manifests::compile_all;
-use crate::diag::Format;
+use super::manifests::{Set, compile_all};
+use super::world::describe;
+use crate::diag::{Diagnostic, Format, find, fix};
 
 /// Find every problem of every manifest, at once and without a network
 ///
@@ -17,6 +19,9 @@ pub struct Args {
     /// How to write: human, json, short (one line each), sarif, github, markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = format)]
     output: Format,
+    /// Write the suggested edit of every problem of this code (or `all`), then check again
+    #[arg(long, value_name = "CODE")]
+    fix: Option<String>,
 }
 
 /// Reads a format.
@@ -29,8 +34,38 @@ pub fn format(written: &str) -> Result<Format, String> {
 
 /// Runs the command.
 pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let set = compile_all(&args.input.manifests, &args.input.options(io, false));
+    let mut set = compile_all(&args.input.manifests, &args.input.options(io, false));
+    if let Some(code) = &args.fix {
+        if code != "all" && find(&crate::codes(), code).is_none() {
+            io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
+            return exit::USAGE;
+        }
+        let code = Some(code.as_str()).filter(|code| *code != "all");
+        match write_fixes(io, &set, code) {
+            Ok(0) => io.note("nothing to fix\n"),
+            Ok(_) => set = compile_all(&args.input.manifests, &args.input.options(io, false)),
+            Err(message) => {
+                io.note(&message);
+                return exit::USAGE;
+            }
+        }
+    }
     let text = problems(&set, args.output, io, io.color, global.quiet);
     io.print(&text);
     args.input.exit(&set)
+}
+
+/// Writes the edits of all problems of a code; says how many.
+fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, String> {
+    let problems: Vec<&Diagnostic> = set.manifests.iter().flat_map(|m| m.compiled.problems.iter()).collect();
+    let fixed = fix::apply(&set.sources, problems, code);
+    for (source, text) in &fixed.texts {
+        let Some(name) = set.sources.get(*source).map(|source| source.name.to_string()) else { continue };
+        if name.starts_with('<') {
+            continue;
+        }
+        std::fs::write(&name, text).map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
+        io.note(&format!("fixed {name}\n"));
+    }
+    Ok(fixed.applied.len())
 }

@@ -45,7 +45,8 @@ pub struct Set {
 struct Named {
     path: PathBuf,
     shown: String,
-    walked: bool,
+    /// The directory that was walked to find it.
+    walked: Option<PathBuf>,
 }
 
 /// Reads and compiles everything that the arguments name.
@@ -82,7 +83,7 @@ pub fn compile_all(arguments: &[String], options: &Options) -> Set {
     let mut first_root = None;
     let mut files: Option<Files> = None;
     for file in named {
-        let root = root_of(&file.path);
+        let root = root_of(&file.path, file.walked.as_deref());
         first_root.get_or_insert_with(|| root.clone());
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
@@ -90,7 +91,7 @@ pub fn compile_all(arguments: &[String], options: &Options) -> Set {
             slot => slot.insert(Files::new(root)),
         };
         let manifest = one(&file, options, reader, &mut sources);
-        if file.walked && manifest.compiled.is_layer {
+        if file.walked.is_some() && manifest.compiled.is_layer {
             continue;
         }
         let swept = sweep(&file, &manifest, options, reader, &mut sources);
@@ -227,7 +228,7 @@ struct Expanded {
 
 fn expand(argument: &str) -> Expanded {
     if argument == "-" {
-        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: false }];
+        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: None }];
         return Expanded { files, many: None, fault: None };
     }
     let path = Path::new(argument);
@@ -237,14 +238,14 @@ fn expand(argument: &str) -> Expanded {
         found.sort();
         let files = found
             .into_iter()
-            .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: true })
+            .map(|found| Named { shown: found.to_string_lossy().into_owned(), path: found, walked: Some(path.to_path_buf()) })
             .collect();
         return Expanded { files, many: Some(true), fault };
     }
     if !path.exists() && argument.contains(['*', '?', '[']) {
         return glob(argument);
     }
-    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: false }];
+    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
     if path.exists() || fs::symlink_metadata(path).is_ok() {
         Expanded { files, many: None, fault: None }
     } else {
@@ -291,7 +292,7 @@ fn glob(pattern: &str) -> Expanded {
         .into_iter()
         .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
         .filter(|path| matcher.is_match(path))
-        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: true })
+        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Expanded { files, many: Some(true), fault: None }
@@ -312,15 +313,16 @@ fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic 
     if path.is_dir() { diagnostic.help("write a first one with `trainc init`") } else { diagnostic }
 }
 
-/// The nearest directory upward with `.git`, else the file's own.
-fn root_of(path: &Path) -> PathBuf {
+/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
+fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
     };
     let own = own.canonicalize().unwrap_or(own);
-    own.ancestors().find(|dir| dir.join(".git").exists()).map_or_else(|| own.clone(), Path::to_path_buf)
+    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
 }
 
 fn duplicates(manifests: &mut [Manifest]) {

@@ -10,9 +10,8 @@ pub(super) const SECRETS_SHIM: &str = "trainc_start.py";
 pub fn files(plan: &Plan) -> Vec<SourceFile> {
     let mut files: Vec<SourceFile> = plan.source.as_ref().map(|tree| tree.files.clone()).unwrap_or_default();
     for tree in &plan.dependencies {
-        let name = tree.dir.trim_end_matches('/').rsplit('/').next().unwrap_or("").to_owned();
         files.extend(tree.files.iter().map(|file| SourceFile {
-            path: if name.is_empty() || name == "." { file.path.clone() } else { format!("{name}/{}", file.path) },
+            path: basename(&tree.dir).map_or_else(|| file.path.clone(), |name| format!("{name}/{}", file.path)),
             ..file.clone()
         }));
     }
@@ -22,6 +21,11 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
     files
+}
+
+/// The name of a dependency's directory in the archive; `None` where its files stand at the root.
+pub(super) fn basename(dir: &str) -> Option<&str> {
+    dir.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty() && *name != ".")
 }
 
 /// Digest of what the archive holds, or of the address that stands for it where the content is not here.

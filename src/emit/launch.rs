@@ -12,7 +12,9 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
     match (parallel.engine.get(), launcher(plan)) {
         (Some(Engine::Fsdp | Engine::Ddp), Launcher::Torchrun) => {
             put("sagemaker_torch_distributed_enabled", "true".to_owned());
-            put("sagemaker_instance_type", instance(plan));
+            if let Some(instance) = instance(plan) {
+                put("sagemaker_instance_type", instance);
+            }
         }
         (Some(Engine::Ddp), Launcher::PytorchDdp) => {
             if is_huggingface(plan) {
@@ -22,7 +24,9 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
                 put("sagemaker_distributed_dataparallel_enabled", "true".to_owned());
                 put("sagemaker_distributed_dataparallel_custom_mpi_options", json_text(""));
             }
-            put("sagemaker_instance_type", instance(plan));
+            if let Some(instance) = instance(plan) {
+                put("sagemaker_instance_type", instance);
+            }
         }
         (Some(Engine::Ddp), Launcher::Mpi) => {
             put("sagemaker_mpi_enabled", "true".to_owned());
@@ -34,7 +38,9 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
         (Some(Engine::Smddp), _) => {
             put("sagemaker_distributed_dataparallel_enabled", "true".to_owned());
             put("sagemaker_distributed_dataparallel_custom_mpi_options", json_text(&mpi_options(parallel)));
-            put("sagemaker_instance_type", instance(plan));
+            if let Some(instance) = instance(plan) {
+                put("sagemaker_instance_type", instance);
+            }
         }
         (Some(Engine::Smp), _) => {
             let v2 = plan.smp == Some(Smp::V2);
@@ -48,7 +54,9 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
                 put("sagemaker_mpi_custom_mpi_options", json_text(&mpi_options(parallel)));
             }
             put("sagemaker_distributed_dataparallel_enabled", "false".to_owned());
-            put("sagemaker_instance_type", instance(plan));
+            if let Some(instance) = instance(plan) {
+                put("sagemaker_instance_type", instance);
+            }
             let members = smp_parameters(plan);
             let members: Vec<(&str, Scalar)> = members.iter().map(|(key, value)| (*key, value.clone())).collect();
             put("mp_parameters", json_object(&members));
@@ -93,9 +101,26 @@ pub(super) fn launcher(plan: &Plan) -> Launcher {
     }
 }
 
-fn instance(plan: &Plan) -> String {
-    let name = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map_or("", String::as_str);
-    json_text(name)
+/// The launcher in words, for reports.
+pub(crate) fn launcher_words(plan: &Plan) -> &'static str {
+    match launcher(plan) {
+        Launcher::Torchrun => "torchrun",
+        Launcher::PytorchDdp => "pytorchddp",
+        Launcher::Mpi => "mpirun",
+        Launcher::Smddp => "smddprun",
+        Launcher::SmpV1 => "mpirun with SMP v1",
+        Launcher::SmpV2 => "torchrun with SMP v2",
+        Launcher::Plain => "one plain process on each host",
+    }
+}
+
+/// The instance type; instance groups have several, and the SDK then leaves the key out (2.257.7, captured).
+fn instance(plan: &Plan) -> Option<String> {
+    let cluster = plan.job.cluster.as_ref()?;
+    if !cluster.groups.is_empty() {
+        return None;
+    }
+    Some(json_text(cluster.instance.value().map_or("", String::as_str)))
 }
 
 pub(super) fn is_huggingface(plan: &Plan) -> bool {

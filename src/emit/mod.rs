@@ -5,12 +5,19 @@
 
 pub mod archive;
 pub mod canonical;
+mod estimator;
+pub mod fsx;
+pub mod iam;
 mod launch;
 mod names;
 pub mod python;
 mod request;
+pub mod resources;
 mod sagemaker;
+#[cfg(test)]
+mod sample;
 mod shell;
+mod tags;
 mod template;
 mod worker;
 
@@ -20,8 +27,11 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
-pub(crate) use launch::{python_str, smp_name};
-pub(crate) use shell::quoted;
+pub use resources::{Resource, resources};
+pub(crate) use launch::{launcher_words, python_str, smp_name};
+pub(crate) use names::{role as role_name, source_prefix};
+pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
+pub(crate) use shell::{is_plain, quoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
@@ -135,7 +145,12 @@ pub fn emit(plan: &Plan) -> Bundle {
     let training_job = plan.deployable.then(|| training_job(plan, &identity));
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
+        if let Some(script) = estimator::script(plan, &identity, request) {
+            files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
+        }
     }
+    files.extend(iam::files(plan, &identity.digest));
+    files.extend(fsx::files(plan, &identity.digest));
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes));
     }

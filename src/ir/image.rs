@@ -19,6 +19,8 @@ pub struct Image {
     pub patch_window: Option<(String, String)>,
     /// Whether the training toolkit is in it: what reads `sagemaker_*` hyperparameters.
     pub toolkit: bool,
+    /// Whether the SageMaker Python SDK v2 takes the versions as written, with the job's engine; else only the path.
+    pub sdk_v2: bool,
     /// Where the path comes from.
     pub origin: Origin,
 }

@@ -1,7 +1,7 @@
 //! The container: from versions as written to the registry path of the region.
 
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
-use crate::catalog::support;
+use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
@@ -42,10 +42,14 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         );
         return None;
     };
-    let instance = job.cluster.as_ref()?.instance.value().map(String::as_str)?;
-    if matches!(instance, "custom" | "local") {
+    // Without a region or an instance type the versions are judged all the same, in the place that has most.
+    let written = job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str);
+    if matches!(written, Some("custom" | "local")) {
         return None;
     }
+    let known = written.filter(|name| instances::instance_exists(name));
+    let instance = known.unwrap_or(FULL_INSTANCE);
+    let unknown = Unknown { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
     let (pytorch, transformers) = versions(ask, family, problems)?;
     let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
     let query = ImageQuery {
@@ -57,12 +61,15 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         pytorch: &pytorch,
         transformers: transformers.as_deref(),
         python: ask.python.value().map(String::as_str),
-        region: &region?.name,
+        region: region.map_or(FULL_REGION, |region| region.name.as_str()),
         instance,
         smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
     };
     match images::resolve(&query) {
+        Ok(_) if unknown.region || unknown.instance => None,
+        Err(problem) if unknown.explains(&problem, &query, ask) => None,
         Ok(found) => Some(Image {
+            sdk_v2: sdk_v2_takes(job, &query, &found.sdk),
             uri: found.uri,
             family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
             pytorch: Some(found.pytorch_full_version),
@@ -79,6 +86,41 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         Err(problem) => {
             problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
             None
+        }
+    }
+}
+
+/// A region that has every container.
+const FULL_REGION: &str = "us-west-2";
+/// An instance type that every GPU container serves.
+const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
+
+/// What of the job is not known, because it is missing or of a problem already reported.
+struct Unknown {
+    region: bool,
+    instance: bool,
+    engine: bool,
+}
+
+impl Unknown {
+    /// Whether the catalogue's answer comes of what is unknown.
+    fn explains(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageAsk) -> bool {
+        match problem {
+            ImageProblem::RegionWithoutImage { .. } => self.region,
+            ImageProblem::UnsupportedProcessor { .. }
+            | ImageProblem::BadInstanceName { .. }
+            | ImageProblem::InstanceDeprecated { .. } => self.instance,
+            ImageProblem::UnknownPython { .. } => ask.python.is_bad(),
+            // Engine `smp` has containers of its own.
+            ImageProblem::UnknownVersion { .. } => {
+                self.engine
+                    && query.framework == Framework::PyTorch
+                    && images::resolve(&ImageQuery { framework: Framework::SmpV2, ..*query }).is_ok()
+            }
+            ImageProblem::MissingTransformers
+            | ImageProblem::UnknownCombination { .. }
+            | ImageProblem::MixedVersionLengths { .. }
+            | ImageProblem::SmpUnknownVersion { .. } => false,
         }
     }
 }
@@ -100,9 +142,8 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     } else {
         stray(&ask.version, "version", "write `transformers=` and `pytorch=`");
     }
-    if !fine {
-        return None;
-    }
+    // A version under another name is the one that is missing.
+    let stray_version = !fine;
     let mut missing = |name: &str, example: &str| {
         problems.push(
             Diagnostic::new(&T0336, ask.span, format!("image `{family}` lacks `{name}=`"))
@@ -113,7 +154,7 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
         return match (&ask.version, ask.version.value()) {
             (_, Some(version)) => Some((version.clone(), None)),
             (field, None) => {
-                if field.is_absent() {
+                if field.is_absent() && !stray_version {
                     missing("version", "image \"pytorch\" version=\"2.7.1\" python=\"py312\"");
                 }
                 None
@@ -123,7 +164,7 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     if ask.transformers.is_absent() {
         missing("transformers", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
     }
-    if ask.pytorch.is_absent() {
+    if ask.pytorch.is_absent() && !stray_version {
         missing("pytorch", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
     }
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
@@ -149,8 +190,31 @@ fn own(uri: &str, origin: Origin) -> Image {
         python: None,
         patch_window: None,
         toolkit: true,
+        sdk_v2: false,
         origin,
     }
+}
+
+/// Whether SDK v2 takes the versions as spelled: its tables list the image, and its check of the distribution
+/// knows the version (`fw_utils`, which knows fewer spellings than the tables).
+fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
+    if !sdk.iter().any(|major| major == "v2") {
+        return false;
+    }
+    let Some(parallel) = &job.parallel else { return true };
+    let launcher = parallel.launcher.value().map_or("torchrun", String::as_str);
+    let list = match (parallel.engine.get(), launcher) {
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") if query.instance.starts_with("ml.trn") => {
+            support::torch_distributed_trainium()
+        }
+        (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") => support::torch_distributed_accepted(),
+        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => support::torch_distributed_accepted(),
+        (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
+        // The PyTorch class turns `pytorchddp` into SMDDP; the HuggingFace class does not check it.
+        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => support::smddp_accepted_by_sdk(),
+        _ => return true,
+    };
+    list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
 }
 
 /// The newest PyTorch GPU container of the region.
@@ -176,6 +240,7 @@ fn newest(job: &Job, region: &Region) -> Option<Image> {
         python: found.python,
         patch_window: found.patch_window,
         toolkit: true,
+        sdk_v2: false,
         origin: Origin::Catalogue {
             row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
             source: found.provenance.source,

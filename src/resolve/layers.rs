@@ -53,6 +53,8 @@ pub trait Loader {
 pub(super) struct Merged {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
+    /// A layer could not be had: what is not there may have stood in it.
+    pub(super) incomplete: bool,
 }
 
 struct Layers<'a> {
@@ -64,6 +66,7 @@ struct Layers<'a> {
     /// Nodes under the file, earliest first.
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
+    incomplete: bool,
 }
 
 /// Merges all layers of a file. `None` where the file has no job.
@@ -86,10 +89,10 @@ pub(super) fn merge(
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
     let identity = loader.identity(&name);
-    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new() };
+    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), incomplete: false };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
-    let Layers { base, envs, .. } = layers;
+    let Layers { base, envs, mut incomplete, .. } = layers;
 
     let mut overrides = Vec::new();
     let mut children: Vec<Node> = Vec::new();
@@ -100,6 +103,7 @@ pub(super) fn merge(
     if let Some(wanted) = &choices.env {
         let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
         if !known.contains(wanted) {
+            incomplete = true;
             let text = format!("--env {wanted}");
             let at = sources.add(format!("<{text}>"), text.clone());
             let mut diagnostic = Diagnostic::new(
@@ -128,7 +132,7 @@ pub(super) fn merge(
         }
     }
     job.children = children;
-    Some(Merged { job, overrides })
+    Some(Merged { job, overrides, incomplete })
 }
 
 impl Layers<'_> {
@@ -136,7 +140,9 @@ impl Layers<'_> {
         for node in extends {
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
-            match self.loader.layer(from, &path) {
+            let found = self.loader.layer(from, &path);
+            self.incomplete |= found.is_err();
+            match found {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
                 Err(LayerFault::OutsideRoot) => self.problems.push(
                     Diagnostic::new(&T0203, span, format!("`{path}` leaves the repository"))
@@ -162,12 +168,14 @@ impl Layers<'_> {
                 Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
                     .help("remove one `extends` of the circle"),
             );
+            self.incomplete = true;
             return;
         }
         if self.open.len() > 16 {
             self.problems.push(
                 Diagnostic::new(&T0201, path.span, "layers are more than 16 deep").help("flatten them"),
             );
+            self.incomplete = true;
             return;
         }
         let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
@@ -183,7 +191,10 @@ impl Layers<'_> {
                 );
             }
         }
-        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else { return };
+        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else {
+            self.incomplete = true;
+            return;
+        };
         if let Some(job) = &file.job {
             self.problems.push(
                 Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
@@ -194,7 +205,8 @@ impl Layers<'_> {
         self.open.push(loaded.identity.clone());
         self.extend(&file.extends, &loaded.name);
         self.open.pop();
-        self.base.push(file.layer);
+        // What a file with a job says is laid under nonetheless: that is what the author wanted.
+        self.base.push(file.job.map_or(file.layer, |job| job.children));
         self.envs.extend(file.envs);
     }
 }

@@ -10,13 +10,14 @@ mod merge;
 mod nodes;
 mod parallel;
 mod pick;
+mod poison;
 mod set;
 mod storage;
 
 use crate::diag::{Code, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap};
-use crate::syntax::{ast, read};
+use crate::syntax::{ast, read, recover};
 
 pub use layers::{LayerFault, Loaded, Loader};
 
@@ -47,7 +48,11 @@ pub fn resolve(
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<ir::Job> {
-    let merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
+    // Where a layer or a block could not be read, what seems missing may stand there.
+    if merged.incomplete || problems.iter().any(|problem| recover::breaks_structure(problem.code)) {
+        poison::fill(&mut merged.job);
+    }
     read::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;

@@ -7,7 +7,7 @@
 * what is documented to be the default of a member or of an SMP parameter may be written or left out (DEFAULTS below);
 * the job's name, the role, the place of the source archive and tags named `trainc:…` stand apart: both sides must
   have the first three or neither, their values are not compared;
-* maps and lists of named things (channels, tags, metrics, instance groups) have no order.
+* maps and lists of named things (channels, tags, metrics, instance groups, debugger collections) have no order.
 
 Nothing else is forgiven.
 """
@@ -176,6 +176,9 @@ def normalise(request):
     ):
         if name in out:
             out[name] = filled(out[name], defaults)
+    if "DebugHookConfig" in out:  # the SDK keeps collections in a set
+        hook = out["DebugHookConfig"]
+        hook["CollectionConfigurations"] = named(hook["CollectionConfigurations"], "CollectionName")
     if "InstanceGroups" in out.get("ResourceConfig", {}):
         out["ResourceConfig"]["InstanceGroups"] = named(out["ResourceConfig"]["InstanceGroups"], "InstanceGroupName")
     if "InputDataConfig" in out:

@@ -2,7 +2,7 @@
 # Runs the Python tests: tests/python/run.sh [pytest arguments]
 #
 #   TRAINC_EMITTED=DIR   tests what stands in DIR (from `trainc emit … --out DIR`)
-#   TRAINC_BIN=FILE      else: emits every examples/**/trainc.kdl with this binary first, and tests that
+#   TRAINC_BIN=FILE      else: emits every job of examples/ and tests/requests/ with this binary first, and tests that
 #   neither              tests the tests alone (test_harness.py)
 #
 # Makes .venv in the repository's root on first use, and again when the requirements change. PYTHON chooses the
@@ -47,15 +47,29 @@ install() {
     echo "$want" >"$venv/requirements.sha256"
 }
 
+# every manifest that is a job, not a layer: the examples, and the requests that no example makes
+manifests() {
+    (cd "$root" && find examples tests/requests -name '*.kdl' 2>/dev/null | LC_ALL=C sort) | while IFS= read -r manifest; do
+        if grep -q '^job ' "$root/$manifest"; then
+            echo "$manifest"
+        fi
+    done
+}
+
 emit() {
-    if [ -z "$(find "$root/examples" -name trainc.kdl 2>/dev/null)" ]; then
-        echo "run.sh: no examples/**/trainc.kdl to emit" >&2
+    if [ -z "$(manifests)" ]; then
+        echo "run.sh: no manifest to emit in examples/ or tests/requests/" >&2
         exit 1
     fi
-    # one run per example: a failure names its example, and each tree stands under its example's path
-    (cd "$root" && find examples -name trainc.kdl | LC_ALL=C sort) | while IFS= read -r manifest; do
-        name=$(dirname "${manifest#examples/}")
-        if ! (cd "$root" && "$1" emit "$manifest" --out "$2/$name"); then
+    # one run per manifest: a failure names it, and each tree stands under its manifest's path
+    manifests | while IFS= read -r manifest; do
+        case $manifest in
+        */trainc.kdl) name=$(dirname "$manifest") ;;
+        *) name=${manifest%.kdl} ;;
+        esac
+        name=${name#examples/}
+        name=${name#tests/}
+        if ! (cd "$root" && "$1" emit --quiet "$manifest" --out "$2/$name"); then
             echo "run.sh: trainc emit $manifest failed" >&2
             exit 1
         fi

@@ -14,11 +14,17 @@ pub use uri::{ImageUri, parse_uri};
 
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
+use crate::catalog::memo::Memo;
 use self::rows::{Row, accounts, alias, sort_versions, versions};
 use crate::catalog::{regions, support};
 
 /// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
 pub fn resolve(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    static MEMO: Memo<String, Result<Image, ImageProblem>> = Memo::new();
+    MEMO.get(format!("{query:?}"), |_| look_up(query))
+}
+
+fn look_up(query: &ImageQuery) -> Result<Image, ImageProblem> {
     match query.framework {
         Framework::PyTorch => pytorch(query),
         Framework::HuggingFace => huggingface(query),

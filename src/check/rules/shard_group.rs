@@ -117,7 +117,8 @@ impl Group<'_> {
     fn small(&self, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
-        if nodes >= minimum.value {
+        // The rule counts 16 B per parameter; under an adapter the frozen weights have no gradients and no states.
+        if nodes >= minimum.value || self.plan.job.adapter.is_some() {
             return;
         }
         let parameters = model.parameters.value;
@@ -152,7 +153,7 @@ impl Group<'_> {
         let model = self.model?;
         let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
         let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
-        if self.plan.job.adapter.is_some() || !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
+        if !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
             return None;
         }
         let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);

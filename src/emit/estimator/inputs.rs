@@ -1,0 +1,84 @@
+//! The channels: what `fit` is given.
+
+use super::code::Code;
+use super::Modules;
+use serde_json::{Map, Value};
+
+/// The channels as an argument of `fit`; what the SDK cannot say of them goes to `unsayable`.
+pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsayable: &mut Vec<String>) -> Code {
+    Code::Dict(
+        channels
+            .iter()
+            .filter_map(Value::as_object)
+            .map(|channel| {
+                let mut channel = channel.clone();
+                let name = text(channel.remove("ChannelName"));
+                let code = one(&mut channel, modules);
+                unsayable.extend(channel.keys().map(|member| format!("InputDataConfig.{name}.{member}")));
+                (name, code)
+            })
+            .collect(),
+    )
+}
+
+fn text(value: Option<Value>) -> String {
+    value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
+    let mut source = match channel.remove("DataSource") {
+        Some(Value::Object(source)) => source,
+        _ => Map::new(),
+    };
+    if let Some(Value::Object(mut system)) = source.remove("FileSystemDataSource") {
+        modules.add("sagemaker.inputs", "FileSystemInput");
+        let mut arguments = Vec::new();
+        for (argument, member) in [
+            ("file_system_id", "FileSystemId"),
+            ("file_system_type", "FileSystemType"),
+            ("directory_path", "DirectoryPath"),
+            ("file_system_access_mode", "FileSystemAccessMode"),
+        ] {
+            arguments.push((argument.to_owned(), Code::text(&text(system.remove(member)))));
+        }
+        push(&mut arguments, "content_type", channel.remove("ContentType"));
+        return Code::Call("FileSystemInput".to_owned(), arguments);
+    }
+    let mut s3 = match source.remove("S3DataSource") {
+        Some(Value::Object(s3)) => s3,
+        _ => Map::new(),
+    };
+    for (key, value) in source {
+        channel.insert(format!("DataSource.{key}"), value);
+    }
+    let uri = Code::text(&text(s3.remove("S3Uri")));
+    let mut arguments = Vec::new();
+    let other = |value: Option<Value>, default: &str| value.filter(|value| value.as_str() != Some(default));
+    push(&mut arguments, "distribution", other(s3.remove("S3DataDistributionType"), "FullyReplicated"));
+    push(&mut arguments, "s3_data_type", other(s3.remove("S3DataType"), "S3Prefix"));
+    push(&mut arguments, "attribute_names", s3.remove("AttributeNames"));
+    push(&mut arguments, "instance_groups", s3.remove("InstanceGroupNames"));
+    push(&mut arguments, "hub_access_config", s3.remove("HubAccessConfig"));
+    push(&mut arguments, "model_access_config", s3.remove("ModelAccessConfig"));
+    push(&mut arguments, "input_mode", channel.remove("InputMode"));
+    push(&mut arguments, "content_type", channel.remove("ContentType"));
+    push(&mut arguments, "compression", channel.remove("CompressionType"));
+    push(&mut arguments, "record_wrapping", channel.remove("RecordWrapperType"));
+    if let Some(seed) = channel.remove("ShuffleConfig").and_then(|config| config.get("Seed").cloned()) {
+        modules.add("sagemaker.inputs", "ShuffleConfig");
+        let call = Code::Call("ShuffleConfig".to_owned(), vec![("seed".to_owned(), Code::json(&seed))]);
+        arguments.push(("shuffle_config".to_owned(), call));
+    }
+    if arguments.is_empty() {
+        return uri;
+    }
+    modules.add("sagemaker.inputs", "TrainingInput");
+    arguments.insert(0, (String::new(), uri));
+    Code::Call("TrainingInput".to_owned(), arguments)
+}
+
+fn push(arguments: &mut Vec<(String, Code)>, name: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        arguments.push((name.to_owned(), Code::json(&value)));
+    }
+}
