@@ -6,7 +6,7 @@ use crate::diag::Code;
 mod account;
 mod arguments;
 mod arns;
-mod availability;
+mod batch_size;
 mod budget;
 mod channels;
 mod checkpoints;
@@ -34,7 +34,6 @@ mod precision;
 mod processes;
 mod program_source;
 mod quantize;
-mod quotas;
 #[cfg(test)]
 mod refused;
 mod request_members;
@@ -57,7 +56,7 @@ pub static RULES: &[Rule] = &[
     account::rule,
     arguments::rule,
     arns::rule,
-    availability::rule,
+    batch_size::rule,
     budget::rule,
     channels::rule,
     checkpoints::rule,
@@ -84,7 +83,6 @@ pub static RULES: &[Rule] = &[
     processes::rule,
     program_source::rule,
     quantize::rule,
-    quotas::rule,
     s3_uris::rule,
     shard_group::rule,
     smddp::rule,
@@ -105,7 +103,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         account::CODES,
         arguments::CODES,
         arns::CODES,
-        availability::CODES,
+        batch_size::CODES,
         budget::CODES,
         channels::CODES,
         checkpoints::CODES,
@@ -132,7 +130,6 @@ pub(super) fn codes() -> Vec<&'static Code> {
         processes::CODES,
         program_source::CODES,
         quantize::CODES,
-        quotas::CODES,
         request_members::CODES,
         s3_uris::CODES,
         shard_group::CODES,

@@ -94,5 +94,5 @@ fn the_shard_group_of_the_30b_run_is_neither_too_small_nor_too_wide() {
     let found = problems(job, &["train_gpt_simple.py"]);
     let codes: Vec<&str> = found.iter().map(|(id, ..)| *id).collect();
     assert!(!codes.contains(&"T0385") && !codes.contains(&"T0387"), "{found:?}");
-    assert!(codes.contains(&"T0374") && codes.contains(&"T0399"), "{found:?}");
+    assert!(codes.contains(&"T0374"), "{found:?}");
 }

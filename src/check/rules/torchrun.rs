@@ -144,7 +144,8 @@ fn entry(plan: &Plan, problems: &mut Problems) {
     }
     let Some(entry) = program.entry.val() else { return };
     let span = entry.span_or(program.span);
-    if !entry.value.ends_with(".py") {
+    // The SDK compares the text, capitals and all.
+    if !entry.value.as_bytes().ends_with(b".py") {
         problems.push(
             Diagnostic::new(&T0352, span, format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value))
                 .help("name the `.py` file that the script starts, and drop its own `torchrun`")
