@@ -150,7 +150,8 @@ fn unescape(body: &str) -> String {
 /// A string of several lines: `body` is all between the triple quotes and starts `offset` bytes into the token.
 fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if let Some(bad) = body.find(is_disallowed) {
-        return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + 1));
+        let width = body.get(bad..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+        return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + width));
     }
     if !body.starts_with(is_newline) {
         return Err(Fault::new(FaultKind::MultiStart, 0, offset));
