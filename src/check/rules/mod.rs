@@ -103,7 +103,6 @@ pub static RULES: &[Rule] = &[
     processes::rule,
     program_source::rule,
     quantize::rule,
-    quotas::rule,
     role::rule,
     s3_uris::rule,
     shard_group::rule,
