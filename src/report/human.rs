@@ -6,6 +6,7 @@ use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
 use crate::text;
+use std::fmt::Write as _;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub fn plan(subject: &Subject, document: &Document, depth: Depth, problems: Prob
         lines_of(&mut page, "length", &sections::length(plan));
         memory(&mut page, document);
         speed(&mut page, document);
-        lines_of(&mut page, "cost", &sections::cost(document, plan));
+        lines_of(&mut page, "cost", &cost::lines(document, plan));
     }
     resources(&mut page, document);
     overrides(&mut page, subject);
@@ -69,15 +70,15 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
     let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, "GPU"));
     if !known.is_empty() {
-        line.push_str(&format!(", at most {} if each runs until its max-run", text::dollars(known.iter().sum())));
+        let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
     }
     let unknown = subjects.len() - known.len();
     if unknown > 0 && !known.is_empty() {
-        line.push_str(&format!("; {unknown} without a price are not in it"));
+        let _ = write!(line, "; {unknown} without a price are not in it");
     }
     let broken = subjects.iter().filter(|subject| subject.problems.errors() > 0).count();
     if broken > 0 {
-        line.push_str(&format!("; {broken} with errors"));
+        let _ = write!(line, "; {broken} with errors");
     }
     page.field("total", &line);
     page.finish()
@@ -290,7 +291,9 @@ fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
         let values: Vec<(&str, &str)> = run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
         let short = first.why.chars().count() <= MOST_REPEATED;
         if short {
-            values.iter().for_each(|value| page.origins(&[*value], &first.why));
+            for value in values {
+                page.origins(&[value], &first.why);
+            }
         } else {
             page.origins(&values, &first.why);
         }

@@ -56,7 +56,7 @@ impl Page {
     }
 
     fn paint(&self, style: &str, text: &str) -> String {
-        if self.options.color && !text.is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.options.color && !style.is_empty() && !text.trim().is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
     /// Our signs in the terminal's alphabet, and nothing that a terminal would obey.
@@ -66,7 +66,8 @@ impl Page {
     }
 
     fn push(&mut self, line: &str) {
-        self.out.push_str(line.trim_end());
+        // What may not be broken was joined by no-break spaces.
+        self.out.push_str(line.trim_end().replace('\u{a0}', " ").as_str());
         self.out.push('\n');
     }
 
@@ -98,7 +99,7 @@ impl Page {
         let text = self.spelled(text);
         for (at, line) in text::wrap(&text, self.columns(), 0).iter().enumerate() {
             let before = if at == 0 { self.label(label) } else { " ".repeat(LABEL) };
-            let line = if style.is_empty() { line.clone() } else { self.paint(style, line) };
+            let line = self.paint(style, line);
             self.push(&format!("{before}{line}"));
         }
     }
