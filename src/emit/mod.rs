@@ -28,7 +28,8 @@ use serde_json::Value;
 pub use resources::{Resource, resources};
 pub(crate) use launch::launcher_words;
 pub(crate) use names::{role as role_name, source_prefix};
-pub(crate) use shell::quoted;
+pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
+pub(crate) use shell::{is_plain, quoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
