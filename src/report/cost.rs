@@ -42,9 +42,9 @@ fn price(document: &Document, plan: &Plan) -> String {
 fn most(document: &Document, plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
-    let mut line = format!("at most {} for {} of instances", text::dollars(most), text::duration(run));
+    let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
     if cluster.spot.is_some() {
-        line.push_str(" at the on-demand price (spot is less)");
+        line.push_str(" (spot is less)");
     }
     let _ = write!(line, "; {} on top", text::list(&beside(plan), "and"));
     Some(line)

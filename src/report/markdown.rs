@@ -29,7 +29,7 @@ pub fn plans(jobs: &[(Subject, &Document)]) -> String {
             missing += 1;
             continue;
         }
-        for part in [problems(subject, document), whole(subject, document), origins(subject, document)] {
+        for part in [problems(subject), policy(subject), whole(subject, document), origins(subject)] {
             take(&mut out, &mut left, &part);
         }
     }
@@ -93,7 +93,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     out
 }
 
-fn problems(subject: &Subject, _: &Document) -> String {
+fn problems(subject: &Subject) -> String {
     let mut all: Vec<_> = subject.problems.iter().collect();
     if all.is_empty() {
         return String::new();
@@ -114,6 +114,30 @@ fn problems(subject: &Subject, _: &Document) -> String {
     out
 }
 
+/// What the role may do and why, folded away; empty where trainc makes no role, or the plan has errors.
+fn policy(subject: &Subject) -> String {
+    let Some(plan) = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable) else { return String::new() };
+    if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
+        return String::new();
+    }
+    let statements = crate::emit::iam::statements(plan);
+    let title = format!("what the role may do: {}", text::count(statements.len() as u64, "statement"));
+    let mut out = format!("<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n");
+    for statement in statements {
+        let on: Vec<String> = statement.resources.iter().map(|resource| cell(resource)).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            cell(&statement.sid),
+            cell(&statement.because),
+            cell(&statement.actions.join(", ")),
+            on.join("<br>")
+        );
+    }
+    out.push_str("\n</details>\n\n");
+    out
+}
+
 /// The terminal's plan, folded away.
 fn whole(subject: &Subject, document: &Document) -> String {
     let options = Options { width: 100, ..Options::default() };
@@ -121,10 +145,9 @@ fn whole(subject: &Subject, document: &Document) -> String {
     folded("the plan with its mesh", &text)
 }
 
-fn origins(subject: &Subject, document: &Document) -> String {
+fn origins(subject: &Subject) -> String {
     let options = Options { width: 120, ..Options::default() };
     let text = human::origins(subject, options);
-    let _ = document;
     if text.is_empty() { text } else { folded("where every value comes from", &text) }
 }
 

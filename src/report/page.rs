@@ -118,6 +118,34 @@ impl Page {
         }
     }
 
+    /// The same on one line, with as many whole clauses of a reason as fit.
+    pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
+        let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
+        let room = self.columns().saturating_sub(word.width() + text.width() + 3);
+        let ends = ["; ", ": ", ", "].iter().flat_map(|sign| reason.match_indices(sign)).map(|(at, _)| at).chain([reason.len()]);
+        let fitting = ends.filter_map(|end| reason.get(..end)).filter(|clause| clause.width() <= room).max_by_key(|clause| clause.len());
+        let line = match fitting {
+            Some(clause) if !clause.is_empty() => format!("{}{word} {text}: {clause}", self.label(label)),
+            _ => format!("{}{word} {text}", self.label(label)),
+        };
+        self.push(&line);
+    }
+
+    /// Text after a word in a style; further lines hang two columns in.
+    pub(super) fn hanging(&mut self, word: &str, style: &str, text: &str) {
+        let indent = word.len() - word.trim_start().len() + 2;
+        let (word, text) = (self.spelled(word), self.spelled(text));
+        let columns = self.columns().saturating_sub(indent);
+        for (at, line) in text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate() {
+            let before = if at == 0 {
+                format!("{}{} ", self.label(""), self.paint(style, &word))
+            } else {
+                " ".repeat(LABEL + indent)
+            };
+            self.push(&format!("{before}{line}"));
+        }
+    }
+
     /// A line of a picture: never broken.
     pub(super) fn pieces(&mut self, label: &str, pieces: &[Piece]) {
         let mut line = self.label(label);

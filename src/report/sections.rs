@@ -87,7 +87,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     let mut how = Vec::new();
     match (&cluster.spot, plan.deployable) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
-            Some(wait) => format!("spot, given up after {} of waiting and running", text::duration(wait)),
+            Some(wait) => format!("spot (with waiting at most {})", text::duration(wait)),
             None => "spot".to_owned(),
         }),
         (None, true) if cluster.training_plan.value().is_some() => how.push("capacity of a training plan".to_owned()),
@@ -97,7 +97,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if plan.deployable
         && let Field::Is(seconds) = &cluster.max_run_seconds
     {
-        how.push(format!("stopped after {}{}", text::duration(seconds.value), default(seconds)));
+        how.push(format!("at most {}{}", text::duration(seconds.value), default(seconds)));
     }
     if let Some(seconds) = cluster.warm_pool_seconds.get() {
         how.push(format!("kept warm for {} afterwards", text::duration(seconds)));
@@ -196,7 +196,7 @@ pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
     let better = if recommended.value > minimum.value { format!(", better {}", recommended.value) } else { String::new() };
-    Some(format!("one node per 3 billion parameters: {}{better}; a group has {has}", minimum.value))
+    Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
 }
 
 /// The batch with its factors.
