@@ -28,6 +28,9 @@ pub struct Args {
     detailed_exit_code: bool,
 }
 
+/// Columns of the short plan, on a wider terminal too: it is read in logs and pasted into mails.
+const SCREEN: usize = 80;
+
 /// One manifest, ready to be reported.
 struct Ready<'a> {
     manifest: &'a Manifest,
@@ -86,8 +89,9 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
 }
 
 fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], documents: &[Document]) {
-    let options = Options { color: io.color, unicode: io.unicode, width: io.width };
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
+    let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
+    let options = Options { color: io.color, unicode: io.unicode, width };
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
     if place == Problems::Above {
@@ -102,7 +106,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
             continue;
         }
         if at > 0 || place == Problems::Above {
-            io.print(&format!("\n{}\n\n", rule.repeat(options.width.min(80))));
+            io.print(&format!("\n{}\n\n", rule.repeat(options.width.min(SCREEN))));
         }
         io.print(&report::human::plan(&subject, document, depth, place, options));
     }

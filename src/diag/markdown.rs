@@ -130,7 +130,7 @@ fn detail(run: &Run<'_>, one: &Shown<'_>) -> String {
 }
 
 /// Text for a cell of a table: one line, and nothing in it is markup except code in backticks.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let line = short::one_line(text);
     // Between backticks nothing but the bar of the table means anything.
     let pieces: Vec<&str> = line.split('`').collect();

@@ -9,6 +9,8 @@ pub mod fix;
 pub mod github;
 pub mod human;
 pub mod json;
+#[cfg(test)]
+pub(crate) mod judge;
 pub mod markdown;
 mod place;
 mod run;

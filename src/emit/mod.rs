@@ -29,7 +29,6 @@ use serde_json::Value;
 
 pub use resources::{Resource, resources};
 pub(crate) use launch::{launcher_words, python_str, smp_name};
-pub(crate) use names::{role as role_name, source_prefix};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
 pub(crate) use shell::{is_plain, quoted};
 

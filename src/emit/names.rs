@@ -43,7 +43,7 @@ pub(super) fn account(plan: &Plan) -> &str {
 
 /// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
 /// need not be: role names are per account.
-pub(crate) fn role(plan: &Plan) -> String {
+pub(super) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
     suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
@@ -92,7 +92,7 @@ pub(super) fn code_in_channel(plan: &Plan) -> bool {
 pub(super) const SOURCE_DIGITS: usize = 16;
 
 /// The S3 prefix of the source archive; its last part is the digest of its content.
-pub(crate) fn source_prefix(plan: &Plan) -> String {
+pub(super) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
     format!("{}/{}", source_home(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
 }

@@ -10,7 +10,7 @@ pub(super) struct Part {
 
 /// The bar within `columns`, against `whole` (the card's memory, the step's time), and the letters in words.
 ///
-/// None where no part is known. Parts past the whole run into a `!`.
+/// The words of one part are joined by no-break spaces. None where no part is known. Parts past the whole run into a `!`.
 pub(super) fn bar(parts: &[Part], whole: f64, columns: usize, figure: impl Fn(f64) -> String) -> Option<(String, String)> {
     let known: Vec<(&str, f64)> = parts
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn bar(parts: &[Part], whole: f64, columns: usize, figure: impl Fn(f6
         while (drawn.len() as f64) < reached.round() && drawn.len() < cells {
             drawn.push(letter);
         }
-        words.push(format!("{letter} {name} {}", figure(amount)));
+        words.push(format!("{letter} {name} {}", figure(amount)).replace(' ', "\u{a0}"));
     }
     let over = if sum > whole { "!" } else { "" };
     Some((format!("[{drawn:.<cells$}]{over}"), words.join(", ")))
@@ -52,7 +52,7 @@ mod tests {
         let parts = [part("parameters", 2.0), part("gradients", 2.0), part("activations", 4.0), Part { name: "logits", amount: None }];
         let (bar, words) = bar(&parts, 16.0, 19, |x| format!("{x}")).unwrap();
         assert_eq!(bar, "[ppggaaaa........]");
-        assert_eq!(words, "p parameters 2, g gradients 2, a activations 4");
+        assert_eq!(words, "p\u{a0}parameters\u{a0}2, g\u{a0}gradients\u{a0}2, a\u{a0}activations\u{a0}4");
     }
 
     #[test]

@@ -1,6 +1,71 @@
 //! What a job can cost, as far as that follows from prices and limits alone.
 
+use super::json::Document;
+use super::sections::UNKNOWN;
 use crate::ir::Plan;
+use crate::text;
+use std::fmt::Write as _;
+
+/// Price and what follows from it, in words.
+pub(super) fn lines(document: &Document, plan: &Plan) -> Vec<String> {
+    let mut out = vec![price(document, plan)];
+    out.extend(most(document, plan));
+    out.extend(warm_pool(plan));
+    out.extend(budget(document, plan));
+    out
+}
+
+fn price(document: &Document, plan: &Plan) -> String {
+    let Some(price) = &document.price else {
+        let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+        return match instance {
+            Some(name) if plan.deployable => format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one"),
+            _ => UNKNOWN.to_owned(),
+        };
+    };
+    let mut line = format!("{} an instance-hour", text::dollars(price.usd_per_hour));
+    if let (Some(hour), Some(mesh)) = (usd_per_hour(plan), &plan.mesh)
+        && mesh.nodes > 1
+    {
+        let _ = write!(line, " × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour));
+    }
+    let date = price.date.as_str();
+    // A date is a day, or words such as `before 2025-06`.
+    let from = match date.chars().next() {
+        None => format!(" (from {})", price.source),
+        Some(first) if first.is_ascii_digit() => format!(" (price of {date})"),
+        Some(_) => format!(" (price from {date})"),
+    };
+    line + &from
+}
+
+fn most(document: &Document, plan: &Plan) -> Option<String> {
+    let cluster = plan.job.cluster.as_ref()?;
+    let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
+    let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
+    if cluster.spot.is_some() {
+        line.push_str(" (spot is less)");
+    }
+    let _ = write!(line, "; {} on top", text::list(&beside(plan), "and"));
+    Some(line)
+}
+
+fn warm_pool(plan: &Plan) -> Option<String> {
+    let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
+    Some(format!("warm pool: up to {} for {} more", text::dollars(warm_pool_usd(plan)?), text::duration(seconds)))
+}
+
+fn budget(document: &Document, plan: &Plan) -> Option<String> {
+    let budget = plan.job.budget.as_ref()?;
+    let usd = budget.usd.get()?;
+    let word = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
+    let against = match document.run.most_usd {
+        Some(most) if most > usd => ": max-run lets the instances cost more",
+        Some(_) => ": more than the instances can cost",
+        None => "",
+    };
+    Some(format!("{word} {}{against}", text::dollars(usd)))
+}
 
 /// All instances for an hour, US dollars.
 pub(super) fn usd_per_hour(plan: &Plan) -> Option<f64> {

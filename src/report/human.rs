@@ -6,6 +6,7 @@ use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
 use crate::text;
+use std::fmt::Write as _;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub enum Problems {
 /// Reasons up to this many characters are repeated for each value.
 const MOST_REPEATED: usize = 34;
 
-/// Problems that the short plan shows; the rest is counted.
+/// Errors and warnings that the short plan shows; the rest, and notes, are counted.
 const MOST_PROBLEMS: usize = 6;
 
 /// The plan of one manifest.
@@ -46,9 +47,9 @@ pub fn plan(subject: &Subject, document: &Document, depth: Depth, problems: Prob
         lines_of(&mut page, "length", &sections::length(plan));
         memory(&mut page, document);
         speed(&mut page, document);
-        lines_of(&mut page, "cost", &sections::cost(document, plan));
+        lines_of(&mut page, "cost", &cost::lines(document, plan));
     }
-    resources(&mut page, document);
+    resources(&mut page, document, depth);
     overrides(&mut page, subject);
     if depth == Depth::Origins
         && let Some(plan) = subject.plan
@@ -69,15 +70,15 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
     let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, "GPU"));
     if !known.is_empty() {
-        line.push_str(&format!(", at most {} if each runs until its max-run", text::dollars(known.iter().sum())));
+        let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
     }
     let unknown = subjects.len() - known.len();
     if unknown > 0 && !known.is_empty() {
-        line.push_str(&format!("; {unknown} without a price are not in it"));
+        let _ = write!(line, "; {unknown} without a price are not in it");
     }
     let broken = subjects.iter().filter(|subject| subject.problems.errors() > 0).count();
     if broken > 0 {
-        line.push_str(&format!("; {broken} with errors"));
+        let _ = write!(line, "; {broken} with errors");
     }
     page.field("total", &line);
     page.finish()
@@ -178,26 +179,30 @@ fn draw(page: &mut Page, drawn: Option<(String, String)>) {
     }
 }
 
-fn resources(page: &mut Page, document: &Document) {
+fn resources(page: &mut Page, document: &Document, depth: Depth) {
     if document.resources.is_empty() {
         return;
     }
     page.blank();
     for (at, resource) in document.resources.iter().enumerate() {
         let label = if at == 0 { "resources" } else { "" };
+        let action = format!("{:<6}", resource.action);
         let kind = resource.kind.replace('-', " ");
-        page.item(label, &format!("{:<6}", resource.action), "", &format!("{kind} {}: {}", brief(&resource.name), resource.because));
+        match depth {
+            Depth::Screen => page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because),
+            Depth::Origins => page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because)),
+        }
     }
 }
 
-/// A long name as far as it tells resources apart: the last part of an ARN, the bucket of a path.
+/// A long name as far as it tells resources apart: the last part of an ARN, the last two of a path.
 fn brief(name: &str) -> String {
-    if let Some(path) = name.strip_prefix("s3://") {
-        let bucket = path.split('/').next().unwrap_or(path);
-        return format!("s3://{bucket}/…");
+    let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
+    match parts.as_slice() {
+        [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
+        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => format!("…/{before}/{last}"),
+        _ => name.to_owned(),
     }
-    let last = name.rsplit('/').next().unwrap_or(name);
-    if name.starts_with("arn:") { last.to_owned() } else { name.to_owned() }
 }
 
 fn overrides(page: &mut Page, subject: &Subject) {
@@ -236,16 +241,19 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
         return;
     }
     all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
-    let most = if depth == Depth::Origins { all.len() } else { MOST_PROBLEMS };
-    for problem in all.iter().take(most) {
+    let shown: Vec<&Diagnostic> = match depth {
+        Depth::Screen => all.iter().copied().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS).collect(),
+        Depth::Origins => all.clone(),
+    };
+    for problem in &shown {
         one(page, problem);
     }
-    if all.len() > most {
-        page.field("", &format!("and {} more: `trainc check` shows all", all.len() - most));
+    if shown.len() < all.len() {
+        page.field("", &format!("and {} more: `-v` shows all", all.len() - shown.len()));
     }
 }
 
-/// A problem in short: what, what to do, and what it costs.
+/// A problem in short: what, what it costs, and what to do.
 fn one(page: &mut Page, problem: &Diagnostic) {
     let style = match problem.severity {
         Severity::Error => RED,
@@ -253,12 +261,12 @@ fn one(page: &mut Page, problem: &Diagnostic) {
         Severity::Note => BLUE,
     };
     let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
-    page.item("", &word, style, &one_line(&problem.message));
+    page.hanging(&word, style, &one_line(&problem.message));
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
-        page.item("", "  costs:", "", &one_line(note));
+        page.hanging("  costs:", "", &one_line(note));
     }
     if let Some(help) = &problem.help {
-        page.item("", "  help:", "", &one_line(help));
+        page.hanging("  help:", "", &one_line(help));
     }
 }
 
@@ -290,7 +298,9 @@ fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
         let values: Vec<(&str, &str)> = run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
         let short = first.why.chars().count() <= MOST_REPEATED;
         if short {
-            values.iter().for_each(|value| page.origins(&[*value], &first.why));
+            for value in values {
+                page.origins(&[value], &first.why);
+            }
         } else {
             page.origins(&values, &first.why);
         }

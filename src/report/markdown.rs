@@ -2,8 +2,8 @@
 
 use super::json::Document;
 use super::page::Options;
-use super::{Subject, human, sections};
-use crate::diag::markdown::COMMENT_LIMIT;
+use super::{Subject, cost, human, sections};
+use crate::diag::markdown::{COMMENT_LIMIT, cell};
 use crate::text;
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub fn plans(jobs: &[(Subject, &Document)]) -> String {
             missing += 1;
             continue;
         }
-        for part in [problems(subject, document), whole(subject, document), origins(subject, document)] {
+        for part in [problems(subject), policy(subject), whole(subject, document), origins(subject)] {
             take(&mut out, &mut left, &part);
         }
     }
@@ -65,7 +65,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     if let Some(digest) = &document.digest {
         let _ = write!(state, ", digest `{}`", digest.get(..8).unwrap_or(digest));
     }
-    let mut out = format!("### {}\n\n{state}; planned offline, compared with nothing\n\n", escaped(subject.job.unwrap_or(subject.path)));
+    let mut out = format!("### {}\n\n{state}; planned offline, compared with nothing\n\n", cell(subject.job.unwrap_or(subject.path)));
     let Some(plan) = subject.plan else { return out };
     out.push_str("| | |\n| --- | --- |\n");
     let mut rows = sections::job(document, plan);
@@ -76,24 +76,24 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("length", sections::length(plan)));
     rows.push(("memory", sections::memory(document)));
     rows.push(("speed", sections::speed(document)));
-    rows.push(("cost", sections::cost(document, plan)));
+    rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows {
-        let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| escaped(line)).collect();
+        let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| cell(line)).collect();
         let _ = writeln!(out, "| {label} | {} |", lines.join("<br>"));
     }
     out.push('\n');
     if !document.resources.is_empty() {
         out.push_str("| action | resource | because |\n| --- | --- | --- |\n");
         for resource in &document.resources {
-            let name = escaped(&resource.name);
-            let _ = writeln!(out, "| {} | {} {name} | {} |", resource.action, resource.kind.replace('-', " "), escaped(&resource.because));
+            let name = cell(&resource.name);
+            let _ = writeln!(out, "| {} | {} {name} | {} |", resource.action, resource.kind.replace('-', " "), cell(&resource.because));
         }
         out.push('\n');
     }
     out
 }
 
-fn problems(subject: &Subject, _: &Document) -> String {
+fn problems(subject: &Subject) -> String {
     let mut all: Vec<_> = subject.problems.iter().collect();
     if all.is_empty() {
         return String::new();
@@ -106,11 +106,35 @@ fn problems(subject: &Subject, _: &Document) -> String {
             "| {} `{}` | {} | {} |",
             problem.severity.word(),
             problem.code.id,
-            escaped(&problem.message),
-            escaped(problem.help.as_deref().unwrap_or(""))
+            cell(&problem.message),
+            cell(problem.help.as_deref().unwrap_or(""))
         );
     }
     out.push('\n');
+    out
+}
+
+/// What the role may do and why, folded away; empty where trainc makes no role, or the plan has errors.
+fn policy(subject: &Subject) -> String {
+    let Some(plan) = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable) else { return String::new() };
+    if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
+        return String::new();
+    }
+    let statements = crate::emit::iam::statements(plan);
+    let title = format!("what the role may do: {}", text::count(statements.len() as u64, "statement"));
+    let mut out = format!("<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n");
+    for statement in statements {
+        let on: Vec<String> = statement.resources.iter().map(|resource| cell(resource)).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            cell(&statement.sid),
+            cell(&statement.because),
+            cell(&statement.actions.join(", ")),
+            on.join("<br>")
+        );
+    }
+    out.push_str("\n</details>\n\n");
     out
 }
 
@@ -121,10 +145,9 @@ fn whole(subject: &Subject, document: &Document) -> String {
     folded("the plan with its mesh", &text)
 }
 
-fn origins(subject: &Subject, document: &Document) -> String {
+fn origins(subject: &Subject) -> String {
     let options = Options { width: 120, ..Options::default() };
     let text = human::origins(subject, options);
-    let _ = document;
     if text.is_empty() { text } else { folded("where every value comes from", &text) }
 }
 
@@ -132,25 +155,4 @@ fn folded(title: &str, text: &str) -> String {
     let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1;
     let fence = "`".repeat(ticks);
     format!("<details><summary>{title}</summary>\n\n{fence}text\n{}\n{fence}\n\n</details>\n\n", text.trim_end())
-}
-
-/// Text for a cell: one line, and nothing in it is markup.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for character in crate::diag::safe(text).chars() {
-        match character {
-            '\n' => out.push(' '),
-            '|' | '*' | '_' | '[' | ']' | '~' | '#' | '\\' | '$' => {
-                out.push('\\');
-                out.push(character);
-            }
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            // A name after an at sign would call somebody.
-            '@' => out.push_str("@\u{200b}"),
-            _ => out.push(character),
-        }
-    }
-    out
 }

@@ -15,7 +15,11 @@ mod origins;
 mod page;
 mod picture;
 mod resources;
+#[cfg(test)]
+mod samples;
 mod sections;
+#[cfg(test)]
+mod tests;
 
 pub use page::Options;
 

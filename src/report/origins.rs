@@ -3,6 +3,7 @@
 //! Everything is taken apart without `..`, so that a new field of the plan does not compile until it is shown here.
 
 mod job;
+mod places;
 mod plan;
 
 use crate::ir::digest::python_float;

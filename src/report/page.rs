@@ -56,7 +56,7 @@ impl Page {
     }
 
     fn paint(&self, style: &str, text: &str) -> String {
-        if self.options.color && !text.is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.options.color && !style.is_empty() && !text.trim().is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
     /// Our signs in the terminal's alphabet, and nothing that a terminal would obey.
@@ -66,7 +66,8 @@ impl Page {
     }
 
     fn push(&mut self, line: &str) {
-        self.out.push_str(line.trim_end());
+        // What may not be broken was joined by no-break spaces.
+        self.out.push_str(line.trim_end().replace('\u{a0}', " ").as_str());
         self.out.push('\n');
     }
 
@@ -98,7 +99,7 @@ impl Page {
         let text = self.spelled(text);
         for (at, line) in text::wrap(&text, self.columns(), 0).iter().enumerate() {
             let before = if at == 0 { self.label(label) } else { " ".repeat(LABEL) };
-            let line = if style.is_empty() { line.clone() } else { self.paint(style, line) };
+            let line = self.paint(style, line);
             self.push(&format!("{before}{line}"));
         }
     }
@@ -110,6 +111,34 @@ impl Page {
         for (at, line) in text::wrap(&text, self.columns().saturating_sub(indent), 0).iter().enumerate() {
             let before = if at == 0 {
                 format!("{}{} ", self.label(label), self.paint(style, &word))
+            } else {
+                " ".repeat(LABEL + indent)
+            };
+            self.push(&format!("{before}{line}"));
+        }
+    }
+
+    /// The same on one line, with as many whole clauses of a reason as fit.
+    pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
+        let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
+        let room = self.columns().saturating_sub(word.width() + text.width() + 3);
+        let ends = ["; ", ": ", ", "].iter().flat_map(|sign| reason.match_indices(sign)).map(|(at, _)| at).chain([reason.len()]);
+        let fitting = ends.filter_map(|end| reason.get(..end)).filter(|clause| clause.width() <= room).max_by_key(|clause| clause.len());
+        let line = match fitting {
+            Some(clause) if !clause.is_empty() => format!("{}{word} {text}: {clause}", self.label(label)),
+            _ => format!("{}{word} {text}", self.label(label)),
+        };
+        self.push(&line);
+    }
+
+    /// Text after a word in a style; further lines hang two columns in.
+    pub(super) fn hanging(&mut self, word: &str, style: &str, text: &str) {
+        let indent = word.len() - word.trim_start().len() + 2;
+        let (word, text) = (self.spelled(word), self.spelled(text));
+        let columns = self.columns().saturating_sub(indent);
+        for (at, line) in text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate() {
+            let before = if at == 0 {
+                format!("{}{} ", self.label(""), self.paint(style, &word))
             } else {
                 " ".repeat(LABEL + indent)
             };

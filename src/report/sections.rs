@@ -1,9 +1,9 @@
 //! The plan in lines of words, for any page: a label, and what stands beside it.
 
-use super::cost;
 use super::json::Document;
 use crate::ir::{Field, Mesh, Origin, Plan, Val};
 use crate::text;
+use std::fmt::Write as _;
 
 /// A label and its lines.
 pub(super) type Section = (&'static str, Vec<String>);
@@ -29,7 +29,7 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
         let mut line = tagless.to_owned();
         for (what, version) in [("PyTorch", &image.pytorch), ("transformers", &image.transformers)] {
             if let Some(version) = version {
-                line.push_str(&format!(", {what} {version}"));
+                let _ = write!(line, ", {what} {version}");
             }
         }
         out.push(("image", vec![line]));
@@ -75,19 +75,19 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if let Some(mesh) = &plan.mesh
         && machine.is_some_and(|machine| machine.gpu.is_some())
     {
-        first.push_str(&format!(" = {}", text::count(mesh.world_size, "GPU")));
+        let _ = write!(first, " = {}", text::count(mesh.world_size, "GPU"));
     }
     if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
         let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);
-        first.push_str(&match memory {
-            Some(memory) => format!(", {gpu}, {memory} each"),
-            None => format!(", {gpu}"),
-        });
+        let _ = write!(first, ", {gpu}");
+        if let Some(memory) = memory {
+            let _ = write!(first, ", {memory} each");
+        }
     }
     let mut how = Vec::new();
     match (&cluster.spot, plan.deployable) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
-            Some(wait) => format!("spot, given up after {} of waiting and running", text::duration(wait)),
+            Some(wait) => format!("spot (with waiting at most {})", text::duration(wait)),
             None => "spot".to_owned(),
         }),
         (None, true) if cluster.training_plan.value().is_some() => how.push("capacity of a training plan".to_owned()),
@@ -97,7 +97,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if plan.deployable
         && let Field::Is(seconds) = &cluster.max_run_seconds
     {
-        how.push(format!("stopped after {}{}", text::duration(seconds.value), default(seconds)));
+        how.push(format!("at most {}{}", text::duration(seconds.value), default(seconds)));
     }
     if let Some(seconds) = cluster.warm_pool_seconds.get() {
         how.push(format!("kept warm for {} afterwards", text::duration(seconds)));
@@ -178,14 +178,14 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     let mut line = format!("{engine}: {}", factors.join(" × "));
     let ranks = mesh.nodes.saturating_mul(super::links::ranks_per_node(mesh));
     if mesh.engine != crate::ir::Engine::None {
-        line.push_str(&format!(" = {}", text::count(ranks, "GPU")));
+        let _ = write!(line, " = {}", text::count(ranks, "GPU"));
         if ranks < mesh.world_size {
-            line.push_str(&format!(" of {}", text::group(mesh.world_size)));
+            let _ = write!(line, " of {}", text::group(mesh.world_size));
         }
     }
     for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
         if degree.value > 1 {
-            line.push_str(&format!("; {name} {} of the shard group", degree.value));
+            let _ = write!(line, "; {name} {} of the shard group", degree.value);
         }
     }
     line
@@ -196,7 +196,7 @@ pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
     let better = if recommended.value > minimum.value { format!(", better {}", recommended.value) } else { String::new() };
-    Some(format!("one node per 3 billion parameters: {}{better}; a group has {has}", minimum.value))
+    Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
 }
 
 /// The batch with its factors.
@@ -237,70 +237,6 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
     out
 }
 
-/// A price's date: a day, or words such as `before 2025-06`.
-fn dated(date: &str) -> String {
-    if date.starts_with(|c: char| c.is_ascii_digit()) { format!(" (price of {date})") } else { format!(" (price from {date})") }
-}
-
-/// Price and what follows from it.
-pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
-    let mut out = Vec::new();
-    let cluster = plan.job.cluster.as_ref();
-    match (&document.price, cost::usd_per_hour(plan)) {
-        (Some(price), hour) => {
-            let mut line = format!("{} an instance-hour", text::dollars(price.usd_per_hour));
-            if let (Some(hour), Some(mesh)) = (hour, &plan.mesh)
-                && mesh.nodes > 1
-            {
-                line.push_str(&format!(" × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour)));
-            }
-            line.push_str(&if price.date.is_empty() {
-                format!(" (from {})", price.source)
-            } else {
-                dated(&price.date)
-            });
-            out.push(line);
-        }
-        (None, _) => {
-            let instance = cluster.and_then(|cluster| cluster.instance.value());
-            out.push(match instance {
-                Some(name) if plan.deployable => {
-                    format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one")
-                }
-                _ => UNKNOWN.to_owned(),
-            });
-        }
-    }
-    if let (Some(most), Some(run)) = (document.run.most_usd, cluster.and_then(|cluster| cluster.max_run_seconds.val())) {
-        let mut line = format!("at most {} for {} of instances", text::dollars(most), text::duration(run.value));
-        if cluster.is_some_and(|cluster| cluster.spot.is_some()) {
-            line.push_str(" at the on-demand price (spot is less)");
-        }
-        let beside = cost::beside(plan);
-        if !beside.is_empty() {
-            line.push_str(&format!("; {} on top", text::list(&beside, "and")));
-        }
-        out.push(line);
-    }
-    if let (Some(usd), Some(seconds)) =
-        (cost::warm_pool_usd(plan), cluster.and_then(|cluster| cluster.warm_pool_seconds.get()))
-    {
-        out.push(format!("warm pool: up to {} for {} more", text::dollars(usd), text::duration(seconds)));
-    }
-    if let Some(budget) = &plan.job.budget
-        && let Some(usd) = budget.usd.get()
-    {
-        let hard = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
-        let against = match document.run.most_usd {
-            Some(most) if most > usd => ": max-run lets the instances cost more",
-            Some(_) => ": more than the instances can cost",
-            None => "",
-        };
-        out.push(format!("{hard} {}{against}", text::dollars(usd)));
-    }
-    out
-}
-
 /// Memory of a GPU.
 pub(super) fn memory(document: &Document) -> Vec<String> {
     let memory = &document.memory;
@@ -309,10 +245,10 @@ pub(super) fn memory(document: &Document) -> Vec<String> {
     };
     let mut line = format!("{} a GPU", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
-        line.push_str(&format!(" of {}", text::bytes(capacity)));
+        let _ = write!(line, " of {}", text::bytes(capacity));
     }
     if let Some(interval) = &memory.interval {
-        line.push_str(&format!(", between {} and {}", text::bytes(whole(interval.low)), text::bytes(whole(interval.high))));
+        let _ = write!(line, ", between {} and {}", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
     }
     line.push_str(match memory.fits {
         Some(true) => ": fits",
@@ -335,13 +271,13 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
     };
     let mut line = format!("{} s a step", text::short(step));
     if let Some(interval) = &speed.interval {
-        line.push_str(&format!(", between {} and {}", text::short(interval.low), text::short(interval.high)));
+        let _ = write!(line, ", between {} and {}", text::short(interval.low), text::short(interval.high));
     }
     if let Some(tokens) = speed.tokens_per_second {
-        line.push_str(&format!("; {} tokens/s", text::group(whole(tokens))));
+        let _ = write!(line, "; {} tokens/s", text::group(whole(tokens)));
     }
     if let Some(tflops) = speed.tflops_per_gpu {
-        line.push_str(&format!("; {} TFLOPS a GPU", text::short(tflops)));
+        let _ = write!(line, "; {} TFLOPS a GPU", text::short(tflops));
     }
     let mut out = vec![line];
     let mut whole_run = Vec::new();

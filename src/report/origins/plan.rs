@@ -160,7 +160,7 @@ fn mesh(table: &mut Table, mesh: &Mesh) {
         order,
     } = mesh;
     table.below("mesh");
-    table.push("world-size", text::group(*world_size), format!("{nodes} nodes × {gpus_per_node} GPUs"));
+    table.push("world-size", text::group(*world_size), format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")));
     table.push("processes-per-node", text::group(*processes_per_node), "what the engine starts on each node");
     for (name, val) in [
         ("replicas", replicas),

@@ -1,0 +1,287 @@
+//! Reports of whole plans: the pages as users see them, the schema against the types, and odd plans.
+
+use super::human::{self, Depth, Problems};
+use super::json::{CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
+use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
+use super::{Options, markdown};
+use crate::diag::judge;
+use crate::ir::{Axis, Plan};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+fn page(sample: &Sample, options: Options) -> String {
+    human::plan(&sample.subject(), &sample.document(), Depth::Screen, Problems::Here, options)
+}
+
+#[track_caller]
+fn shown(text: &str) -> String {
+    page(&sample(text, &[]), Options::default())
+}
+
+#[test]
+fn sharded() {
+    insta::assert_snapshot!(shown(GPT2));
+}
+
+#[test]
+fn pipeline() {
+    insta::assert_snapshot!(shown(ROBERTA));
+}
+
+#[test]
+fn tensor() {
+    insta::assert_snapshot!(shown(GPTJ));
+}
+
+#[test]
+fn hybrid() {
+    insta::assert_snapshot!(shown(LLAMA));
+}
+
+#[test]
+fn device_map() {
+    insta::assert_snapshot!(shown(FALCON));
+}
+
+#[test]
+fn broken() {
+    insta::assert_snapshot!(shown(BROKEN));
+}
+
+#[test]
+fn narrow_ascii() {
+    let text = page(&sample(LLAMA, &[]), Options { color: false, unicode: false, width: 60 });
+    assert!(text.is_ascii(), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn wide_with_colour() {
+    let text = page(&sample(ROBERTA, &[]), Options { color: true, unicode: true, width: 120 });
+    insta::assert_snapshot!(text.replace('\u{1b}', "^"));
+}
+
+#[test]
+fn every_origin() {
+    let sample = sample(LLAMA, &["cluster.nodes=16"]);
+    let text = human::plan(&sample.subject(), &sample.document(), Depth::Origins, Problems::Here, Options::default());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn comment() {
+    let one = sample(GPTJ, &[]);
+    let two = sample(BROKEN, &[]);
+    let (first, second) = (one.document(), two.document());
+    insta::assert_snapshot!(markdown::plans(&[(one.subject(), &first), (two.subject(), &second)]));
+}
+
+#[test]
+fn a_comment_keeps_its_limit() {
+    let one = sample(GPT2, &[]);
+    let document = one.document();
+    let jobs: Vec<_> = (0..60).map(|_| (one.subject(), &document)).collect();
+    let text = markdown::plans(&jobs);
+    assert!(text.encode_utf16().count() <= crate::diag::markdown::COMMENT_LIMIT);
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+    assert!(text.contains("too long for one comment"), "{}", text.len());
+}
+
+#[test]
+fn a_total() {
+    let (one, two, three) = (sample(GPT2, &[]), sample(ROBERTA, &[]), sample(BROKEN, &[]));
+    let text = human::total(&[one.subject(), two.subject(), three.subject()], Options::default());
+    insta::assert_snapshot!(text);
+}
+
+/// Figures as a prediction would give them: the page is ready for them.
+#[test]
+fn with_a_prediction() {
+    let sample = sample(GPT2, &[]);
+    let document = predicted(&sample);
+    let text = human::plan(&sample.subject(), &document, Depth::Screen, Problems::Here, Options::default());
+    let from = text.find("  memory").unwrap();
+    let to = text.find("  resources").unwrap();
+    insta::assert_snapshot!(&text[from..to]);
+}
+
+fn predicted(sample: &Sample) -> Document {
+    let mut document = sample.document();
+    let gib = |n: u64| Some(n << 30);
+    document.memory.per_gpu_bytes = gib(30);
+    document.memory.fits = Some(true);
+    document.memory.interval = Some(Interval { low: 28.0 * 1_073_741_824.0, high: 33.0 * 1_073_741_824.0 });
+    document.memory.parts = MemoryParts {
+        parameters: gib(2),
+        gradients: gib(1),
+        optimizer: gib(4),
+        activations: gib(12),
+        gathered: gib(6),
+        logits: gib(2),
+        buffers: gib(1),
+        reserve: gib(2),
+    };
+    document.speed.step_seconds = Some(20.0);
+    document.speed.tokens_per_second = Some(157_286.0);
+    document.speed.tflops_per_gpu = Some(110.5);
+    document.speed.tflops = Tflops { model: Some(92.0), hardware: Some(110.5), six_n: Some(88.0), eight_n: Some(110.0) };
+    document.speed.interval = Some(Interval { low: 18.5, high: 23.0 });
+    document.speed.parts = SpeedParts {
+        compute: Some(14.0),
+        exposed_communication: Some(4.0),
+        bubble: Some(0.0),
+        offload: Some(1.0),
+        optimizer: Some(0.5),
+        input: Some(0.5),
+    };
+    document.run.seconds = Some(2_000.0);
+    document.run.cost_usd = Some(449.0);
+    document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
+    document
+}
+
+/// Documents that between them write every member of every type.
+fn documents() -> Vec<Value> {
+    let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
+    let mut documents = vec![predicted(&gpt2)];
+    documents.extend([ROBERTA, GPTJ, LLAMA, FALCON, BROKEN, "job", ""].map(|text| sample(text, &[]).document()));
+    // A misspelt node is mended by an edit.
+    documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
+    documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
+}
+
+#[test]
+fn the_schema_describes_every_document() {
+    for document in documents() {
+        assert_eq!(judge::against(SCHEMA, &document), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_schema_describes_no_more_than_is_written() {
+    let mut written = std::collections::BTreeSet::new();
+    for document in documents() {
+        judge::keys(&document, &mut written);
+    }
+    assert_eq!(written, judge::described(SCHEMA));
+}
+
+/// Every member stands in every document; only an edit of a problem may be absent.
+#[test]
+fn the_schema_requires_every_member() {
+    fn walk(schema: &Value, at: &str) {
+        if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
+            let names: Vec<&String> = properties.as_object().unwrap().keys().filter(|name| *name != "fix").collect();
+            let mut required: Vec<&str> = required.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            required.sort_unstable();
+            let mut names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+            names.sort_unstable();
+            assert_eq!(names, required, "{at}");
+        }
+        for (key, member) in schema.as_object().into_iter().flatten() {
+            walk(member, &format!("{at}/{key}"));
+        }
+    }
+    walk(&serde_json::from_str(SCHEMA).unwrap(), "");
+}
+
+#[test]
+fn the_schema_has_the_problems_of_the_diagnostics() {
+    let plan: Value = serde_json::from_str(SCHEMA).unwrap();
+    let diagnostic: Value = serde_json::from_str(crate::diag::json::SCHEMA).unwrap();
+    for name in ["problem", "label", "fix", "file", "start", "end", "line", "column"] {
+        assert_eq!(plan["$defs"][name], diagnostic["$defs"][name], "{name}");
+    }
+}
+
+/// Whatever is null outside of `problems` has a note that names it, or what it belongs to.
+#[test]
+fn every_null_has_a_note() {
+    fn nulls(path: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Null => found.push(path.to_owned()),
+            Value::Object(members) => members.iter().for_each(|(name, value)| nulls(&format!("{path}.{name}"), value, found)),
+            Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    for document in documents().into_iter().skip(1) {
+        let notes: Vec<&str> =
+            document["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()?.split(": ").next()).collect();
+        let mut found = Vec::new();
+        for (name, value) in document.as_object().unwrap().iter().filter(|(name, _)| *name != "problems") {
+            nulls(name, value, &mut found);
+        }
+        for path in found {
+            let has = notes.iter().any(|note| path == *note || path.starts_with(&format!("{note}.")));
+            assert!(has, "{path} in {}", document["job"]);
+        }
+    }
+}
+
+/// Nothing known but the job's word: no page may fail.
+#[test]
+fn a_plan_of_which_nothing_is_known() {
+    let mut empty = sample("job \"empty\" {}", &[]);
+    let plan = empty.compiled.plan.as_mut().unwrap();
+    let Plan { instance, machine, region, model, mesh, batch, image, smp, price, source, missing, .. } = plan;
+    (*instance, *machine, *region, *model, *mesh) = (None, None, None, None, None);
+    (*batch, *image, *smp, *price, *source, *missing) = (None, None, None, None, None, None);
+    insta::assert_snapshot!(page(&empty, Options::default()));
+    let document = empty.document();
+    assert!(markdown::plan(&empty.subject(), &document).starts_with("<!-- trainc:plan empty -->\n"));
+    human::plan(&empty.subject(), &document, Depth::Origins, Problems::Here, Options::default());
+
+    // Each part alone missing from a whole plan.
+    let parts: [fn(&mut Plan); 9] = [
+        |plan| plan.instance = None,
+        |plan| plan.machine = None,
+        |plan| plan.region = None,
+        |plan| plan.model = None,
+        |plan| plan.mesh = None,
+        |plan| plan.batch = None,
+        |plan| plan.image = None,
+        |plan| plan.price = None,
+        |plan| plan.job.cluster = None,
+    ];
+    for part in parts {
+        let mut sample = sample(FALCON, &[]);
+        part(sample.compiled.plan.as_mut().unwrap());
+        for depth in [Depth::Screen, Depth::Origins] {
+            human::plan(&sample.subject(), &sample.document(), depth, Problems::Here, Options::default());
+        }
+    }
+}
+
+#[test]
+fn nothing_could_be_read() {
+    let sample = sample("job \"a\" {", &[]);
+    page(&sample, Options::default());
+    let document = sample.document();
+    markdown::plan(&sample.subject(), &document);
+}
+
+/// Pictures of worlds from one GPU to the most that a plan takes, in widths from none to plenty.
+#[test]
+fn worlds_of_any_size() {
+    let mut out = String::new();
+    for (nodes, per_node, shard) in
+        [(1, 1, 1), (1, 16, 4), (3, 8, 24), (40, 8, 8), (64, 1, 8), (2, 72, 144), (1 << 21, 8, 1 << 10), (1, 1 << 24, 1 << 24), (1 << 24, 1, 1)]
+    {
+        let mut sample = sample(samples::CUSTOM, &[]);
+        let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
+        let mesh = &crate::ir::mesh::tests::mesh(nodes, per_node, &order);
+        sample.compiled.plan.as_mut().unwrap().mesh = Some(mesh.clone());
+        let _ = writeln!(out, "{nodes} × {per_node}, shard {shard}");
+        let (lines, legend) = super::picture::draw(mesh, 68, true);
+        for line in lines {
+            let line: String = line.into_iter().map(|piece| piece.text).collect();
+            assert!(line.chars().count() <= 68, "{line}");
+            let _ = writeln!(out, "  {line}");
+        }
+        let _ = writeln!(out, "  {legend}\n");
+        for width in [0, 20, 60, 80, 120] {
+            page(&sample, Options { color: false, unicode: false, width });
+        }
+    }
+    insta::assert_snapshot!(out);
+}
