@@ -6,7 +6,7 @@ use crate::diag::Code;
 mod account;
 mod arguments;
 mod arns;
-mod availability;
+mod batch_size;
 mod budget;
 mod channel_overlap;
 mod channel_path;
@@ -42,7 +42,7 @@ mod precision;
 mod processes;
 mod program_source;
 mod quantize;
-mod quotas;
+mod refused;
 mod request_members;
 mod role;
 mod s3_uris;
@@ -68,7 +68,7 @@ pub static RULES: &[Rule] = &[
     account::rule,
     arguments::rule,
     arns::rule,
-    availability::rule,
+    batch_size::rule,
     budget::rule,
     channel_overlap::rule,
     channel_path::rule,
@@ -103,7 +103,6 @@ pub static RULES: &[Rule] = &[
     processes::rule,
     program_source::rule,
     quantize::rule,
-    quotas::rule,
     role::rule,
     s3_uris::rule,
     shard_group::rule,
@@ -129,7 +128,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         account::CODES,
         arguments::CODES,
         arns::CODES,
-        availability::CODES,
+        batch_size::CODES,
         budget::CODES,
         channel_overlap::CODES,
         channel_path::CODES,
@@ -164,7 +163,6 @@ pub(super) fn codes() -> Vec<&'static Code> {
         processes::CODES,
         program_source::CODES,
         quantize::CODES,
-        quotas::CODES,
         request_members::CODES,
         role::CODES,
         s3_uris::CODES,
