@@ -42,13 +42,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .severity(severity)
         .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
         .note(format!(
-            "{} × {} × {} h; {}, {}",
-            format_args!("${}", price.usd_per_hour),
+            "{} × {} × {} h",
+            text::dollars(price.usd_per_hour),
             text::count(nodes, "instance"),
-            text::short(hours),
-            price.source,
-            price.date
+            text::short(hours)
         ))
+        .note(if price.date.is_empty() { format!("the price is from {}", price.source) } else { format!("the price of {} as of {}; `--price` gives another", price.region, price.date) })
         .fact("most_usd", most)
         .fact("budget_usd", usd.value);
     problems.push(if affordable >= 1.0 { diagnostic.help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())) } else { diagnostic });

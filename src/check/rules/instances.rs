@@ -17,7 +17,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let why = why.split(';').next().unwrap_or(why);
     problems.push(
         Diagnostic::new(&T0443, cluster.instance.span().unwrap_or(cluster.span), format!("`{}` counts as retired", instance.name))
-            .note(why.to_owned())
-            .note(format!("{} ({})", instance.provenance.source, instance.provenance.date)),
+            .note(format!("{why}; as of {} (`trainc catalog instances`)", instance.provenance.date)),
     );
 }
