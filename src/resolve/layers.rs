@@ -7,6 +7,7 @@ use crate::ir::Override;
 use crate::source::{SourceId, SourceMap, Span, Spanned};
 use crate::syntax::ast::{File, Node};
 use crate::text;
+use std::collections::BTreeMap;
 
 declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a circle");
 declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
@@ -18,6 +19,9 @@ declare_code!(T0207, "not-a-job", Error, "the file describes no job");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];
+
+/// More layers than anybody lays over each other; keeps the work in bounds where each extends two others.
+const MOST_LAYERS: usize = 256;
 
 /// A layer that was found.
 #[derive(Clone, Debug)]
@@ -53,8 +57,8 @@ pub trait Loader {
 pub(super) struct Merged {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
-    /// Whether every layer could be read, so that what is missing is missing.
-    pub(super) is_whole: bool,
+    /// A layer could not be had: what is not there may have stood in it.
+    pub(super) incomplete: bool,
 }
 
 struct Layers<'a> {
@@ -66,7 +70,11 @@ struct Layers<'a> {
     /// Nodes under the file, earliest first.
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
-    is_whole: bool,
+    incomplete: bool,
+    /// Layers already read, by identity: one that several files extend is read, and its problems said, once.
+    read: BTreeMap<String, Option<File>>,
+    /// How many were laid, those that stand there again included.
+    laid: usize,
 }
 
 /// Merges all layers of a file. `None` where the file has no job.
@@ -89,10 +97,20 @@ pub(super) fn merge(
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
     let identity = loader.identity(&name);
-    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), is_whole: true };
+    let mut layers = Layers {
+        loader,
+        sources,
+        problems,
+        open: vec![identity],
+        base: Vec::new(),
+        envs: Vec::new(),
+        incomplete: false,
+        read: BTreeMap::new(),
+        laid: 0,
+    };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
-    let Layers { base, envs, is_whole, .. } = layers;
+    let Layers { base, envs, mut incomplete, .. } = layers;
 
     let mut overrides = Vec::new();
     let mut children: Vec<Node> = Vec::new();
@@ -103,6 +121,7 @@ pub(super) fn merge(
     if let Some(wanted) = &choices.env {
         let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
         if !known.contains(wanted) {
+            incomplete = true;
             let text = format!("--env {wanted}");
             let at = sources.add(format!("<{text}>"), text.clone());
             let mut diagnostic = Diagnostic::new(
@@ -131,7 +150,7 @@ pub(super) fn merge(
         }
     }
     job.children = children;
-    Some(Merged { job, overrides, is_whole })
+    Some(Merged { job, overrides, incomplete })
 }
 
 impl Layers<'_> {
@@ -139,8 +158,9 @@ impl Layers<'_> {
         for node in extends {
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
-            let before = self.problems.errors();
-            match self.loader.layer(from, &path) {
+            let found = self.loader.layer(from, &path);
+            self.incomplete |= found.is_err();
+            match found {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
                 Err(LayerFault::OutsideRoot) => self.problems.push(
                     Diagnostic::new(&T0203, span, format!("`{path}` leaves the repository"))
@@ -155,7 +175,6 @@ impl Layers<'_> {
                     self.problems.push(Diagnostic::new(&T0202, span, format!("layer `{path}` cannot be read: {why}")));
                 }
             }
-            self.is_whole &= self.problems.errors() == before;
         }
     }
 
@@ -167,15 +186,26 @@ impl Layers<'_> {
                 Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
                     .help("remove one `extends` of the circle"),
             );
+            self.incomplete = true;
             return;
         }
         if self.open.len() > 16 {
             self.problems.push(
                 Diagnostic::new(&T0201, path.span, "layers are more than 16 deep").help("flatten them"),
             );
+            self.incomplete = true;
             return;
         }
-        let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+        self.laid += 1;
+        if self.laid > MOST_LAYERS {
+            if self.laid == MOST_LAYERS + 1 {
+                self.problems.push(
+                    Diagnostic::new(&T0201, path.span, format!("over {MOST_LAYERS} layers lie over each other")).help("flatten them"),
+                );
+                self.incomplete = true;
+            }
+            return;
+        }
         if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
             crate::syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
             _ => None,
@@ -188,8 +218,20 @@ impl Layers<'_> {
                 );
             }
         }
-        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else { return };
-        if let Some(job) = &file.job {
+        let (file, is_new) = match self.read.get(&loaded.identity) {
+            Some(file) => (file.clone(), false),
+            None => {
+                let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+                let file = crate::syntax::parse(source, &loaded.text, self.problems);
+                self.read.insert(loaded.identity.clone(), file.clone());
+                (file, true)
+            }
+        };
+        let Some(file) = file else {
+            self.incomplete = true;
+            return;
+        };
+        if let Some(job) = file.job.as_ref().filter(|_| is_new) {
             self.problems.push(
                 Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
                     .label(path.span, "extended here")
@@ -199,7 +241,8 @@ impl Layers<'_> {
         self.open.push(loaded.identity.clone());
         self.extend(&file.extends, &loaded.name);
         self.open.pop();
-        self.base.push(file.layer);
+        // What a file with a job says is laid under nonetheless: that is what the author wanted.
+        self.base.push(file.job.map_or(file.layer, |job| job.children));
         self.envs.extend(file.envs);
     }
 }

@@ -119,7 +119,7 @@ fn warmup_words(warmup: &Warmup) -> String {
 }
 
 fn model(table: &mut Table, it: &Model) {
-    let Model { span: _, name, config, dimensions, tied, parameters } = it;
+    let Model { span: _, name, config, dimensions, tied, parameters, unusable: _ } = it;
     table.text("name", name);
     table.text("config", config);
     for (name, val) in dimensions {
@@ -564,7 +564,7 @@ fn budget(table: &mut Table, it: &Budget) {
 }
 
 fn allow(table: &mut Table, it: &Allow) {
-    let Allow { span: _, scope: _, code, reason, until } = it;
+    let Allow { span: _, scopes: _, code, reason, until } = it;
     table.text("code", code);
     table.text("reason", reason);
     table.text("until", until);

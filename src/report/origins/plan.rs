@@ -21,6 +21,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         source,
         missing,
         dependencies,
+        missing_dependencies: _,
         deployable,
     } = plan;
     super::job::job(table, job);
