@@ -1,5 +1,6 @@
 //! Hyperparameters against the options that the script declares: a text scan for `add_argument`.
 
+use super::program_source::is_python;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -63,7 +64,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
         return;
     }
-    let Some(entry) = program.entry.value().filter(|entry| entry.ends_with(".py")) else { return };
+    let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };
     let Some(file) = tree.get(entry) else { return };
     let Some(scan) = scan(&String::from_utf8_lossy(&file.bytes)) else { return };
     let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));

@@ -6,10 +6,10 @@ use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::text;
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
-declare_code!(T0409, "budget-without-price", Note, "a budget that cannot be held against a price");
+declare_code!(T0257, "budget-without-price", Note, "a budget that cannot be held against a price");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0447, &T0409];
+pub(super) static CODES: &[&Code] = &[&T0447, &T0257];
 
 /// `hard=#true` makes an error of it.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -24,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if let Some(instance) = cluster.instance.val() {
             let region = plan.job.region.value().map_or("this region", String::as_str);
             problems.push(
-                Diagnostic::new(&T0409, span, format!("the price of `{}` in `{region}` is not known", instance.value))
+                Diagnostic::new(&T0257, span, format!("the price of `{}` in `{region}` is not known", instance.value))
                     .help(format!("give it with `--price {}=USD_PER_HOUR`", instance.value)),
             );
         }
@@ -42,13 +42,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .severity(severity)
         .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
         .note(format!(
-            "{} × {} × {} h; {}, {}",
-            format_args!("${}", price.usd_per_hour),
+            "{} × {} × {} h",
+            text::dollars(price.usd_per_hour),
             text::count(nodes, "instance"),
-            text::short(hours),
-            price.source,
-            price.date
+            text::short(hours)
         ))
+        .note(if price.date.is_empty() { format!("the price is from {}", price.source) } else { format!("the price of {} as of {}; `--price` gives another", price.region, price.date) })
         .fact("most_usd", most)
         .fact("budget_usd", usd.value);
     problems.push(if affordable >= 1.0 { diagnostic.help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())) } else { diagnostic });

@@ -7,11 +7,11 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Channel, Engine};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc needs itself");
-declare_code!(T0255, "prefix-without-slash", Warning, "an S3 prefix that is no directory");
+declare_code!(T0409, "prefix-without-slash", Warning, "an S3 prefix that is no directory");
 declare_code!(T0432, "channel-input", Error, "ways of input that do not go together");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0255, &T0419, &T0432];
+pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];
 
 /// Each channel on its own.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -43,7 +43,7 @@ fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     }
     let span = uri.span_or(channel.span);
     let literal = format!("\"{}/\"", uri.value);
-    let diagnostic = Diagnostic::new(&T0255, span, format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"))
+    let diagnostic = Diagnostic::new(&T0409, span, format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"))
         .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
     problems.push(if context.sources.slice(span).contains("{{") {
         diagnostic.help("end a directory with `/`")

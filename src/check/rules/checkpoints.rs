@@ -38,7 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         problems.push(
             Diagnostic::new(&T0264, checkpoint.every.span().unwrap_or(checkpoint.span), format!("a checkpoint every {}, and the run has {}", text::count(every, "step"), text::count(steps.value, "step")))
-                .help("write a shorter interval")
+                .help(format!("write a shorter interval, as `every=\"{} steps\"`", (steps.value / 10).max(1)))
                 .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }
@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     {
         problems.push(
             Diagnostic::new(&T0264, checkpoint.every.span().unwrap_or(checkpoint.span), format!("a checkpoint every {}, and the run ends after {}", text::duration(every), text::duration(run)))
-                .help("write a shorter interval")
+                .help(format!("write a shorter interval, as `every=\"{}m\"`", (run / 600).max(1)))
                 .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }

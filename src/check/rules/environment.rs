@@ -8,7 +8,7 @@ use crate::ir::{Engine, Smp};
 use crate::source::Span;
 use std::collections::BTreeMap;
 
-declare_code!(T0256, "variable-twice", Error, "a variable that is written twice");
+declare_code!(T0256, "variable-twice", Error, "a variable that is written and fetched");
 declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
 
 /// The codes of this file.

@@ -1,23 +1,93 @@
-//! The instance type: whether it is still to be had.
+//! The instance type: whether it is still to be had, and what a new account may have of it.
 
+use crate::catalog::quotas::{self, Quota, Usage};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::text;
 
-declare_code!(T0443, "instance-retired", Warning, "an instance type that counts as retired");
+declare_code!(T0407, "default-quota", Note, "more instances than a new account may have");
+declare_code!(T0443, "instance-not-to-be-had", Warning, "an instance type that is retired, or not offered in the region");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0443];
+pub(super) static CODES: &[&Code] = &[&T0407, &T0443];
 
-/// The catalogue says why a type counts as retired.
+/// The type of `cluster`; groups are each their own type, and the account alone knows them.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    if context.plan.deployable {
+        offered(context, problems);
+        quotas(context, problems);
+    }
+}
+
+/// The catalogue has EC2's list; SageMaker's own is in no listing.
+fn offered(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(instance)) = (&plan.job.cluster, &plan.instance) else { return };
-    let Some(why) = instance.retired.as_ref().filter(|_| plan.deployable) else { return };
-    let why = why.split(';').next().unwrap_or(why);
-    problems.push(
-        Diagnostic::new(&T0443, cluster.instance.span().unwrap_or(cluster.span), format!("`{}` counts as retired", instance.name))
-            .note(why.to_owned())
-            .note(format!("{} ({})", instance.provenance.source, instance.provenance.date)),
-    );
+    let span = cluster.instance.span().unwrap_or(cluster.span);
+    let dated = format!("as of {} (`trainc catalog instances`)", instance.provenance.date);
+    if let Some(why) = &instance.retired {
+        let why = why.split(';').next().unwrap_or(why);
+        problems.push(Diagnostic::new(&T0443, span, format!("`{}` counts as retired", instance.name)).note(format!("{why}; {dated}")));
+        return;
+    }
+    let Some(region) = &plan.region else { return };
+    let regions = &instance.ec2_offering_regions;
+    if regions.is_empty() || regions.contains(&region.name) {
+        return;
+    }
+    let mut diagnostic = Diagnostic::new(
+        &T0443,
+        span,
+        format!("EC2 does not offer `{}` in {}, so SageMaker training will hardly have it", instance.name, region.name),
+    )
+    .note(format!("EC2 offers it in {}, {dated}", regions.join(", ")))
+    .fact("regions", regions.clone());
+    if let Some(span) = plan.job.region.span() {
+        diagnostic = diagnostic.label(span, "the job's region");
+    }
+    let continent = region.name.split('-').next().unwrap_or("");
+    if let Some(near) = regions.iter().find(|name| name.split('-').next() == Some(continent)).or(regions.first()) {
+        diagnostic = diagnostic.help(format!("write `region \"{near}\"`, or take another type"));
+    }
+    problems.push(diagnostic);
+}
+
+/// Reported where an account-wide default is passed; the quota of the type is said with it. A training plan brings
+/// its own capacity.
+fn quotas(context: &Context, problems: &mut Problems) {
+    let Some(cluster) = &context.plan.job.cluster else { return };
+    let (Some(name), Some(nodes)) = (cluster.instance.value(), cluster.nodes.val()) else { return };
+    if !cluster.training_plan.is_absent() {
+        return;
+    }
+    let (usage, across, per_job) = if cluster.spot.is_some() {
+        (Usage::Spot, "instances-across-spot-jobs", "instances-per-spot-job")
+    } else {
+        (Usage::OnDemand, "instances-across-jobs", "instances-per-job")
+    };
+    let passed = |quota: &Quota| quota.default.is_some_and(|default| nodes.value > default);
+    let wide: Vec<Quota> = [quotas::general(across), quotas::general(per_job)].into_iter().flatten().filter(passed).collect();
+    if wide.is_empty() {
+        return;
+    }
+    let pool = cluster.warm_pool_seconds.get().is_some_and(|seconds| seconds > 0);
+    let of_type = [Some(usage), pool.then_some(Usage::WarmPool)].into_iter().flatten().filter_map(|usage| quotas::instance(name, usage));
+    let all: Vec<Quota> = of_type.filter(|quota| quota.default.is_none_or(|default| nodes.value > default)).chain(wide).collect();
+    let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
+    let mut diagnostic = Diagnostic::new(
+        &T0407,
+        span,
+        format!("{} of `{name}` pass {} of a new account", text::count(nodes.value, "instance"), text::count(all.len() as u64, "quota")),
+    )
+    .help("ask for more in Service Quotas before the run")
+    .fact("codes", all.iter().filter_map(|quota| quota.code.clone()).collect::<Vec<_>>());
+    for quota in &all {
+        let code = quota.code.as_deref().unwrap_or("no code");
+        diagnostic = diagnostic.note(match quota.default {
+            Some(default) => format!("{code} `{}`: {default} by default", quota.name),
+            None => format!("{code} `{}`: the default is not known", quota.name),
+        });
+    }
+    problems.push(diagnostic);
 }

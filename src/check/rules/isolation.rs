@@ -1,5 +1,6 @@
 //! Network isolation: the container may not call out, not even to S3.
 
+use super::program_source::is_python;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -25,7 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     };
     let toolkit = program.entrypoint.is_empty();
-    let python = program.entry.value().is_some_and(|entry| entry.ends_with(".py"));
+    let python = program.entry.value().is_some_and(|entry| is_python(entry));
     if toolkit
         && python
         && let Some(tree) = plan.source.as_ref().filter(|tree| tree.get("requirements.txt").is_some())

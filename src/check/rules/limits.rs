@@ -57,12 +57,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         // A text too short or too long breaks the pattern as well; one of the two is said, the one that tells more.
         let beside = |kind: ViolationKind| violations.iter().any(|other| other.path == violation.path && other.kind == kind);
-        let repeats = match violation.kind {
-            ViolationKind::TooShort => violation.expected != "at least 1 characters" && beside(ViolationKind::Pattern),
-            ViolationKind::Pattern => beside(ViolationKind::TooLong) || violation.found.is_empty(),
-            _ => false,
-        };
-        if repeats {
+        let empty = violation.found.is_empty() || violation.expected == "at least 1 characters";
+        let repeats_pattern = violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
+        let repeats_length = violation.kind == ViolationKind::Pattern && (empty || beside(ViolationKind::TooLong));
+        if repeats_pattern || repeats_length {
             continue;
         }
         let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
@@ -107,6 +105,9 @@ fn message(place: &places::Place, violation: &Violation) -> String {
         }
         ViolationKind::OutOfRange => format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected),
         ViolationKind::Enum => format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected),
+        ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_of_key(key, violation)) => {
+            format!("{}: SageMaker takes no such name", place.what)
+        }
         ViolationKind::Pattern | ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type => {
             format!("{what} is `{}`, which SageMaker does not take", short(&violation.found))
         }
@@ -115,21 +116,23 @@ fn message(place: &places::Place, violation: &Violation) -> String {
 
 /// A map's key and value are judged under one path; the figures tell which it was.
 fn is_of_key(key: &str, violation: &Violation) -> bool {
-    match violation.kind {
-        ViolationKind::Pattern => violation.found == key,
-        _ => violation.found == format!("{} characters", key.chars().count()),
+    if violation.kind == ViolationKind::Pattern {
+        return violation.found == key;
     }
+    violation.found == format!("{} characters", key.chars().count())
 }
 
 /// `1 entries` reads badly.
 fn figure(words: &str) -> String {
-    match words.strip_suffix("1 entries") {
-        Some(before) if !before.ends_with(|c: char| c.is_ascii_digit()) => format!("{before}1 entry"),
-        _ => words.to_owned(),
+    for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
+        if let Some(before) = words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit())) {
+            return format!("{before}{one}");
+        }
     }
+    words.to_owned()
 }
 
-fn short(found: &str) -> String {
+pub(super) fn short(found: &str) -> String {
     let cut: String = found.chars().take(60).collect();
     if cut.len() < found.len() { format!("{cut}…") } else { cut }
 }

@@ -44,14 +44,16 @@ impl Places {
         }
     }
 
-    fn entry(&mut self, map: &str, code: &'static Code, key: &str, span: Span, what: String, joint: Option<char>) {
-        let key = key.to_owned();
-        self.0.push(Place { path: format!("{map}[{key:?}]"), code, span, what, key: Some(key), joint });
+    /// An entry of a map; `what` names the kind of key.
+    fn entry(&mut self, map: &str, code: &'static Code, key: &str, span: Span, what: &str) {
+        let joint = (map == "Environment").then_some('_');
+        let what = format!("{what} `{}`", limits::short(key));
+        self.0.push(Place { path: format!("{map}[{key:?}]"), code, span, what, key: Some(key.to_owned()), joint });
     }
 
     fn pairs(&mut self, map: &str, code: &'static Code, pairs: &[Pair], word: &str) {
         for pair in pairs {
-            self.entry(map, code, &pair.key, pair.key_span, format!("{word} `{}`", pair.key), None);
+            self.entry(map, code, &pair.key, pair.key_span, word);
         }
         self.put(map, code, pairs.first().map(|pair| pair.key_span), format!("{word}s"));
     }
@@ -77,19 +79,18 @@ pub(super) fn of(plan: &Plan) -> Vec<Place> {
 fn program(plan: &Plan, places: &mut Places) {
     let Some(program) = &plan.job.program else { return };
     for h in &program.hyperparameters {
-        places.entry("HyperParameters", &limits::T0403, &h.name, h.name_span, format!("hyperparameter `{}`", h.name), None);
+        places.entry("HyperParameters", &limits::T0403, &h.name, h.name_span, "hyperparameter");
     }
     if let Some(parallel) = &plan.job.parallel {
-        let what = |key: &str| format!("`{key}`, which trainc makes from `parallel`,");
-        places.entry("HyperParameters", &limits::T0403, "mp_parameters", parallel.span, what("mp_parameters"), None);
+        places.entry("HyperParameters", &limits::T0403, "mp_parameters", parallel.span, "the hyperparameter made from `parallel`,");
         let span = parallel.mpi_options.span().or_else(|| parallel.mpi_env.first().map(|pair| pair.key_span)).unwrap_or(parallel.span);
         for key in ["sagemaker_mpi_custom_mpi_options", "sagemaker_distributed_dataparallel_custom_mpi_options"] {
-            places.entry("HyperParameters", &limits::T0403, key, span, what(key), None);
+            places.entry("HyperParameters", &limits::T0403, key, span, "the hyperparameter made from `parallel`,");
         }
     }
     places.put("HyperParameters", &limits::T0402, Some(program.span), "hyperparameters");
     for pair in &program.environment {
-        places.entry("Environment", &limits::T0410, &pair.key, pair.key_span, format!("environment variable `{}`", pair.key), Some('_'));
+        places.entry("Environment", &limits::T0410, &pair.key, pair.key_span, "environment variable");
     }
     places.put("Environment", &limits::T0410, program.environment.first().map(|pair| pair.key_span), "`environment`");
     let metrics = "AlgorithmSpecification.MetricDefinitions";

@@ -4,6 +4,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Engine;
+use std::path::Path;
 
 declare_code!(T0263, "program-form", Error, "an entry point or archive that the container cannot start");
 
@@ -28,7 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             refuse(span, format!("the entry point `{path}` is in S3; it is a path inside the program's directory"), "write the script's name, and `s3=` with a `.tar.gz` that holds it", "aws/sagemaker-python-sdk#471");
         } else if path.starts_with('/') || path.split('/').any(|part| part == "..") {
             refuse(span, format!("the entry point `{path}` lies outside the program's directory"), "write it relative to `source=`", "the archive holds the directory's content and nothing else");
-        } else if let Some(tree) = plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && path.ends_with(".py")) {
+        } else if let Some(tree) = plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && is_python(path)) {
             let dir = tree.dir.trim_end_matches('/');
             // Under torchrun a package does not start at all, which has a rule of its own.
             let torchrun = matches!(engine, Some(Engine::Fsdp)) || plan.smp == Some(crate::ir::Smp::V2);
@@ -46,4 +47,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             refuse(git.span_or(program.span), format!("`{}` is no address that git is asked for", git.value), "begin it with `https://`, `ssh://` or `git@`", "the SageMaker SDK takes the same (PyPI sagemaker 2.257.7, `git_utils.py`)");
         }
     }
+}
+
+/// What the toolkit starts with Python: it looks at the ending, case and all.
+pub(super) fn is_python(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|extension| extension == "py")
 }

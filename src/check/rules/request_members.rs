@@ -111,7 +111,7 @@ fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
                 leaves_of(&format!("{path}.{name}"), inner, out);
             }
         }
-        _ => out.push(path.to_owned()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => out.push(path.to_owned()),
     }
 }
 
@@ -137,9 +137,8 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
             }
         }
         ViolationKind::Missing => diagnostic(format!("`{parent}` lacks `{}`", path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last))),
-        ViolationKind::Type => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
         ViolationKind::TooShort | ViolationKind::TooLong => diagnostic(format!("`{path}` has {found}; the service takes {expected}")),
-        ViolationKind::OutOfRange => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
+        ViolationKind::Type | ViolationKind::OutOfRange => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
         ViolationKind::Pattern => {
             diagnostic(format!("`{path}` is `{found}`, which the service does not take")).note(format!("it has to match `{expected}`"))
         }

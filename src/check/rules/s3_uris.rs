@@ -128,7 +128,7 @@ fn of_web(rest: &str) -> Option<String> {
 
 /// What makes the name illegal (Amazon S3 user guide, bucket naming rules).
 fn bad_bucket(bucket: &str) -> Option<String> {
-    let (min, max) = (limits::get("s3.bucket-name-min")?.value as usize, limits::get("s3.bucket-name")?.value as usize);
+    let (min, max) = (limits::get("s3.bucket-name-min")?.value, limits::get("s3.bucket-name")?.value);
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     if bucket.is_empty() {
         return Some("which is empty".to_owned());
@@ -136,8 +136,9 @@ fn bad_bucket(bucket: &str) -> Option<String> {
     if let Some(odd) = bucket.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))) {
         return Some(if odd.is_ascii_uppercase() { "which has capitals".to_owned() } else { format!("which has `{odd}`") });
     }
-    if bucket.len() < min || bucket.len() > max {
-        return Some(format!("which has {} characters, not {min} to {max}", bucket.len()));
+    let length = bucket.len() as u64;
+    if length < min || length > max {
+        return Some(format!("which has {length} characters, not {min} to {max}"));
     }
     if !ends(bucket.chars().next()) || !ends(bucket.chars().last()) {
         return Some("which does not begin and end with a letter or digit".to_owned());

@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     }
     if !goes_on(context.plan) {
-        problems.push(starts_over(cluster, spot));
+        problems.push(starts_over(context.plan, cluster, spot));
     }
 }
 
@@ -78,8 +78,13 @@ fn goes_on(plan: &Plan) -> bool {
     })
 }
 
-fn starts_over(cluster: &Cluster, spot: &Spot) -> Diagnostic {
-    let mut diagnostic = Diagnostic::new(&T0426, spot.span, "a spot job without `checkpoint` starts over after each interruption")
+fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
+    let message = "a spot job without checkpoints in S3 starts over after each interruption";
+    let mut diagnostic = Diagnostic::new(&T0426, spot.span, message);
+    if let Some(checkpoint) = &plan.job.checkpoint {
+        diagnostic = diagnostic.label(checkpoint.span, "without `s3=`, these go with the instance");
+    }
+    diagnostic = diagnostic
         .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
     let (Some(rate), Some(run), Some(nodes)) = (spot.interruptions_per_hour.get(), cluster.max_run_seconds.get(), cluster.nodes.get()) else {
         return diagnostic.note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");

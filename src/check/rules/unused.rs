@@ -80,7 +80,7 @@ impl Judge<'_, '_> {
             return;
         }
         if !program.entrypoint.is_empty() {
-            self.unused(&program.entry, "program's entry point", "the container starts `entrypoint`", "remove one of the two");
+            self.unused(&program.entry, "program", "the container starts `entrypoint`", "remove one of the two");
             if let Some(secret) = program.secrets.first() {
                 self.unused_at(secret.name_span, "secret", "trainc's start script fetches it, and the container starts `entrypoint`", "fetch it in the container's own entry point");
             }
@@ -102,7 +102,7 @@ impl Judge<'_, '_> {
             return;
         }
         for (name, field) in [
-            ("image's family", &image.family),
+            ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
@@ -210,10 +210,13 @@ impl Judge<'_, '_> {
                 );
             }
         }
-        if let Some(checkpoint) = &job.checkpoint {
-            if checkpoint.s3.is_absent() && checkpoint.local.is_absent() && checkpoint.every.is_absent() && checkpoint.keep.is_absent() {
-                self.incomplete(checkpoint.span, "`checkpoint` says neither where nor how often", "add `s3=\"s3://…/{{ job.digest }}/\"`");
-            }
+        if let Some(checkpoint) = &job.checkpoint
+            && checkpoint.s3.is_absent()
+            && checkpoint.local.is_absent()
+            && checkpoint.every.is_absent()
+            && checkpoint.keep.is_absent()
+        {
+            self.incomplete(checkpoint.span, "`checkpoint` says neither where nor how often", "add `s3=\"s3://…/{{ job.digest }}/\"`");
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
         problems.push(
             Diagnostic::new(&T0427, span, format!("`{}` stores on its local NVMe{nvme} and ignores the volume of {}", instance.name, text::bytes(volume.value)))
-                .note(format!("it is still sent as written; {} ({})", instance.provenance.source, instance.provenance.date))
+                .note(format!("it is still sent as written; the NVMe's size is of {} (`trainc catalog instances`)", instance.provenance.date))
                 .fact("nvme_gb", instance.nvme_total_gb),
         );
         return;
@@ -45,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !volume.value.is_multiple_of(GIB) {
         let literal = format!("\"{whole}GiB\"");
         problems.push(
-            Diagnostic::new(&T0429, span, format!("a volume of {} is rounded up to {whole} GiB", text::bytes(volume.value)))
+            Diagnostic::new(&T0429, span, format!("{} bytes are no whole number of GiB: {whole} GiB are sent", text::group(volume.value)))
                 .help(format!("write `{literal}`"))
                 .fix(span, literal)
                 .note("`VolumeSizeInGB` counts whole GiB"),
