@@ -17,7 +17,7 @@ mod storage;
 use crate::diag::{Code, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap};
-use crate::syntax::{ast, read};
+use crate::syntax::{ast, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
 
@@ -50,7 +50,7 @@ pub fn resolve(
     if merged.incomplete {
         poison::fill(&mut merged.job);
     }
-    read::require(&merged.job, problems);
+    require::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;
     if let Some(account) = &choices.account {
