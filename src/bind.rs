@@ -33,7 +33,8 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
     let table = Table::of(&plan);
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
-    let binder = Binder { table: &table, env: &env, sources };
+    let context = table.context();
+    let binder = Binder { table: &table, context: &context, env: &env, sources };
     visit(&mut plan, &mut |slot| binder.slot(slot, problems));
     plan
 }
@@ -360,6 +361,7 @@ impl Table {
 
 struct Binder<'a> {
     table: &'a Table,
+    context: &'a BTreeMap<String, BTreeMap<String, Value>>,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
 }
@@ -480,7 +482,7 @@ impl Binder<'_> {
         if !fine {
             return None;
         }
-        match compiled.eval(self.table.context()) {
+        match compiled.eval(self.context) {
             Ok(value) => scalar(&value).or_else(|| {
                 problems.push(
                     Diagnostic::new(&T0231, self.inside(span, expression), format!("`{expression}` gives no single value"))

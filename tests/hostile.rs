@@ -24,6 +24,10 @@ fn codes(ran: &Ran) -> Vec<String> {
     all.map(|p| p["code"].as_str().unwrap().to_owned()).collect()
 }
 
+fn lines(count: u32, line: impl Fn(u32) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn too_much_text() {
     let scratch = Scratch::new("large");
@@ -37,6 +41,16 @@ fn too_much_text() {
     refused(&scratch, "words.kdl");
     scratch.write("nodes.kdl", format!("job \"x\" {{\n{}}}\n", "banana 1\n".repeat(100_000)));
     refused(&scratch, "nodes.kdl");
+    // Many of a kind: the work must not grow with the square of their number.
+    let many = lines(40_000, |n| format!("hyperparameter a{n} 1\n"));
+    scratch.write("many.kdl", format!("job \"x\" {{\nprogram \"t.py\" {{\n{many}}}\n}}\n"));
+    refused(&scratch, "many.kdl");
+    let props = lines(80_000, |n| format!(" k{n}=1"));
+    scratch.write("props.kdl", format!("job \"x\" {{\ntags{props}\n}}\n"));
+    refused(&scratch, "props.kdl");
+    let texts = lines(20_000, |n| format!("hyperparameter a{n} \"{{{{ job.name }}}}\"\n"));
+    scratch.write("texts.kdl", format!("job \"x\" {{\nprogram \"t.py\" {{\n{texts}}}\n}}\n"));
+    refused(&scratch, "texts.kdl");
     scratch.write("line.kdl", format!("job \"x\" {{ region \"{}\" }}", "a".repeat(900_000)));
     refused(&scratch, "line.kdl");
     let human = trainc_in(&scratch.0, &["check", "line.kdl"], b"", Duration::from_secs(20));
@@ -223,7 +237,7 @@ fn emit_killed_leaves_no_partial_directory() {
     for at in 0..400 {
         scratch.write(&format!("scripts/data/{at}.txt"), "x".repeat(20_000));
     }
-    let whole = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "whole"], b"", Duration::from_secs(60));
+    let whole = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "whole"], b"", Duration::from_mins(1));
     assert_eq!(whole.code, Some(0), "{}", whole.err);
     let wanted = count(&scratch.0.join("whole"));
     for part in 1..8_u32 {
@@ -233,7 +247,7 @@ fn emit_killed_leaves_no_partial_directory() {
         assert!(!out.exists() || count(&out) == wanted, "a partial directory after {limit:?}");
     }
     // What a killed run left does not stand in the way of the next.
-    let again = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "out"], b"", Duration::from_secs(60));
+    let again = trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", "out"], b"", Duration::from_mins(1));
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert_eq!(count(&scratch.0.join("out")), wanted);
 }

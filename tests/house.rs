@@ -40,7 +40,7 @@ const LONG: &[(&str, usize, &str)] = &[
     ("src/ir/architecture/modules.rs", 420, "one table of matrices"),
     ("src/plan/mesh.rs", 480, "one layout with its problems"),
     ("src/syntax/lex.rs", 600, "one automaton"),
-    ("src/syntax/read.rs", 560, "one walk over a document"),
+    ("src/syntax/read.rs", 550, "one walk over a document"),
     ("src/syntax/recover.rs", 450, "the words for each mistake of the writing"),
     ("src/syntax/tree.rs", 600, "one reader of tokens"),
 ];

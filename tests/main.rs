@@ -1,5 +1,17 @@
 //! One binary for all tests: what a user sees, from the page of a code to what a whole directory becomes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::missing_panics_doc,
+    clippy::float_cmp,
+    unreachable_pub,
+    missing_docs,
+    reason = "a test fails by panicking, and nobody imports it"
+)]
+
 mod docs;
 mod golden;
 mod hostile;

@@ -60,7 +60,7 @@ impl Memory {
         self
     }
 
-    fn find(&self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn find(from: &str, path: &str) -> Result<String, LayerFault> {
         let mut steps: Vec<&str> = from.split('/').collect();
         steps.pop();
         for step in path.split('/') {
@@ -87,7 +87,7 @@ impl Memory {
 
 impl Loader for Memory {
     fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
-        let name = self.find(from, path)?;
+        let name = Self::find(from, path)?;
         Ok(Loaded { text: self.get(&name)?, identity: name.clone(), name })
     }
 
@@ -98,7 +98,7 @@ impl Loader for Memory {
 
 impl World for Memory {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let name = self.find(from, path)?;
+        let name = Self::find(from, path)?;
         if name.contains("missing") {
             return Err(LayerFault::NotFound);
         }
@@ -107,7 +107,7 @@ impl World for Memory {
     }
 
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
-        let name = self.find(from, path)?;
+        let name = Self::find(from, path)?;
         self.get(&name)
     }
 }
@@ -308,5 +308,5 @@ pub fn trainc_in(dir: &Path, args: &[&str], input: &[u8], limit: std::time::Dura
 /// Runs the built binary in the repository.
 #[track_caller]
 pub fn trainc(args: &[&str]) -> Ran {
-    trainc_in(root(), args, b"", std::time::Duration::from_secs(60))
+    trainc_in(root(), args, b"", std::time::Duration::from_mins(1))
 }

@@ -277,7 +277,7 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
     match problem {
         ImageProblem::UnknownVersion { of, found, known } => {
             let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
-            let diagnostic = Diagnostic::new(&T0330, span, format!("there is no container with {of} {found}"));
+            let diagnostic = Diagnostic::new(&T0330, span, format!("there is no container with {} {found}", if *of == "pytorch" { "PyTorch" } else { of }));
             match closest_version(found, known) {
                 Some(near) => diagnostic.help(format!("write `\"{near}\"`; the newest is {}", newest(known))),
                 None => diagnostic.help(format!("the newest is `\"{}\"`", newest(known))),

@@ -175,8 +175,7 @@ impl Layout<'_> {
         let unknown = is_smp && (p.shard_degree.is_bad() || p.prescaled_batch.is_bad() || smp_only.iter().any(|degree| degree.is_bad()));
         let replicas = self.replicas(&mut mesh, problems);
         let parts = if is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
-        (replicas?, parts?);
-        if unknown {
+        if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }
         self.finish(&mut mesh, minimum, smp);

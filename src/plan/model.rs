@@ -236,7 +236,10 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         Ok(_) if adapter.rank.val().is_none() => None,
         Ok(count) => Some(Val::derived(count, format!("LoRA of rank {rank} on {}", targets.join(", ")))),
         Err(LoraProblem::UnknownTargets { unknown, known }) => {
-            let near = unknown.first().and_then(|name| text::nearest(name, known.iter().copied()));
+            // Names of one pattern are near each other and mean other things: `q_proj`, `c_proj`.
+            let near = unknown.first().and_then(|name| {
+                text::nearest(name, known.iter().copied()).filter(|near| near.chars().next() == name.chars().next())
+            });
             let diagnostic = Diagnostic::new(
                 &T0343,
                 span,

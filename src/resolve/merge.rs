@@ -4,16 +4,34 @@ use crate::ir::Override;
 use crate::source::{Span, Spanned};
 use crate::syntax::ast::{Node, Value};
 use crate::syntax::spec::Repeat;
+use std::collections::BTreeMap;
 
 /// Lays later nodes over earlier ones and notes what changed.
 pub(super) fn over(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
+    let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (at, node) in base.iter().enumerate() {
+        index.entry(place(node)).or_insert(at);
+    }
     for node in later {
         let here = join(path, &node);
-        match twin(base, &node) {
-            Some(earlier) => merge(earlier, node, &here, overrides),
-            None => base.push(node),
+        let place = place(&node);
+        if let Some(earlier) = index.get(&place).and_then(|at| base.get_mut(*at)) {
+            merge(earlier, node, &here, overrides);
+        } else {
+            index.insert(place, base.len());
+            base.push(node);
         }
     }
+}
+
+/// What two nodes have in common that are one: the name, and what tells several of that name apart. Properties of
+/// any name (environment) are one node, however many lines they take.
+fn place(node: &Node) -> (String, String) {
+    let key = match node.spec.map_or(Repeat::Once, |spec| spec.repeat) {
+        Repeat::Many | Repeat::Once => String::new(),
+        Repeat::ByFirst | Repeat::ByName => format!("{:?}", node.key()),
+    };
+    (node.name.value.clone(), key)
 }
 
 fn join(path: &str, node: &Node) -> String {
@@ -22,18 +40,6 @@ fn join(path: &str, node: &Node) -> String {
         None => node.name.value.clone(),
     };
     if path.is_empty() { name } else { format!("{path}.{name}") }
-}
-
-fn twin<'a>(base: &'a mut [Node], node: &Node) -> Option<&'a mut Node> {
-    let repeat = node.spec.map_or(Repeat::Once, |spec| spec.repeat);
-    base.iter_mut().find(|earlier| {
-        earlier.name.value == node.name.value
-            && match repeat {
-                // Properties of any name (environment): all of one name are one node.
-                Repeat::Many | Repeat::Once => true,
-                Repeat::ByFirst | Repeat::ByName => earlier.key() == node.key(),
-            }
-    })
 }
 
 /// Drops the earlier properties that exclude what the later layer writes, as `arn` when it says `create`.

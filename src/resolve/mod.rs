@@ -17,7 +17,7 @@ mod storage;
 use crate::diag::{Code, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap};
-use crate::syntax::{ast, read, recover};
+use crate::syntax::{ast, recover, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
 
@@ -53,7 +53,7 @@ pub fn resolve(
     if merged.incomplete || problems.iter().any(|problem| recover::breaks_structure(problem.code)) {
         poison::fill(&mut merged.job);
     }
-    read::require(&merged.job, problems);
+    require::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {

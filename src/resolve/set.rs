@@ -82,6 +82,13 @@ impl Path<'_> {
                         .help(format!("write `--set {}.NAME.…=…`", spec.name)),
                 ));
             };
+            let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
+            if after.is_empty() && is_part && spec.arg(1).is_none() {
+                return Err(Box::new(
+                    Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
+                        .help(format!("write `--set {}.NAME.{}=…`", spec.name, key.value)),
+                ));
+            }
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
             if spec.repeat == Repeat::ByFirst {
                 node.args.push(name);

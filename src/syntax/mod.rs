@@ -14,6 +14,7 @@ mod meant;
 pub mod nodes;
 pub mod read;
 pub mod recover;
+pub mod require;
 pub mod schema;
 pub mod spec;
 mod tree;

@@ -3,7 +3,7 @@
 //! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
 //! [`ast::Value::Bad`], and the rest goes on.
 
-use super::ast::{self, File, Node, Value};
+use super::ast::{File, Node, Value};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat, Ty};
 use super::meant::{add_missing, homes_of, other_spelling, parents_of, put_under};
@@ -13,6 +13,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
 use crate::text;
+use std::collections::BTreeMap;
 use kdl::{KdlDocument, KdlEntry, KdlNode};
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
@@ -37,7 +38,7 @@ pub static CODES: &[&Code] = &[
 
 /// Reads the top level of a file.
 pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
-    let mut reader = Reader { source, text, problems, strays: Vec::new() };
+    let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
     let mut loose: Vec<&KdlNode> = Vec::new();
@@ -141,6 +142,8 @@ struct Reader<'a> {
     /// Nodes that stand elsewhere than they belong, with the name of the parent they belong to: reported once,
     /// and read on as if they stood there, so that nothing is said to be missing.
     strays: Vec<(&'static str, Node)>,
+    /// Mistakes so far.
+    heard: usize,
 }
 
 impl Reader<'_> {
@@ -151,6 +154,7 @@ impl Reader<'_> {
     }
 
     fn push(&mut self, diagnostic: Diagnostic) {
+        self.heard += 1;
         self.problems.push(diagnostic);
     }
 
@@ -181,13 +185,14 @@ impl Reader<'_> {
             children: Vec::new(),
         };
         let mut surplus = false;
+        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for entry in node.entries() {
             self.annotation(entry);
             match entry.name() {
                 None => surplus |= !self.argument(entry, spec, &mut read),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
-                    self.property(entry, key, spec, &mut read);
+                    self.property(entry, key, spec, &mut read, &mut seen);
                 }
             }
         }
@@ -238,7 +243,15 @@ impl Reader<'_> {
                 ),
                 args => format!("takes {}", text::count(args.len() as u64, "argument")),
             };
-            self.push(Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name)));
+            // The one property that must be there, or the only one that the value fits.
+            let fits: Vec<&str> = spec.props.iter().filter(|prop| typed(entry.value(), prop.ty).is_ok()).map(|prop| prop.name).collect();
+            let required: Vec<&str> = spec.props.iter().filter(|prop| prop.required).map(|prop| prop.name).collect();
+            let diagnostic = Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
+            self.push(match (required.as_slice(), fits.as_slice()) {
+                ([only], _) | ([], [only]) => diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}")),
+                _ if spec.args.is_empty() => diagnostic,
+                _ => diagnostic.help("remove it"),
+            });
             return false;
         };
         let value = self.value(entry, span, arg.ty, &format!("`{}`", spec.name));
@@ -246,7 +259,14 @@ impl Reader<'_> {
         true
     }
 
-    fn property(&mut self, entry: &KdlEntry, key: Spanned<String>, spec: &'static NodeSpec, read: &mut Node) {
+    fn property(
+        &mut self,
+        entry: &KdlEntry,
+        key: Spanned<String>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) {
         let span = self.value_span(entry);
         let ty = match (spec.prop(&key.value), spec.free_props) {
             (Some(prop), _) => prop.ty,
@@ -258,8 +278,7 @@ impl Reader<'_> {
                 return;
             }
         };
-        if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
-            let first = first.span;
+        if let Some(first) = seen.insert(key.value.clone(), key.span) {
             self.push(
                 Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
                     .label(first, "the first")
@@ -301,6 +320,7 @@ impl Reader<'_> {
     fn children(&mut self, list: &[&KdlNode], specs: &'static [&'static NodeSpec], place: &str) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
         let mut meant: Vec<Node> = Vec::new();
+        let mut index: BTreeMap<(&str, String), usize> = BTreeMap::new();
         for node in list {
             let name = node.name().value();
             let spec = if name == "allow" {
@@ -309,6 +329,12 @@ impl Reader<'_> {
                 specs.iter().copied().find(|spec| spec.name == name)
             };
             let Some(spec) = spec else {
+                if self.heard > MOST_PROBLEMS {
+                    // It is only counted: nothing is looked up for it.
+                    let span = self.span(node.name().span());
+                    self.push(Diagnostic::new(&T0120, span, String::new()));
+                    continue;
+                }
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
                 let diagnostic = self.unknown_node(node, name, &known, place);
                 self.push(diagnostic);
@@ -316,31 +342,35 @@ impl Reader<'_> {
                 continue;
             };
             let read = self.node(node, spec);
-            if spec.repeat == Repeat::Many
-                && let Some(first) = out.iter_mut().find(|other| other.name.value == name)
-            {
+            let key = match spec.repeat {
+                Repeat::Many | Repeat::Once => String::new(),
+                Repeat::ByFirst | Repeat::ByName => {
+                    let Some(key) = read.key().map(str::to_owned) else {
+                        // Without a key it is like no other.
+                        out.push(read);
+                        continue;
+                    };
+                    key
+                }
+            };
+            let twin = index.get(&(spec.name, key.clone())).and_then(|at: &usize| out.get_mut(*at));
+            let Some(first) = twin else {
+                index.insert((spec.name, key), out.len());
+                out.push(read);
+                continue;
+            };
+            if spec.repeat == Repeat::Many {
                 self.join(first, read);
                 continue;
             }
-            let twin = match spec.repeat {
-                Repeat::Many => None,
-                Repeat::Once => out.iter().find(|other| other.name.value == name),
-                Repeat::ByFirst | Repeat::ByName => {
-                    out.iter().find(|other| other.name.value == name && other.key().is_some() && other.key() == read.key())
-                }
-            };
-            if let Some(first) = twin {
-                let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
-                let first = first.name.span;
-                self.push(
-                    Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
-                        .here("the second")
-                        .label(first, "the first")
-                        .help("keep one of them; a later layer (`env`, `--set`) may change it"),
-                );
-            } else {
-                out.push(read);
-            }
+            let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
+            let first = first.name.span;
+            self.push(
+                Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
+                    .here("the second")
+                    .label(first, "the first")
+                    .help("keep one of them; a later layer (`env`, `--set`) may change it"),
+            );
         }
         for node in meant {
             add_missing(&mut out, node);
@@ -350,9 +380,9 @@ impl Reader<'_> {
 
     /// Nodes that say one thing in several lines (`environment`) are one node.
     fn join(&mut self, first: &mut Node, second: Node) {
+        let seen: BTreeMap<String, Span> = first.props.iter().map(|(key, _)| (key.value.clone(), key.span)).collect();
         for (key, value) in second.props {
-            if let Some((other, _)) = first.props.iter().find(|(other, _)| other.value == key.value) {
-                let other = other.span;
+            if let Some(&other) = seen.get(&key.value) {
                 self.push(
                     Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
                         .label(other, "the first")
@@ -371,7 +401,7 @@ impl Reader<'_> {
         if let Some(spec) = other_spelling(name).and_then(|(wanted, _)| spec_of(wanted)) {
             // Another tool's node may have another shape: what does not fit is no second mistake.
             let mut unheard = Problems::default();
-            let mut reader = Reader { source: self.source, text: self.text, problems: &mut unheard, strays: Vec::new() };
+            let mut reader = Reader { source: self.source, text: self.text, problems: &mut unheard, strays: Vec::new(), heard: 0 };
             let mut read = reader.node(node, spec);
             spec.name.clone_into(&mut read.name.value);
             if read.args.is_empty() && spec.arg(0).is_some() {
@@ -394,12 +424,12 @@ impl Reader<'_> {
 
     fn free_children(&mut self, list: &[&KdlNode]) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
+        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for child in list {
             let read = self.free(child);
             if read.name.value != "-"
-                && let Some(first) = out.iter().find(|other| other.name.value == read.name.value)
+                && let Some(first) = seen.insert(read.name.value.clone(), read.name.span)
             {
-                let first = first.name.span;
                 self.push(
                     Diagnostic::new(&T0122, read.name.span, format!("`{}` stands twice", read.name.value))
                         .here("the second")
@@ -424,6 +454,7 @@ impl Reader<'_> {
             props: Vec::new(),
             children: Vec::new(),
         };
+        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for entry in node.entries() {
             self.annotation(entry);
             let span = self.value_span(entry);
@@ -432,8 +463,7 @@ impl Reader<'_> {
                 None => read.args.push(Spanned::new(value, span)),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
-                    if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
-                        let first = first.span;
+                    if let Some(first) = seen.insert(key.value.clone(), key.span) {
                         self.push(
                             Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
                                 .label(first, "the first")
@@ -502,31 +532,5 @@ impl Reader<'_> {
                 Value::Bad
             }
         }
-    }
-}
-
-/// Reports arguments and properties that a node must have and lacks, once all layers are merged.
-pub fn require(node: &ast::Node, problems: &mut Problems) {
-    let Some(spec) = node.spec else { return };
-    for (at, arg) in spec.args.iter().enumerate() {
-        if arg.required && node.args.len() <= at {
-            problems.push(
-                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks its {}", spec.name, arg.name))
-                    .note(format!("expected: {}", arg.ty.expected())),
-            );
-            break;
-        }
-    }
-    for prop in spec.props {
-        if prop.required && node.prop(prop.name).is_none() {
-            problems.push(
-                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks `{}=`", spec.name, prop.name))
-                    .note(format!("{}: {}", prop.name, prop.doc))
-                    .note(format!("expected: {}", prop.ty.expected())),
-            );
-        }
-    }
-    for child in &node.children {
-        require(child, problems);
     }
 }

@@ -101,6 +101,20 @@ pub fn steps(written: &str) -> Result<u64, Fault> {
     }
 }
 
+/// The unit that people write in full.
+fn in_full(unit: &str) -> Option<&'static str> {
+    Some(match unit.to_lowercase().trim_end_matches('s') {
+        "sec" | "second" => "s",
+        "min" | "minute" => "m",
+        "hr" | "hour" => "h",
+        "day" => "d",
+        "wk" | "week" => "w",
+        "millisecond" => "ms",
+        "byte" => "B",
+        _ => return None,
+    })
+}
+
 fn split(written: &str) -> Result<(&str, &str), Fault> {
     let written = written.trim();
     let end = written.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(written.len());
@@ -119,7 +133,9 @@ fn single(written: &str, table: &[(&str, u64)]) -> Result<u64, Fault> {
         let near = table
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+            .or_else(|| table.iter().find(|(name, _)| unit.len() > 1 && name.starts_with(unit)))
             .map(|(name, _)| *name)
+            .or_else(|| in_full(unit).filter(|short| table.iter().any(|(name, _)| name == short)))
             .or_else(|| text::nearest(unit, table.iter().map(|(name, _)| *name)));
         return Err(Fault::UnknownUnit {
             unit: unit.to_owned(),
@@ -165,7 +181,15 @@ mod tests {
             bytes("500gib"),
             Err(Fault::UnknownUnit { unit: "gib".to_owned(), near: Some("\"500GiB\"".to_owned()) })
         );
-        assert_eq!(milliseconds("5 parsecs").is_err(), true);
+        assert_eq!(
+            bytes("500Gi"),
+            Err(Fault::UnknownUnit { unit: "Gi".to_owned(), near: Some("\"500GiB\"".to_owned()) })
+        );
+        assert_eq!(
+            milliseconds("5 days"),
+            Err(Fault::UnknownUnit { unit: "days".to_owned(), near: Some("\"5d\"".to_owned()) })
+        );
+        assert!(milliseconds("5 parsecs").is_err());
         assert_eq!(bytes("99999999999TiB"), Err(Fault::TooLarge));
         assert_eq!(milliseconds("1h30"), Err(Fault::NoUnit));
     }

@@ -76,7 +76,21 @@ impl Fault {
     pub(crate) fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
         let expected = ty.expected();
         match self {
-            Self::Type => Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}")),
+            Self::Type => {
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                // A number or a keyword that was put in quotes.
+                let bare = shown.trim_matches('"');
+                let unquoted = match ty {
+                    Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
+                    Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
+                    Ty::Bool => matches!(bare, "true" | "false").then(|| format!("#{bare}")),
+                    _ => None,
+                };
+                match unquoted.filter(|_| shown.starts_with('"')) {
+                    Some(text) => diagnostic.help(format!("write `{text}`")).fix(span, text),
+                    None => diagnostic,
+                }
+            }
             Self::WantsQuotes => {
                 let bare = shown.trim_start_matches('#');
                 Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"))
@@ -89,7 +103,8 @@ impl Fault {
                     _ => &[],
                 };
                 let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
-                match text::nearest(word, words.iter().copied()) {
+                let other = other_word(word).filter(|other| words.contains(other));
+                match other.or_else(|| text::nearest(word, words.iter().copied())) {
                     Some(near) => {
                         diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
                     }
@@ -126,13 +141,41 @@ impl Fault {
                     units::Fault::UnknownUnit { unit, near: None } => {
                         diagnostic.note(format!("`{unit}` is no unit that is known here"))
                     }
-                    units::Fault::NoUnit => diagnostic.note("the unit is missing"),
+                    units::Fault::NoUnit => {
+                        let example = match ty {
+                            Ty::Bytes => "GiB",
+                            Ty::Duration => "s",
+                            Ty::Rate => "GB/s",
+                            _ => " steps",
+                        };
+                        let bare = shown.trim_matches('"').trim();
+                        diagnostic.help(format!("write `\"{bare}{example}\"`")).note("the unit is missing")
+                    }
                     units::Fault::NoNumber => diagnostic,
                     units::Fault::TooLarge => diagnostic.note("the value is too large"),
                 }
             }
         }
     }
+}
+
+/// Words that other tools use for ours.
+fn other_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "bfloat16" | "torch.bfloat16" => "bf16",
+        "float16" | "half" | "torch.float16" => "fp16",
+        "float32" | "float" | "single" | "torch.float32" => "fp32",
+        "FULL_SHARD" => "full-shard",
+        "SHARD_GRAD_OP" => "shard-grad-op",
+        "HYBRID_SHARD" => "hybrid-shard",
+        "NO_SHARD" => "no-shard",
+        "SCRATCH_2" => "scratch-2",
+        "PERSISTENT_2" => "persistent-2",
+        "FastFile" => "fast-file",
+        "File" => "file",
+        "Pipe" => "pipe",
+        _ => return None,
+    })
 }
 
 fn range_words(ty: Ty, expected: &str) -> String {

@@ -1,0 +1,50 @@
+//! What a node must have and lacks, once all layers are merged.
+
+use super::ast;
+use super::read::T0129;
+use super::spec::Ty;
+use crate::diag::{Diagnostic, Problems};
+
+/// What may be typed for a value of a type.
+fn example(ty: Ty) -> String {
+    match ty {
+        Ty::Word(words) => words.first().map_or_else(|| "\"…\"".to_owned(), |word| format!("\"{word}\"")),
+        Ty::Int(low, _) => low.max(1).to_string(),
+        Ty::Count => "1".to_owned(),
+        Ty::Bool | Ty::BoolOr(_) => "#true".to_owned(),
+        Ty::Bytes => "\"500GiB\"".to_owned(),
+        Ty::Duration => "\"1d\"".to_owned(),
+        Ty::Rate => "\"50GB/s\"".to_owned(),
+        Ty::Every | Ty::Warmup => "\"200 steps\"".to_owned(),
+        Ty::Text => "\"…\"".to_owned(),
+        Ty::Number(..) | Ty::Scalar => "…".to_owned(),
+    }
+}
+
+/// Reports arguments and properties that a node must have and lacks, once all layers are merged.
+pub fn require(node: &ast::Node, problems: &mut Problems) {
+    let Some(spec) = node.spec else { return };
+    for (at, arg) in spec.args.iter().enumerate() {
+        if arg.required && node.args.len() <= at {
+            problems.push(
+                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks its {}", spec.name, arg.name))
+                    .help(format!("write `{} {}`", spec.name, example(arg.ty)))
+                    .note(format!("expected: {}", arg.ty.expected())),
+            );
+            break;
+        }
+    }
+    for prop in spec.props {
+        if prop.required && node.prop(prop.name).is_none() {
+            problems.push(
+                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks `{}=`", spec.name, prop.name))
+                    .help(format!("add `{}={}`", prop.name, example(prop.ty)))
+                    .note(format!("{}: {}", prop.name, prop.doc))
+                    .note(format!("expected: {}", prop.ty.expected())),
+            );
+        }
+    }
+    for child in &node.children {
+        require(child, problems);
+    }
+}
