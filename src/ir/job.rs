@@ -70,6 +70,8 @@ pub struct Job {
     pub sweep: Vec<Vary>,
     /// Silenced warnings.
     pub allows: Vec<Allow>,
+    /// Whether everything that was written could be read: else what seems missing may stand in a part that could not.
+    pub is_whole: bool,
     /// What a later layer changed, for the plan to show.
     pub overrides: Vec<Override>,
 }

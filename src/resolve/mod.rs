@@ -50,11 +50,13 @@ pub fn resolve(
 ) -> Option<ir::Job> {
     let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
     // Where a layer or a block could not be read, what seems missing may stand there.
-    if merged.incomplete || problems.iter().any(|problem| recover::breaks_structure(problem.code)) {
+    let is_whole = !merged.incomplete && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
+    if !is_whole {
         poison::fill(&mut merged.job);
     }
     require::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
+    job.is_whole = is_whole;
     job.overrides = merged.overrides;
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         name.push_str(suffix);

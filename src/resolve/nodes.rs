@@ -99,6 +99,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
         sweep: node.child("sweep").map_or_else(Vec::new, sweep),
         allows,
+        is_whole: true,
         overrides: Vec::new(),
     }
 }

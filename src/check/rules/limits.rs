@@ -3,6 +3,7 @@
 //! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
 //! Job name, durations, S3 URIs and raw members have files of their own.
 
+use std::collections::BTreeSet;
 use super::{places, request_members};
 use crate::catalog::shapes::{self, Violation, ViolationKind};
 use crate::check::Context;
@@ -174,8 +175,8 @@ fn help(context: &Context, request: &Value, place: &places::Place, violation: &V
 fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
     let Some(program) = &context.plan.job.program else { return diagnostic };
     let Some(Value::Object(sent)) = request.get("HyperParameters") else { return diagnostic };
-    let made: Vec<&str> =
-        sent.keys().map(String::as_str).filter(|key| !program.hyperparameters.iter().any(|h| h.name == *key)).collect();
+    let named: BTreeSet<&str> = program.hyperparameters.iter().map(|h| h.name.as_str()).collect();
+    let made: Vec<&str> = sent.keys().map(String::as_str).filter(|key| !named.contains(key)).collect();
     let written = text::count((sent.len() - made.len()) as u64, "hyperparameter");
     diagnostic
         .note(format!("{written} written, and {} made by trainc: {}", made.len(), made.join(", ")))

@@ -16,6 +16,10 @@ pub(super) static CODES: &[&Code] = &[&T0250, &T0251, &T0253];
 
 /// Node by node.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    // What uses a value, or excludes it, may stand where nothing could be read.
+    if !context.plan.job.is_whole {
+        return;
+    }
     let mut judge = Judge { context, problems };
     judge.program();
     judge.image();

@@ -22,6 +22,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard") {
         return;
     }
+    if parallel.wrap.val().is_none() && !plan.job.is_whole {
+        return;
+    }
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
     let right = architecture.map(|architecture| architecture.family.wrap_class());
     if let Some(wrap) = parallel.wrap.val() {

@@ -37,6 +37,7 @@ pub(super) fn job(table: &mut Table, it: &Job) {
         request,
         sweep,
         allows,
+        is_whole: _,
         overrides: _,
     } = it;
     table.below("");
