@@ -22,7 +22,7 @@ use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
 pub(crate) use launch::{python_str, smp_name};
-pub(crate) use shell::quoted;
+pub(crate) use shell::{quoted, unquoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

@@ -49,7 +49,7 @@ impl Class {
     }
 
     fn of(plan: &Plan) -> Self {
-        let script = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty());
+        let script = names::is_script(plan);
         match plan.image.as_ref().map(|image| image.family.as_str()) {
             Some("pytorch" | "smp") if script => Self::PyTorch,
             Some("huggingface") if script => Self::HuggingFace,
@@ -177,7 +177,7 @@ impl Script<'_> {
     /// Where the code comes from.
     fn program(&mut self) {
         let plan = self.plan;
-        let Some(program) = plan.job.program.as_ref().filter(|program| program.entrypoint.is_empty()) else { return };
+        let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
         self.say("entry_point", Code::text(&names::program(plan)));
         if let Some(git) = program.git.value() {
             let mut config = vec![("repo".to_owned(), Code::text(git))];
@@ -297,7 +297,7 @@ impl Script<'_> {
         const MADE: &[&str] =
             &["sagemaker_program", "sagemaker_submit_directory", "sagemaker_container_log_level", "sagemaker_job_name", "sagemaker_region"];
         let program = self.plan.job.program.as_ref();
-        let script = program.is_some_and(|program| program.entrypoint.is_empty());
+        let script = names::is_script(self.plan);
         let distribution = distribution::distribution(self.plan, self.class, sent);
         let written = program.map(|program| program.hyperparameters.as_slice()).unwrap_or_default();
         let order = written.iter().map(|hyperparameter| hyperparameter.name.as_str());
