@@ -120,6 +120,13 @@ enum Entry {
     Poison,
 }
 
+/// What `train.…` has.
+const TRAIN_PATHS: [&str; 22] = [
+    "precision", "sequence_length", "micro_batch", "accumulation", "global_batch", "steps", "tokens", "seed", "epochs",
+    "activation_checkpointing", "flash_attention", "optimizer", "schedule", "lr", "min_lr", "eps", "weight_decay",
+    "clip", "beta1", "beta2", "betas", "warmup",
+];
+
 struct Table {
     entries: BTreeMap<String, Entry>,
 }
@@ -130,8 +137,9 @@ impl Table {
         let mut table = Self { entries: BTreeMap::new() };
         let job = &plan.job;
         table.put("job.digest", Some(DIGEST_MARK), "");
-        table.field("job.name", &job.name, "the job has no name");
-        table.field("job.region", &job.region, "the job has no region");
+        let reported = |field: &Field<String>| if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() };
+        table.field("job.name", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
+        table.field("job.region", &reported(&job.region), "the job has no region");
         let mesh = plan.mesh.as_ref();
         for (path, value) in [
             ("mesh.world_size", mesh.map(|mesh| mesh.world_size)),
@@ -148,9 +156,16 @@ impl Table {
             ("mesh.minimum_nodes", mesh.and_then(|mesh| mesh.minimum_nodes.as_ref())),
             ("mesh.recommended_nodes", mesh.and_then(|mesh| mesh.recommended_nodes.as_ref())),
         ] {
-            table.put(path, value.map(|val| val.value), "nothing is sharded, so the 3-billion rule does not apply");
+            if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
+                table.poison(path);
+            } else {
+                table.put(path, value.map(|val| val.value), "nothing is sharded, so the 3-billion rule does not apply");
+            }
         }
-        table.put("mesh.engine", mesh.map(|mesh| mesh.engine.name()), "");
+        match job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) {
+            Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
+            None => table.poison("mesh.engine"),
+        }
         table.model(plan);
         let batch = plan.batch.as_ref();
         for (path, value) in [
@@ -162,22 +177,33 @@ impl Table {
         ] {
             table.poisoned(path, value);
         }
-        table.put("batch.global_tokens", batch.and_then(|batch| batch.global_tokens), "`train` has no `sequence-length`");
+        let no_length = job.train.sequence_length.is_absent();
+        if batch.is_some() && no_length {
+            table.put("batch.global_tokens", None::<u64>, "`train` has no `sequence-length`");
+        } else {
+            table.poisoned("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
+        }
         let cluster = job.cluster.as_ref();
         match cluster {
             Some(cluster) => {
-                table.field("cluster.instance", &cluster.instance, "`cluster` names no instance type");
+                let groups = !cluster.groups.is_empty();
+                let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
+                table.field("cluster.instance", &instance, "`cluster` names no instance type");
                 table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
             }
             None => {
-                table.entries.insert("cluster.instance".to_owned(), Entry::Poison);
-                table.entries.insert("cluster.nodes".to_owned(), Entry::Poison);
+                table.poison("cluster.instance");
+                table.poison("cluster.nodes");
             }
         }
         table.poisoned("cluster.gpus_per_node", plan.machine.as_ref().map(|machine| machine.gpus_per_node));
         table.poisoned("cluster.world_size", mesh.map(|mesh| mesh.world_size));
         table.poisoned("run.steps", plan.run.steps.as_ref().map(|val| val.value));
-        table.put("run.tokens", plan.run.tokens.as_ref().map(|val| val.value), "the tokens of a step are not known");
+        if plan.run.tokens.is_none() && batch.is_some() && no_length {
+            table.put("run.tokens", None::<u64>, "the tokens of a step are not known: `train` has no `sequence-length`");
+        } else {
+            table.poisoned("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
+        }
         table.train(plan);
         table
     }
@@ -185,6 +211,11 @@ impl Table {
     fn put(&mut self, path: &str, value: Option<impl Into<Value>>, why: &'static str) {
         let entry = value.map_or(Entry::Missing(why), |value| Entry::Value(value.into()));
         self.entries.insert(path.to_owned(), entry);
+    }
+
+    /// A value that is not known because of a problem already reported.
+    fn poison(&mut self, path: &str) {
+        self.entries.insert(path.to_owned(), Entry::Poison);
     }
 
     /// A value that every job has unless something was reported.
@@ -202,18 +233,10 @@ impl Table {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    fn number(&mut self, path: &str, field: &Field<u64>, why: &'static str) {
+    /// A number or a boolean.
+    fn number<T: Copy + Into<Value>>(&mut self, path: &str, field: &Field<T>, why: &'static str) {
         let entry = match field {
-            Field::Is(val) => Entry::Value(Value::from(val.value)),
-            Field::Absent => Entry::Missing(why),
-            Field::Bad => Entry::Poison,
-        };
-        self.entries.insert(path.to_owned(), entry);
-    }
-
-    fn float(&mut self, path: &str, field: &Field<f64>, why: &'static str) {
-        let entry = match field {
-            Field::Is(val) => Entry::Value(Value::from(val.value)),
+            Field::Is(val) => Entry::Value(val.value.into()),
             Field::Absent => Entry::Missing(why),
             Field::Bad => Entry::Poison,
         };
@@ -229,7 +252,11 @@ impl Table {
             Some(model) => {
                 self.put("model.name", Some(model.name.as_str()), "");
                 self.put("model.parameters", Some(model.parameters.value), "");
-                self.put("model.parameters_trainable", model.trainable.as_ref().map(|val| val.value), SIZE_ONLY);
+                if model.trainable.is_none() && model.architecture.is_some() {
+                    self.poison("model.parameters_trainable");
+                } else {
+                    self.put("model.parameters_trainable", model.trainable.as_ref().map(|val| val.value), SIZE_ONLY);
+                }
                 let a = model.architecture.as_ref();
                 let values = a.map(|a| [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]);
                 for (at, path) in PATHS.iter().enumerate() {
@@ -253,6 +280,13 @@ impl Table {
         const UNWRITTEN: &str = "`train` does not say it";
         const NO_OPTIMIZER: &str = "the optimizer does not say it";
         let train = &plan.job.train;
+        if train.span.is_none() {
+            // The node itself is missing, and that was reported.
+            for path in TRAIN_PATHS {
+                self.poison(&format!("train.{path}"));
+            }
+            return;
+        }
         self.field("train.precision", &train.precision, UNWRITTEN);
         for (path, field) in [
             ("train.sequence_length", &train.sequence_length),
@@ -277,8 +311,9 @@ impl Table {
             Field::Bad => Entry::Poison,
         };
         self.entries.insert("train.epochs".to_owned(), epochs);
-        self.put("train.activation_checkpointing", train.activation_checkpointing.get().map(|r| r != crate::ir::Recompute::None), UNWRITTEN);
-        self.put("train.flash_attention", train.flash_attention.get(), UNWRITTEN);
+        let checkpointing = train.activation_checkpointing.clone().map(|what| what != crate::ir::Recompute::None);
+        self.number("train.activation_checkpointing", &checkpointing, UNWRITTEN);
+        self.number("train.flash_attention", &train.flash_attention, UNWRITTEN);
         let none = crate::ir::Field::Absent;
         let text_none = crate::ir::Field::Absent;
         let optimizer = train.optimizer.as_ref();
@@ -291,21 +326,24 @@ impl Table {
             ("train.weight_decay", optimizer.map_or(&none, |o| &o.weight_decay)),
             ("train.clip", optimizer.map_or(&none, |o| &o.clip)),
         ] {
-            self.float(path, field, NO_OPTIMIZER);
+            self.number(path, field, NO_OPTIMIZER);
         }
-        let betas = optimizer.and_then(|o| o.betas.get());
-        self.put("train.beta1", betas.map(|betas| betas.0), NO_OPTIMIZER);
-        self.put("train.beta2", betas.map(|betas| betas.1), NO_OPTIMIZER);
-        self.put(
-            "train.betas",
-            betas.map(|(a, b)| format!("{},{}", crate::ir::digest::python_float(a), crate::ir::digest::python_float(b))),
-            NO_OPTIMIZER,
-        );
-        let warmup = optimizer.and_then(|o| o.warmup.get()).map(|warmup| match warmup {
-            Warmup::Fraction(x) => Value::from(x),
-            Warmup::Steps(n) => Value::from(n),
-        });
-        self.put("train.warmup", warmup, NO_OPTIMIZER);
+        let betas = optimizer.map_or(Field::Absent, |o| o.betas.clone());
+        self.number("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);
+        self.number("train.beta2", &betas.clone().map(|betas| betas.1), NO_OPTIMIZER);
+        let both = betas.map(|(a, b)| format!("{},{}", crate::ir::digest::python_float(a), crate::ir::digest::python_float(b)));
+        self.field("train.betas", &both, NO_OPTIMIZER);
+        match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
+            Field::Bad => self.poison("train.warmup"),
+            warmup => self.put(
+                "train.warmup",
+                warmup.get().map(|warmup| match warmup {
+                    Warmup::Fraction(x) => Value::from(x),
+                    Warmup::Steps(n) => Value::from(n),
+                }),
+                NO_OPTIMIZER,
+            ),
+        }
     }
 
     /// The nested form that an expression looks its paths up in.

@@ -5,6 +5,7 @@
 //! pay for data it does not use. Knows nothing of manifests, plans or diagnostics.
 
 pub mod accelerators;
+pub mod credentials;
 pub mod fsx;
 pub mod iam_actions;
 pub mod images;
@@ -15,6 +16,7 @@ pub mod models;
 pub mod prices;
 pub mod quotas;
 pub mod regions;
+pub mod reserved;
 pub mod shapes;
 pub mod smp;
 pub mod support;
@@ -28,6 +30,7 @@ pub const VERSION: &str = "2026-11-21";
 /// All tables.
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
+    credentials::TABLE,
     shapes::ENUMS,
     fsx::TABLE,
     iam_actions::TABLE,
@@ -40,6 +43,7 @@ const TABLES: &[table::Table] = &[
     quotas::GENERAL,
     regions::TABLE,
     images::REGISTRIES,
+    reserved::TABLE,
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,

@@ -75,6 +75,8 @@ pub struct Parameter {
     pub needs: Vec<String>,
     /// Parameters that it excludes, each when both are in use.
     pub excludes: Vec<String>,
+    /// Parameters that it excludes in libraries older than a version.
+    pub excludes_before: Vec<(String, String)>,
     /// Only for this framework.
     pub framework: Option<String>,
     /// What a reader should know.
@@ -107,6 +109,8 @@ struct Row {
     needs: Vec<String>,
     #[serde(default)]
     excludes: Vec<String>,
+    #[serde(default)]
+    excludes_before: Vec<(String, String)>,
     framework: Option<String>,
     note: Option<String>,
     #[serde(flatten)]
@@ -150,6 +154,7 @@ fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
         since: row.since,
         needs: row.needs,
         excludes: row.excludes,
+        excludes_before: row.excludes_before,
         framework: row.framework,
         note: row.note,
         provenance: row.sourced.into(),

@@ -14,6 +14,8 @@ struct Row {
     #[serde(default)]
     instances: Vec<String>,
     library: Option<String>,
+    archived: Option<String>,
+    refused_in_image_uri: Option<String>,
     note: Option<String>,
     #[serde(flatten)]
     sourced: Sourced,
@@ -50,6 +52,10 @@ pub struct Support {
     pub pytorch_versions: Vec<String>,
     /// Instance types; empty where the source names none.
     pub instances: Vec<String>,
+    /// Since when the library is archived (ISO date), if it is.
+    pub archived: Option<String>,
+    /// A text in an image's registry path for which the SDK refuses the engine.
+    pub refused_in_image_uri: Option<String>,
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
@@ -72,6 +78,8 @@ fn read(key: &str) -> Option<Support> {
     Some(Support {
         pytorch_versions: row.versions,
         instances: row.instances,
+        archived: row.archived,
+        refused_in_image_uri: row.refused_in_image_uri,
         note: row.note,
         provenance: row.sourced.into(),
     })
@@ -124,6 +132,16 @@ pub fn torch_distributed_trainium() -> Option<Support> {
 /// PyTorch spellings for which the SDK takes `smdistributed.dataparallel`; it does not look at the instance type.
 pub fn smddp_accepted_by_sdk() -> Option<Support> {
     read("smddp/sdk")
+}
+
+/// PyTorch versions whose containers have an early SMP 1 that the table of supported frameworks leaves out.
+pub fn smp_v1_early() -> Option<Support> {
+    read("smp-v1-early")
+}
+
+/// The transformers version from which on the Trainer no longer starts SMDDP (the only version of the row).
+pub fn trainer_without_smddp() -> Option<Support> {
+    read("smddp/trainer")
 }
 
 #[cfg(test)]

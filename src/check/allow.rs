@@ -46,9 +46,8 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             }
         }
         let inside = |diagnostic: &Diagnostic| {
-            diagnostic.span.source == allow.scope.source
-                && diagnostic.span.start >= allow.scope.start
-                && diagnostic.span.end <= allow.scope.end
+            let span = diagnostic.span;
+            allow.scopes.iter().any(|scope| span.source == scope.source && span.start >= scope.start && span.end <= scope.end)
         };
         let (mut silenced, mut errors) = (0, 0);
         problems.retain(|diagnostic| {
@@ -63,6 +62,10 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             false
         });
         if silenced > 0 {
+            continue;
+        }
+        // What is unknown because of an error may hide the warning that is meant.
+        if errors == 0 && problems.errors() > 0 {
             continue;
         }
         verdicts.push(if errors > 0 {
@@ -81,7 +84,7 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
 /// An `allow` that stands in the job itself covers the job, its layers included.
 fn is_whole_job(context: &Context, allow: &crate::ir::Allow) -> bool {
     let job = context.plan.job.span;
-    allow.scope.source == job.source && allow.scope.start <= job.start && allow.scope.end >= job.end
+    allow.scopes.iter().any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
 }
 
 fn is_date(text: &str) -> bool {

@@ -71,6 +71,7 @@ fn trees(set: &Set, out: &Path) -> Vec<(PathBuf, Tree)> {
         if let Ok(value) = serde_json::to_value(&document) {
             tree.insert(PathBuf::from("plan.json"), canonical::pretty(&value).into_bytes());
         }
+        tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         trees.push((dir, tree));
     }
     trees

@@ -324,7 +324,7 @@ fn visible(character: char) -> char {
 }
 
 /// Text from anywhere without characters that a terminal would obey; line ends stay.
-pub(super) fn safe(text: &str) -> String {
+pub(crate) fn safe(text: &str) -> String {
     text.replace("\r\n", "\n")
         .chars()
         .map(|c| if c == '\n' { c } else { visible(c) })

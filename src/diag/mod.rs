@@ -18,6 +18,7 @@ pub mod sarif;
 pub mod short;
 
 pub use code::{Code, Status, find};
+pub(crate) use excerpt::safe;
 pub use place::Paths;
 pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
 

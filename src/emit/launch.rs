@@ -101,6 +101,19 @@ pub(super) fn launcher(plan: &Plan) -> Launcher {
     }
 }
 
+/// The launcher in words, for reports.
+pub(crate) fn launcher_words(plan: &Plan) -> &'static str {
+    match launcher(plan) {
+        Launcher::Torchrun => "torchrun",
+        Launcher::PytorchDdp => "pytorchddp",
+        Launcher::Mpi => "mpirun",
+        Launcher::Smddp => "smddprun",
+        Launcher::SmpV1 => "mpirun with SMP v1",
+        Launcher::SmpV2 => "torchrun with SMP v2",
+        Launcher::Plain => "one plain process on each host",
+    }
+}
+
 /// The instance type; instance groups have several, and the SDK then leaves the key out (2.257.7, captured).
 fn instance(plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;

@@ -6,12 +6,16 @@
 pub mod archive;
 pub mod canonical;
 mod estimator;
+pub mod fsx;
+pub mod iam;
 mod launch;
 mod names;
 pub mod python;
 mod request;
+pub mod resources;
 mod sagemaker;
 mod shell;
+mod tags;
 mod template;
 mod worker;
 
@@ -21,8 +25,11 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
-pub(crate) use launch::{python_str, smp_name};
-pub(crate) use shell::{quoted, unquoted};
+pub use resources::{Resource, resources};
+pub(crate) use launch::{launcher_words, python_str, smp_name};
+pub(crate) use names::{role as role_name, source_prefix};
+pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
+pub(crate) use shell::{is_plain, quoted, unquoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
@@ -140,6 +147,8 @@ pub fn emit(plan: &Plan) -> Bundle {
             files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
         }
     }
+    files.extend(iam::files(plan, &identity.digest));
+    files.extend(fsx::files(plan, &identity.digest));
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes));
     }

@@ -43,9 +43,29 @@ pub(super) fn account(plan: &Plan) -> &str {
 
 /// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
 /// need not be: role names are per account.
-pub(super) fn role(plan: &Plan) -> String {
+pub(crate) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
     suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
+}
+
+/// The names of all runs of the job, for policies: `<job>-*`. A long name is cut further than [`training_job`] cuts
+/// it, so that the pattern also covers a repeated run, `<job>-<digest8>-r2`.
+pub(super) fn training_job_pattern(plan: &Plan) -> String {
+    /// A hyphen, eight digits of the digest, and room for `-r999`.
+    const SUFFIX: usize = 1 + 8 + 5;
+    let room = JOB_NAME_LIMIT - SUFFIX;
+    let job = job(plan);
+    if job.chars().count() <= room {
+        return format!("{job}-*");
+    }
+    let cut: String = job.chars().take(room).collect();
+    format!("{}*", cut.trim_end_matches('-'))
+}
+
+/// Whether trainc packs a source archive that the container fetches: not where it lies in S3 already, nor where a
+/// container without the training toolkit starts by itself.
+pub(super) fn has_archive(plan: &Plan) -> bool {
+    plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
 }
 
 /// The bucket that the SageMaker SDK uses when none is named.
@@ -73,14 +93,21 @@ pub(super) fn code_in_channel(plan: &Plan) -> bool {
     isolated && is_script(plan) && !worker
 }
 
+/// Digits of the source's digest in its prefix.
+pub(super) const SOURCE_DIGITS: usize = 16;
+
 /// The S3 prefix of the source archive; its last part is the digest of its content.
-pub(super) fn source_prefix(plan: &Plan) -> String {
+pub(crate) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
-    let digest = digest.get(..16).unwrap_or(&digest).to_owned();
+    format!("{}/{}", source_home(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
+}
+
+/// Where the archives of all versions of the source lie.
+pub(super) fn source_home(plan: &Plan) -> String {
     let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
     match upload {
-        Some(upload) => format!("{}/{digest}", upload.trim_end_matches('/')),
-        None => format!("s3://{}/trainc/{}/source/{digest}", default_bucket(plan), job(plan)),
+        Some(upload) => upload.trim_end_matches('/').to_owned(),
+        None => format!("s3://{}/trainc/{}/source", default_bucket(plan), job(plan)),
     }
 }
 

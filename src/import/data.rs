@@ -117,7 +117,10 @@ fn common(node: Node, channel: &mut Rest) -> Node {
     ] {
         if let Some((theirs, ours)) = words.iter().find(|(theirs, _)| channel.0.get(member).and_then(Value::as_str) == Some(*theirs)) {
             channel.take_if(member, theirs);
-            node = node.prop(property, &string(ours));
+            // What an answer says where nothing was asked.
+            if *ours != "none" {
+                node = node.prop(property, &string(ours));
+            }
         }
     }
     node = node.maybe("content-type", channel.text("ContentType").as_deref());

@@ -155,6 +155,14 @@ pub(super) fn bound(value: &str) -> String {
     value.replace("{{", "{{ \"{{\" }}").replace(DIGEST, "{{ job.digest }}")
 }
 
+/// A text that may stand as a number: whole, and written as trainc would write it.
+pub(super) fn plain(value: &str) -> String {
+    match value.parse::<i64>() {
+        Ok(number) if number.to_string() == value => value.to_owned(),
+        _ => string(&bound(value)),
+    }
+}
+
 /// A JSON scalar as a literal; `None` for lists and objects.
 pub(super) fn literal(value: &Value) -> Option<String> {
     Some(match value {

@@ -1,7 +1,7 @@
 //! The launcher's keys, back into `parallel`.
 
 use super::Unsaid;
-use super::kdl::{Node, bound, literal, string};
+use super::kdl::{Node, bound, literal, plain, string};
 use crate::emit::smp_name;
 use crate::syntax::nodes::OPTIONS;
 use serde_json::{Map, Value};
@@ -114,7 +114,7 @@ fn options(written: Option<Value>) -> Vec<Node> {
     }
     let mut out = Vec::new();
     if !pairs.is_empty() {
-        out.push(pairs.into_iter().fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &string(&bound(value)))));
+        out.push(pairs.into_iter().fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &plain(value))));
     }
     if !rest.is_empty() {
         out.push(Node::text("mpi-options", &bound(rest)));
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn mpi_options_come_apart() {
-        check("-x A=1 -x B=two", "mpi-env A=\"1\" B=\"two\"\n");
-        check("-x A=1 --bind-to none -x B=2", "mpi-env A=\"1\"\nmpi-options \"--bind-to none -x B=2\"\n");
+        check("-x A=1 -x B=two", "mpi-env A=1 B=\"two\"\n");
+        check("-x A=1 --bind-to none -x B=2", "mpi-env A=1\nmpi-options \"--bind-to none -x B=2\"\n");
         check("-x A", "mpi-options \"-x A\"\n");
         check("-x A=1  -x B=2", "mpi-options \"-x A=1  -x B=2\"\n");
         check("", "");

@@ -122,8 +122,9 @@ impl Reader {
         let tags = self.tags();
         let of = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         let full_name = self.rest.text("TrainingJobName").unwrap_or_default();
-        let name = of("trainc:job").unwrap_or_else(|| base_name(&full_name).to_owned());
-        if let Some(digest) = of("trainc:digest") {
+        let stamped = digest_named(&full_name);
+        let name = of("trainc:job").unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
+        if let Some(digest) = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned())) {
             self.digest_back(&digest);
         }
         let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or(Rest(Map::new()));
@@ -203,7 +204,7 @@ impl Reader {
                 Value::Null | Value::Bool(_) | Value::Number(_) => {}
             }
         }
-        if short.len() >= 16 {
+        if short.len() >= 8 {
             self.rest.0.values_mut().for_each(|value| walk(value, short));
         }
     }
@@ -320,10 +321,9 @@ impl Reader {
         let mut node = Node::new("output").prop("s3", &string(&bound(&s3)));
         // An answer has an empty key where there is none.
         node = node.maybe("kms", output.text("KmsKeyId").filter(|key| !key.is_empty()).as_deref());
-        match output.text("CompressionType").as_deref() {
-            Some("NONE") => node = node.prop("compress", "#false"),
-            Some("GZIP") => node = node.prop("compress", "#true"),
-            _ => {}
+        // Packed is what the service does anyway.
+        if output.text("CompressionType").as_deref() == Some("NONE") {
+            node = node.prop("compress", "#false");
         }
         self.rest.put_back("OutputDataConfig", output);
         (node, s3)
@@ -392,6 +392,17 @@ fn base_name(name: &str) -> &str {
         other => found == other,
     });
     if is_stamp { base } else { name }
+}
+
+/// A name as trainc makes it, `<job>-<8 of the digest>` or `…-rN`: the job and the digest's beginning. An answer has
+/// no tags that would tell.
+fn digest_named(name: &str) -> Option<(&str, &str)> {
+    let run = name.rsplit_once("-r").filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let (base, digest) = run.map_or(name, |(rest, _)| rest).rsplit_once('-')?;
+    let hex = digest.len() == 8 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    // A word of eight letters, or a date, is no digest.
+    let mixed = digest.bytes().any(|b| b.is_ascii_digit()) && digest.bytes().any(|b| b.is_ascii_lowercase());
+    (hex && mixed && !base.is_empty()).then_some((base, digest))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Outcome {
         for (instance, count) in &self.instances {
             let price = prices::newest(instance, region)?;
             usd += price.usd_per_hour * hours * *count as f64;
-            source = format!("{}, {}", price.provenance.source, price.provenance.date);
+            source = format!("the catalogue's price of {}", price.provenance.date);
         }
         Some((usd, source))
     }
@@ -81,7 +81,7 @@ impl Outcome {
             });
             out.push(match self.cost() {
                 Some((usd, source)) => {
-                    format!("billed: {} on {on}{saved}; at the on-demand price {} ({source})", text::duration(billed), text::dollars(usd))
+                    format!("billed: {} on {on}{saved}; {} on demand ({source})", text::duration(billed), text::dollars(usd))
                 }
                 None => format!("billed: {} on {on}{saved}; the catalogue has no price for it", text::duration(billed)),
             });

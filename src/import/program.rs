@@ -1,6 +1,6 @@
 //! The script and its arguments.
 
-use super::kdl::{Node, bound, literal, string};
+use super::kdl::{Node, bound, literal, plain, string};
 use super::launch::Decoded;
 use super::rest::Rest;
 use super::Unsaid;
@@ -101,7 +101,7 @@ impl Script {
             }
         }
         for (name, value) in environment {
-            node = node.child(Node::new("environment").prop(name, &string(&bound(value))));
+            node = node.child(Node::new("environment").prop(name, &plain(value)));
         }
         for metric in algorithm.list("MetricDefinitions") {
             let text = |name: &str| metric.get(name).and_then(Value::as_str).unwrap_or("");
@@ -123,11 +123,10 @@ impl Script {
 fn argument(text: &str, script: bool) -> Option<String> {
     if !script {
         // No toolkit: texts as they are; whole numbers and switches look better bare, and come back the same.
-        return Some(match text.parse::<i64>() {
-            Ok(number) if number.to_string() == text => text.to_owned(),
-            _ if text == "True" => "#true".to_owned(),
-            _ if text == "False" => "#false".to_owned(),
-            _ => string(&bound(text)),
+        return Some(match text {
+            "True" => "#true".to_owned(),
+            "False" => "#false".to_owned(),
+            _ => plain(text),
         });
     }
     match serde_json::from_str::<Value>(text).ok()? {

@@ -111,3 +111,11 @@ fn names_lose_their_stamp() {
     assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
     assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");
 }
+
+#[test]
+fn names_of_trainc_lose_their_digest() {
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("team-20260101"), None);
+    assert_eq!(digest_named("team-facade"), None);
+}

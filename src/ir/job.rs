@@ -96,6 +96,8 @@ pub struct Model {
     pub config: Field<String>,
     /// Dimensions as written: `hidden`, `layers`, `heads`, `kv-heads`, `ffn`, `vocab`, `positions`, `experts`, `active-experts`.
     pub dimensions: Vec<(&'static str, Val<u64>)>,
+    /// Dimensions that were written but cannot be used: already reported.
+    pub unusable: Vec<&'static str>,
     /// Whether the head shares the embedding's weights.
     pub tied: Field<bool>,
     /// The size alone, where nothing else is known.
@@ -753,8 +755,8 @@ pub struct RequestMember {
 pub struct Allow {
     /// The word `allow`.
     pub span: Span,
-    /// The node in which it stands: what it covers.
-    pub scope: Span,
+    /// The node that it stands in, in every layer.
+    pub scopes: Vec<Span>,
     /// Code or name as written.
     pub code: Field<String>,
     /// Why.

@@ -40,6 +40,8 @@ pub struct Plan {
     pub source: Option<SourceTree>,
     /// Why the program's directory could not be read.
     pub missing: Option<String>,
+    /// Further directories that could not be read: which of the program's, and why.
+    pub missing_dependencies: Vec<(usize, String)>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
     /// Whether the cluster is one that `apply` can use.

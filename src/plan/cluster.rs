@@ -124,6 +124,14 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
 
 fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
+    for (node, field) in [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)] {
+        if field.is_absent() {
+            problems.push(
+                Diagnostic::new(&T0323, cluster.span, format!("a custom cluster says how fast its links are: `{node}` is missing"))
+                    .help(if node == "intra" { "add `intra \"600GB/s\"`" } else { "add `inter \"50GB/s\"`" }),
+            );
+        }
+    }
     let Some(gpu) = &cluster.gpu else {
         problems.push(
             Diagnostic::new(&T0323, cluster.span, "a custom cluster says what a node is: `gpu` is missing")
@@ -144,14 +152,6 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         });
         return None;
     };
-    for (node, field) in [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)] {
-        if field.is_absent() {
-            problems.push(
-                Diagnostic::new(&T0323, cluster.span, format!("a custom cluster says how fast its links are: `{node}` is missing"))
-                    .help(if node == "intra" { "add `intra \"600GB/s\"`" } else { "add `inter \"50GB/s\"`" }),
-            );
-        }
-    }
     Some(Machine {
         gpus_per_node: per_node,
         gpu: Some(row.product.clone()),

@@ -1,7 +1,7 @@
 //! The container: from versions as written to the registry path of the region.
 
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
-use crate::catalog::support;
+use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
@@ -42,10 +42,14 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         );
         return None;
     };
-    let instance = job.cluster.as_ref()?.instance.value().map(String::as_str)?;
-    if matches!(instance, "custom" | "local") {
+    // Without a region or an instance type the versions are judged all the same, in the place that has most.
+    let written = job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str);
+    if matches!(written, Some("custom" | "local")) {
         return None;
     }
+    let known = written.filter(|name| instances::instance_exists(name));
+    let instance = known.unwrap_or(FULL_INSTANCE);
+    let unknown = Unknown { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
     let (pytorch, transformers) = versions(ask, family, problems)?;
     let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
     let query = ImageQuery {
@@ -57,11 +61,13 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         pytorch: &pytorch,
         transformers: transformers.as_deref(),
         python: ask.python.value().map(String::as_str),
-        region: &region?.name,
+        region: region.map_or(FULL_REGION, |region| region.name.as_str()),
         instance,
         smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
     };
     match images::resolve(&query) {
+        Ok(_) if unknown.region || unknown.instance => None,
+        Err(problem) if unknown.explains(&problem, &query, ask) => None,
         Ok(found) => Some(Image {
             sdk_v2: sdk_v2_takes(job, &query, &found.sdk),
             uri: found.uri,
@@ -84,6 +90,41 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     }
 }
 
+/// A region that has every container.
+const FULL_REGION: &str = "us-west-2";
+/// An instance type that every GPU container serves.
+const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
+
+/// What of the job is not known, because it is missing or of a problem already reported.
+struct Unknown {
+    region: bool,
+    instance: bool,
+    engine: bool,
+}
+
+impl Unknown {
+    /// Whether the catalogue's answer comes of what is unknown.
+    fn explains(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageAsk) -> bool {
+        match problem {
+            ImageProblem::RegionWithoutImage { .. } => self.region,
+            ImageProblem::UnsupportedProcessor { .. }
+            | ImageProblem::BadInstanceName { .. }
+            | ImageProblem::InstanceDeprecated { .. } => self.instance,
+            ImageProblem::UnknownPython { .. } => ask.python.is_bad(),
+            // Engine `smp` has containers of its own.
+            ImageProblem::UnknownVersion { .. } => {
+                self.engine
+                    && query.framework == Framework::PyTorch
+                    && images::resolve(&ImageQuery { framework: Framework::SmpV2, ..*query }).is_ok()
+            }
+            ImageProblem::MissingTransformers
+            | ImageProblem::UnknownCombination { .. }
+            | ImageProblem::MixedVersionLengths { .. }
+            | ImageProblem::SmpUnknownVersion { .. } => false,
+        }
+    }
+}
+
 /// The versions that the family needs, or a problem for each that is missing or out of place.
 fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(String, Option<String>)> {
     let mut fine = true;
@@ -101,9 +142,8 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     } else {
         stray(&ask.version, "version", "write `transformers=` and `pytorch=`");
     }
-    if !fine {
-        return None;
-    }
+    // A version under another name is the one that is missing.
+    let stray_version = !fine;
     let mut missing = |name: &str, example: &str| {
         problems.push(
             Diagnostic::new(&T0336, ask.span, format!("image `{family}` lacks `{name}=`"))
@@ -114,7 +154,7 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
         return match (&ask.version, ask.version.value()) {
             (_, Some(version)) => Some((version.clone(), None)),
             (field, None) => {
-                if field.is_absent() {
+                if field.is_absent() && !stray_version {
                     missing("version", "image \"pytorch\" version=\"2.7.1\" python=\"py312\"");
                 }
                 None
@@ -124,7 +164,7 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     if ask.transformers.is_absent() {
         missing("transformers", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
     }
-    if ask.pytorch.is_absent() {
+    if ask.pytorch.is_absent() && !stray_version {
         missing("pytorch", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
     }
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))

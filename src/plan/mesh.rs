@@ -126,7 +126,12 @@ impl Layout<'_> {
         };
         match self.engine {
             Engine::Fsdp => mesh.shard_degree = self.fsdp_shard(problems)?,
-            Engine::Worker => mesh.shard_degree = self.worker_shard(minimum.as_ref()),
+            Engine::Worker => {
+                if self.parallel.shard_degree.is_bad() {
+                    return None;
+                }
+                mesh.shard_degree = self.worker_shard(minimum.as_ref());
+            }
             Engine::Smp => self.smp(&mut mesh),
             Engine::DeviceMap => {
                 if self.nodes > 1 {
@@ -144,6 +149,9 @@ impl Layout<'_> {
                 mesh.pipeline_degree = Val::derived(self.gpus_per_node, "every GPU of the node holds layers");
             }
             Engine::Smddp | Engine::Ddp => {
+                if self.parallel.processes.is_bad() {
+                    return None;
+                }
                 if let Some(processes) = self.parallel.processes.get()
                     && processes <= self.gpus_per_node
                 {
@@ -160,8 +168,17 @@ impl Layout<'_> {
             mesh.order = vec![(Axis::Replica, self.nodes)];
             return Some(mesh);
         }
-        self.replicas(&mut mesh, problems)?;
-        self.parts(&mesh, problems)?;
+        // A degree that is unusable was reported; the others are judged all the same.
+        let p = self.parallel;
+        let smp_only = [&p.tensor_degree, &p.pipeline_degree, &p.context_degree, &p.expert_degree];
+        let is_smp = self.engine == Engine::Smp;
+        let unknown = is_smp && (p.shard_degree.is_bad() || p.prescaled_batch.is_bad() || smp_only.iter().any(|degree| degree.is_bad()));
+        let replicas = self.replicas(&mut mesh, problems);
+        let parts = if is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
+        (replicas?, parts?);
+        if unknown {
+            return None;
+        }
         self.finish(&mut mesh, minimum, smp);
         Some(mesh)
     }
@@ -279,10 +296,16 @@ impl Layout<'_> {
     }
 
     fn does_not_divide(&self, world: u64, axes: &[(&str, &Val<u64>)], problems: &mut Problems) {
-        // The first axis that breaks it: the product of those before it still divides.
+        // Each axis that divides not even the world is a mistake of its own. Where all do, it is the first that
+        // does not divide what those before it leave.
+        let alone: Vec<_> = axes.iter().filter(|(_, val)| !world.is_multiple_of(val.value)).collect();
         let mut left = world;
         for (name, val) in axes {
-            if left.is_multiple_of(val.value) {
+            if !alone.is_empty() {
+                if world.is_multiple_of(val.value) {
+                    continue;
+                }
+            } else if left.is_multiple_of(val.value) {
                 left /= val.value;
                 continue;
             }
@@ -310,7 +333,9 @@ impl Layout<'_> {
                 diagnostic = diagnostic.note(format!("`{name}` was not written: it is {}", crate::plan::origin_words(&val.origin)));
             }
             problems.push(diagnostic);
-            return;
+            if alone.is_empty() {
+                return;
+            }
         }
     }
 

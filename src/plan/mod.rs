@@ -63,6 +63,12 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         smp,
         price,
         missing: missing(given.source.as_ref()),
+        missing_dependencies: given
+            .dependencies
+            .iter()
+            .enumerate()
+            .filter_map(|(at, found)| missing(Some(found)).map(|why| (at, why)))
+            .collect(),
         source: given.source.and_then(Result::ok),
         dependencies: given.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,

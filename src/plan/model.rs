@@ -93,6 +93,9 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
             defaulted: Vec::new(),
         });
     }
+    if model.parameters.is_bad() {
+        return None;
+    }
     let Some(name) = name else {
         problems.push(
             Diagnostic::new(&T0340, model.span, "`model` does not say which model")
@@ -131,9 +134,10 @@ fn from_dimensions(model: &Model, family: Family, name: &str, span: Span, proble
         ..Dimensions::default()
     };
     match Architecture::from_dimensions(family, &written) {
+        Ok(_) if !model.unusable.is_empty() => None,
         Ok((architecture, filled)) => Some(facts(name, architecture, None, &filled, "the dimensions")),
         Err(faults) => {
-            for fault in &faults {
+            for fault in faults.iter().filter(|fault| !model.unusable.contains(&fault.key())) {
                 let at = model
                     .dimensions
                     .iter()
@@ -216,7 +220,8 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
             if adapter.rank.is_absent() {
                 problems.push(Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`").help("write `rank=16`"));
             }
-            return None;
+            // The targets are judged all the same.
+            1
         }
     };
     let architecture = facts.architecture.as_ref()?;
@@ -228,6 +233,7 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         None => return None,
     };
     match architecture.lora_trainable_as(class, rank, targets) {
+        Ok(_) if adapter.rank.val().is_none() => None,
         Ok(count) => Some(Val::derived(count, format!("LoRA of rank {rank} on {}", targets.join(", ")))),
         Err(LoraProblem::UnknownTargets { unknown, known }) => {
             let near = unknown.first().and_then(|name| text::nearest(name, known.iter().copied()));

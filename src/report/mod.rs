@@ -1,5 +1,44 @@
 //! Reports: plan.json, plan.md and the terminal's plan, all from one plan and its problems.
 //!
-//! In: a plan, its identity, its problems. Out: text. Decides nothing, computes nothing that the plan has not.
+//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, or
+//! a sum over it.
 
+mod bars;
+mod cost;
+pub mod document;
+pub mod human;
 pub mod json;
+mod links;
+pub mod markdown;
+mod notes;
+mod origins;
+mod page;
+mod picture;
+mod resources;
+mod sections;
+
+pub use page::Options;
+
+use crate::diag::Problems;
+use crate::emit::Identity;
+use crate::ir::Plan;
+use crate::source::SourceMap;
+
+/// What a report is about: one manifest and what it became.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The path as the user gave it.
+    pub path: &'a str,
+    /// SHA-256 of the manifest's bytes.
+    pub sha256: &'a str,
+    /// The job's name, if it could be read.
+    pub job: Option<&'a str>,
+    /// What could be computed; none where nothing could be read.
+    pub plan: Option<&'a Plan>,
+    /// The job's names; none for a plan with errors.
+    pub identity: Option<&'a Identity>,
+    /// All problems of the manifest.
+    pub problems: &'a Problems,
+    /// All texts that spans point into.
+    pub sources: &'a SourceMap,
+}

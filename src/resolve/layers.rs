@@ -53,8 +53,8 @@ pub trait Loader {
 pub(super) struct Merged {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
-    /// Whether every layer could be read, so that what is missing is missing.
-    pub(super) is_whole: bool,
+    /// A layer could not be had: what is not there may have stood in it.
+    pub(super) incomplete: bool,
 }
 
 struct Layers<'a> {
@@ -66,7 +66,7 @@ struct Layers<'a> {
     /// Nodes under the file, earliest first.
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
-    is_whole: bool,
+    incomplete: bool,
 }
 
 /// Merges all layers of a file. `None` where the file has no job.
@@ -89,10 +89,10 @@ pub(super) fn merge(
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
     let identity = loader.identity(&name);
-    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), is_whole: true };
+    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), incomplete: false };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
-    let Layers { base, envs, is_whole, .. } = layers;
+    let Layers { base, envs, mut incomplete, .. } = layers;
 
     let mut overrides = Vec::new();
     let mut children: Vec<Node> = Vec::new();
@@ -103,6 +103,7 @@ pub(super) fn merge(
     if let Some(wanted) = &choices.env {
         let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
         if !known.contains(wanted) {
+            incomplete = true;
             let text = format!("--env {wanted}");
             let at = sources.add(format!("<{text}>"), text.clone());
             let mut diagnostic = Diagnostic::new(
@@ -131,7 +132,7 @@ pub(super) fn merge(
         }
     }
     job.children = children;
-    Some(Merged { job, overrides, is_whole })
+    Some(Merged { job, overrides, incomplete })
 }
 
 impl Layers<'_> {
@@ -139,8 +140,9 @@ impl Layers<'_> {
         for node in extends {
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
-            let before = self.problems.errors();
-            match self.loader.layer(from, &path) {
+            let found = self.loader.layer(from, &path);
+            self.incomplete |= found.is_err();
+            match found {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
                 Err(LayerFault::OutsideRoot) => self.problems.push(
                     Diagnostic::new(&T0203, span, format!("`{path}` leaves the repository"))
@@ -155,7 +157,6 @@ impl Layers<'_> {
                     self.problems.push(Diagnostic::new(&T0202, span, format!("layer `{path}` cannot be read: {why}")));
                 }
             }
-            self.is_whole &= self.problems.errors() == before;
         }
     }
 
@@ -167,12 +168,14 @@ impl Layers<'_> {
                 Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
                     .help("remove one `extends` of the circle"),
             );
+            self.incomplete = true;
             return;
         }
         if self.open.len() > 16 {
             self.problems.push(
                 Diagnostic::new(&T0201, path.span, "layers are more than 16 deep").help("flatten them"),
             );
+            self.incomplete = true;
             return;
         }
         let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
@@ -188,7 +191,10 @@ impl Layers<'_> {
                 );
             }
         }
-        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else { return };
+        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else {
+            self.incomplete = true;
+            return;
+        };
         if let Some(job) = &file.job {
             self.problems.push(
                 Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
@@ -199,7 +205,8 @@ impl Layers<'_> {
         self.open.push(loaded.identity.clone());
         self.extend(&file.extends, &loaded.name);
         self.open.pop();
-        self.base.push(file.layer);
+        // What a file with a job says is laid under nonetheless: that is what the author wanted.
+        self.base.push(file.job.map_or(file.layer, |job| job.children));
         self.envs.extend(file.envs);
     }
 }

@@ -37,6 +37,8 @@ fn twin<'a>(base: &'a mut [Node], node: &Node) -> Option<&'a mut Node> {
 }
 
 fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
+    earlier.also.push(later.span);
+    earlier.also.extend(later.also);
     let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });
     let replaced = if later.args.is_empty() { None } else { Some(later.args) };
     if let Some(args) = replaced {

@@ -10,6 +10,7 @@ mod merge;
 mod nodes;
 mod parallel;
 mod pick;
+mod poison;
 mod set;
 mod storage;
 
@@ -47,11 +48,13 @@ pub fn resolve(
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<ir::Job> {
-    let merged = layers::merge(file, source, choices, loader, sources, problems)?;
-    read::require(&merged.job, problems);
+    let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
     // Where a layer or a block could not be read, what seems missing may stand there.
-    let is_whole = merged.is_whole && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
-    let mut job = nodes::job(&merged.job, is_whole, problems);
+    if merged.incomplete || problems.iter().any(|problem| recover::breaks_structure(problem.code)) {
+        poison::fill(&mut merged.job);
+    }
+    read::require(&merged.job, problems);
+    let mut job = nodes::job(&merged.job, problems);
     job.overrides = merged.overrides;
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         name.push_str(suffix);

@@ -27,15 +27,12 @@ const DIMENSIONS: &[&str] =
     &["hidden", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "positions", "experts", "active-experts"];
 
 /// Reads the whole job.
-pub(super) fn job(node: &Node, is_whole: bool, problems: &mut Problems) -> Job {
+pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let span = node.name.span;
     let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
-    let is_worker = parallel.as_ref().and_then(|p| p.engine.get()) == Some(crate::ir::Engine::Worker);
+    let needs_program = node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
-        if !is_whole {
-            return;
-        }
         problems.push(
             Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`")).help(format!("add `{example}`")),
         );
@@ -55,7 +52,7 @@ pub(super) fn job(node: &Node, is_whole: bool, problems: &mut Problems) -> Job {
             }
         }
     }
-    if !is_worker {
+    if needs_program {
         for (what, example) in [
             ("program", "program \"train.py\" source=\"./scripts\""),
             ("image", "image \"pytorch\" version=\"2.7.1\" python=\"py312\""),
@@ -115,7 +112,7 @@ fn collect_allows(node: &Node, out: &mut Vec<Allow>) {
         if child.name.value == "allow" && child.spec.is_some() {
             out.push(Allow {
                 span: child.name.span,
-                scope: node.span,
+                scopes: std::iter::once(node.span).chain(node.also.iter().copied()).collect(),
                 code: text(child.arg(0)),
                 reason: text(child.prop("reason")),
                 until: text(child.prop("until")),
@@ -138,6 +135,7 @@ fn model(node: &Node) -> Model {
         name: text(node.arg(0)),
         config: text(node.prop("config")),
         dimensions,
+        unusable: DIMENSIONS.iter().copied().filter(|name| whole(first(node.child(name))).is_bad()).collect(),
         tied: switch(node.child("tied")),
         parameters: whole(first(node.child("parameters"))),
     }

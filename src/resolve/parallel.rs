@@ -4,27 +4,9 @@ use super::nodes::{T0222, T0223};
 use super::pick::{first, pairs, scalar, switch, text, whole};
 use crate::diag::{Diagnostic, Problems};
 use crate::ir::{Engine, EngineOption, Field, Parallel, Val};
-use crate::syntax::ast::Node;
-use crate::syntax::nodes::{ENGINE_NAMES, OPTIONS};
+use crate::syntax::ast::{Node, Value};
+use crate::syntax::nodes::{ENGINE_NAMES, OPTIONS, engines_of};
 use crate::text as words;
-
-/// Which engines take the children that are not in [`OPTIONS`].
-const DEGREES: &[(&str, &[Engine])] = &[
-    ("strategy", &[Engine::Fsdp]),
-    ("shard-degree", &[Engine::Fsdp, Engine::Smp, Engine::Worker]),
-    ("tensor-degree", &[Engine::Smp]),
-    ("pipeline-degree", &[Engine::Smp]),
-    ("context-degree", &[Engine::Smp]),
-    ("expert-degree", &[Engine::Smp]),
-    ("wrap", &[Engine::Fsdp]),
-    ("placement", &[Engine::Smp]),
-    ("offload-activations", &[Engine::Smp]),
-    ("prescaled-batch", &[Engine::Smp]),
-    ("shard-optimizer-state", &[Engine::Smp]),
-    ("processes", &[Engine::Ddp, Engine::Smp]),
-    ("mpi-env", &[Engine::Smp, Engine::Smddp, Engine::Ddp]),
-    ("mpi-options", &[Engine::Smp, Engine::Smddp, Engine::Ddp]),
-];
 
 pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
     let engine = engine(node, problems);
@@ -71,6 +53,21 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
     }
 }
 
+/// Whether the engine runs the user's program in the user's image. One that does not exist goes by what was
+/// probably meant; where that cannot be told, nothing is missing.
+pub(super) fn needs_program(node: &Node) -> bool {
+    let Field::Is(written) = text(node.prop("engine")) else { return false };
+    let known = |name: &str| ENGINE_NAMES.contains(&name);
+    let meant = if known(&written.value) {
+        Some(written.value.as_str())
+    } else {
+        near_engine(&written.value)
+            .map(|(name, _)| name)
+            .or_else(|| words::nearest(&written.value, ENGINE_NAMES.iter().copied()))
+    };
+    meant.is_some_and(|name| name != Engine::Worker.name())
+}
+
 fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     let written = match text(node.prop("engine")) {
         Field::Is(val) => val,
@@ -110,27 +107,21 @@ fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
 fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
     for child in &node.children {
         let name = child.name.value.as_str();
-        let takers: Vec<&str> = if let Some((_, engines)) = DEGREES.iter().find(|(known, _)| *known == name) {
-            engines.iter().map(|engine| engine.name()).collect()
-        } else if let Some(row) = OPTIONS.iter().find(|row| row.spec.name == name) {
-            row.engines.to_vec()
-        } else {
-            continue;
-        };
+        let Some(takers) = child.spec.and_then(engines_of) else { continue };
         if !takers.contains(&engine.name()) {
             let mut diagnostic = Diagnostic::new(
                 &T0222,
                 child.name.span,
-                format!("engine `{}` has no `{name}`; it belongs to {}", engine.name(), words::ticked(&takers, "and")),
+                format!("engine `{}` has no `{name}`; it belongs to {}", engine.name(), words::ticked(takers, "and")),
             );
             if let Some(engine_span) = node.prop("engine").map(|value| value.span) {
                 diagnostic = diagnostic.label(engine_span, "the engine");
             }
-            problems.push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(&takers, "or"))));
+            problems.push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(takers, "or"))));
         }
     }
     if engine != Engine::Ddp
-        && let Some((key, value)) = node.props.iter().find(|(key, _)| key.value == "launcher")
+        && let Some((key, value)) = node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad)
     {
         problems.push(
             Diagnostic::new(&T0222, key.span.to(value.span), format!("engine `{}` has no `launcher`; it belongs to `ddp`", engine.name()))

@@ -68,6 +68,7 @@ impl Path<'_> {
             spec: Some(spec),
             name: Spanned::new(first.value.to_owned(), first.span),
             span: self.whole,
+            also: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),

@@ -37,6 +37,8 @@ pub struct Node {
     pub name: Spanned<String>,
     /// The whole node with its children.
     pub span: Span,
+    /// The same node in the layers that were laid over it.
+    pub also: Vec<Span>,
     /// Its arguments.
     pub args: Vec<Spanned<Value>>,
     /// Its properties in the order written: name and value.

@@ -31,9 +31,15 @@ pub fn format(text: &str) -> Result<String, FormatError> {
         Limit::TooLarge | Limit::TooDeep(_) => FormatError::Limit,
     })?;
     if let Some(first) = tree.faults.first() {
-        return Err(FormatError::Syntax { mistakes: tree.faults.len(), first: first.start });
+        return Err(FormatError::Syntax {
+            mistakes: tree.faults.len(),
+            first: first.start,
+        });
     }
-    let mut printer = Printer { text, out: String::with_capacity(text.len() + 64) };
+    let mut printer = Printer {
+        text,
+        out: String::with_capacity(text.len() + 64),
+    };
     printer.items(&tree.items, 0);
     Ok(printer.out)
 }
@@ -54,7 +60,8 @@ fn trimmed(items: &[Item]) -> &[Item] {
 
 impl Printer<'_> {
     fn slice(&self, start: usize, end: usize) -> String {
-        self.text.get(start..end).unwrap_or("").replace("\r\n", "\n")
+        let text = self.text.get(start..end).unwrap_or("");
+        text.replace("\r\n", "\n").replace('\r', "\n")
     }
 
     fn token(&self, token: Token) -> String {
@@ -64,12 +71,18 @@ impl Printer<'_> {
     /// The text of a comment, or the comment in a broken line.
     fn comment(&self, token: Token) -> String {
         let text = self.token(token);
-        let text = if token.kind == Kind::Escline { text.trim_start_matches('\\') } else { &text };
+        let text = if token.kind == Kind::Escline {
+            text.trim_start_matches('\\')
+        } else {
+            &text
+        };
         text.trim().to_owned()
     }
 
     fn is_blank(&self, start: usize, end: usize) -> bool {
-        self.text.get(start..end).is_none_or(|gap| gap.trim().is_empty())
+        self.text
+            .get(start..end)
+            .is_none_or(|gap| gap.trim().is_empty())
     }
 
     fn indent(&mut self, depth: usize) {
@@ -107,7 +120,11 @@ impl Printer<'_> {
     fn ty(&self, ty: Option<Type>, next: usize) -> String {
         let Some(ty) = ty else { return String::new() };
         match ty.name {
-            Some(name) if self.is_blank(ty.start + 1, name.start) && self.is_blank(name.end, ty.end - 1) && self.is_blank(ty.end, next) => {
+            Some(name)
+                if self.is_blank(ty.start + 1, name.start)
+                    && self.is_blank(name.end, ty.end - 1)
+                    && self.is_blank(ty.end, next) =>
+            {
                 format!("({})", self.token(name))
             }
             // A comment stands inside: as written.
@@ -117,17 +134,32 @@ impl Printer<'_> {
 
     fn head(&self, node: &Node) -> String {
         let slashdash = if node.slashdash { "/-" } else { "" };
-        format!("{slashdash}{}{}", self.ty(node.ty, node.name.start), self.token(node.name))
+        format!(
+            "{slashdash}{}{}",
+            self.ty(node.ty, node.name.start),
+            self.token(node.name)
+        )
     }
 
     fn entry(&self, entry: &Entry) -> String {
         let slashdash = if entry.slashdash { "/-" } else { "" };
-        let first = entry.key.map(|key| key.start).or(entry.ty.map(|ty| ty.start)).or(entry.value.map(|value| value.start));
+        let first = entry
+            .key
+            .map(|key| key.start)
+            .or(entry.ty.map(|ty| ty.start))
+            .or(entry.value.map(|value| value.start));
         if entry.odd {
-            return format!("{slashdash}{}", self.slice(first.unwrap_or(entry.start), entry.end));
+            return format!(
+                "{slashdash}{}",
+                self.slice(first.unwrap_or(entry.start), entry.end)
+            );
         }
-        let key = entry.key.map_or_else(String::new, |key| format!("{}=", self.token(key)));
-        let value = entry.value.map_or_else(String::new, |value| self.token(value));
+        let key = entry
+            .key
+            .map_or_else(String::new, |key| format!("{}=", self.token(key)));
+        let value = entry
+            .value
+            .map_or_else(String::new, |value| self.token(value));
         let ty = self.ty(entry.ty, entry.value.map_or(entry.end, |value| value.start));
         format!("{slashdash}{key}{ty}{value}")
     }
@@ -137,20 +169,18 @@ impl Printer<'_> {
         let head = self.head(node);
         self.out.push_str(&head);
         let mut at_start = false;
-        let mut parts = node.parts.iter().peekable();
-        while let Some(part) = parts.next() {
-            if let Part::Break(token) = part
-                && parts.peek().is_none()
-                && node.comment.is_none()
-            {
-                // Nothing follows on the next line: no need to break, and the comment ends this one.
-                let comment = self.comment(*token);
-                if !comment.is_empty() {
-                    self.gap(at_start);
-                    self.out.push_str(&comment);
-                }
-                continue;
+        // Where nothing follows on the next line there is no need to break, and the comment ends this one.
+        let mut parts = node.parts.as_slice();
+        let mut end = node.comment.map(|token| self.comment(token));
+        while let [before @ .., Part::Break(token)] = parts {
+            let comment = self.comment(*token);
+            if !comment.is_empty() && end.is_some() {
+                break;
             }
+            end = end.or(Some(comment).filter(|comment| !comment.is_empty()));
+            parts = before;
+        }
+        for part in parts {
             self.gap(at_start);
             at_start = false;
             match part {
@@ -174,8 +204,7 @@ impl Printer<'_> {
                 Part::Block(block) => self.block(block, depth),
             }
         }
-        if let Some(comment) = node.comment {
-            let comment = self.comment(comment);
+        if let Some(comment) = end {
             self.gap(at_start);
             self.out.push_str(&comment);
         }
@@ -198,7 +227,10 @@ impl Printer<'_> {
         }
         if block.flat {
             let line_start = self.out.rfind('\n').map_or(0, |at| at + 1);
-            let before = self.out.get(line_start..).map_or(0, |line| line.chars().count());
+            let before = self
+                .out
+                .get(line_start..)
+                .map_or(0, |line| line.chars().count());
             let flat = self.flat(items);
             if before + flat.chars().count() <= MAX_WIDTH {
                 self.out.push_str(&flat);
@@ -237,11 +269,17 @@ impl Printer<'_> {
                         out.push(' ');
                         match part {
                             Part::Entry(entry) => out.push_str(&self.entry(entry)),
-                            Part::Comment(token) | Part::Break(token) => out.push_str(&self.comment(*token)),
+                            Part::Comment(token) | Part::Break(token) => {
+                                out.push_str(&self.comment(*token));
+                            }
                             Part::Block(block) => {
                                 out.push_str(if block.slashdash { "/-" } else { "" });
                                 let items = trimmed(&block.items);
-                                out.push_str(&if items.is_empty() { "{}".to_owned() } else { self.flat(items) });
+                                out.push_str(&if items.is_empty() {
+                                    "{}".to_owned()
+                                } else {
+                                    self.flat(items)
+                                });
                             }
                         }
                     }
@@ -255,7 +293,7 @@ impl Printer<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::recover::tests::{near_kdl, said};
     use super::*;
     use crate::diag::Problems;
@@ -279,14 +317,21 @@ mod tests {
                 matches!(token.kind, Kind::LineComment | Kind::BlockComment)
                     || (token.kind == Kind::Escline && text[token.start..token.end].contains('/'))
             })
-            .map(|token| text[token.start..token.end].trim_start_matches('\\').trim().replace("\r\n", "\n"))
+            .map(|token| {
+                text[token.start..token.end]
+                    .trim_start_matches('\\')
+                    .trim()
+                    .replace("\r\n", "\n")
+            })
             .collect();
         comments.sort();
         comments
     }
 
     fn sound(text: &str) -> Result<(), TestCaseError> {
-        let Ok(once) = format(text) else { return Ok(()) };
+        let Ok(once) = format(text) else {
+            return Ok(());
+        };
         prop_assert_eq!(meaning(text), meaning(&once), "{:?} to {:?}", text, once);
         prop_assert_eq!(comments(text), comments(&once), "{:?} to {:?}", text, once);
         let twice = format(&once);
@@ -334,67 +379,174 @@ job "llama-7b-fsdp" {
 
     #[test]
     fn loose_layout_is_tightened() {
-        let mut loose = STYLE.replace("    ", "\t").replace(" {\n", "   {\n\n\n").replace("nodes=8", "nodes = 8  ");
-        loose = loose.replace("\n    }", "\n\n  }").replace("\"us-west-2\" //", "\"us-west-2\"; //");
+        let mut loose = STYLE
+            .replace("    ", "\t")
+            .replace(" {\n", "   {\n\n\n")
+            .replace("nodes=8", "nodes = 8  ");
+        loose = loose
+            .replace("\n    }", "\n\n  }")
+            .replace("\"us-west-2\" //", "\"us-west-2\"; //");
         loose.insert_str(0, "\u{feff}\n\n");
         // The string's own indentation is its business.
-        check(&loose, &STYLE.replace("            two\n            lines\n            \"\"\"", "\t\t\ttwo\n\t\t\tlines\n\t\t\t\"\"\""));
+        check(
+            &loose,
+            &STYLE.replace(
+                "            two\n            lines\n            \"\"\"",
+                "\t\t\ttwo\n\t\t\tlines\n\t\t\t\"\"\"",
+            ),
+        );
     }
 
     #[test]
     fn blocks_on_one_line() {
         check("a {b;c 1 ;}\n", "a { b; c 1 }\n");
         check("a { }\nb {\n}\n", "a {}\nb {}\n");
-        check("a { /* c */ }\nb { // c\n}\n", "a { /* c */ }\nb { // c\n}\n");
+        check(
+            "a { /* c */ }\nb { // c\n}\n",
+            "a { /* c */ }\nb { // c\n}\n",
+        );
         check("a { b\n}", "a {\n    b\n}\n");
         check("a; b;; // c\n".replace(";;", ";").as_str(), "a\nb // c\n");
         let long = format!("a {{ b \"{}\"; c {{ d }} }}\n", "x".repeat(90));
-        check(&long, &format!("a {{\n    b \"{}\"\n    c {{ d }}\n}}\n", "x".repeat(90)));
+        check(
+            &long,
+            &format!("a {{\n    b \"{}\"\n    c {{ d }}\n}}\n", "x".repeat(90)),
+        );
     }
 
     #[test]
     fn comments_in_odd_places_stay() {
-        check("a /*1*/ b=/*2*/1 /- /*3*/ c // 4\n", "a /*1*/ b=/*2*/1 /*3*/ /-c // 4\n");
+        check(
+            "a /*1*/ b=/*2*/1 /- /*3*/ c // 4\n",
+            "a /*1*/ b=/*2*/1 /*3*/ /-c // 4\n",
+        );
         check("/* x */ a\n", "/* x */ a\n");
         check("/- // why\n\n a {\n b }\n", "// why\n/-a {\n    b\n}\n");
-        check("a \\\n   1 \\ // c\n 2 \\\n\n", "a \\\n    1 \\ // c\n    2\n");
+        check(
+            "a \\\n   1 \\ // c\n 2 \\\n\n",
+            "a \\\n    1 \\ // c\n    2\n",
+        );
         check("a 1 \\ // c\n\nb\n", "a 1 // c\nb\n");
         check("(  t /* c */ ) a ( u8 ) 1\n", "(  t /* c */ ) a (u8)1\n");
         check("a\r\n\r\n\r\n\r\nb // c\r\n", "a\n\nb // c\n");
+        check(
+            "a \"\"\"\r\n  x\r\r\n  y\r\n  \"\"\"\r\n",
+            "a \"\"\"\n  x\n\n  y\n  \"\"\"\n",
+        );
+        check("a \\\n\\\n\nb\n", "a\nb\n");
+        check("a \\\n \\ // c\n\n", "a // c\n");
         check("a /- // c\n b d\n", "a \\ // c\n    /-b d\n");
     }
 
     #[test]
     fn mistakes_are_refused() {
-        assert_eq!(format("a\nb 5d\n"), Err(FormatError::Syntax { mistakes: 1, first: 4 }));
+        assert_eq!(
+            format("a\nb 5d\n"),
+            Err(FormatError::Syntax {
+                mistakes: 1,
+                first: 4
+            })
+        );
         assert_eq!(format(&"a {".repeat(40)), Err(FormatError::Limit));
         assert_eq!(format("").as_deref(), Ok(""));
     }
 
     /// Sound documents in any layout.
-    fn sloppy() -> impl Strategy<Value = String> {
-        let gap = prop::sample::select(vec![" ", "  ", "\t", " /* c */ ", " \\\n", " \\ // c\n  ", "\u{a0}"]);
-        let value = prop::sample::select(vec![
-            "1", "2e-4", "1_000", "0xFF", "\"s\"", "\"a b\\n\"", "bare", "#true", "#null", "#\"r\"#", "(u8)2", "( t ) \"x\"",
-            "\"\"\"\n  x\n    y\n  \"\"\"", "k=1", "k = \"v\"", "key=(t)#false", "\"q\"=1", "k /* c */ = 1", "/-1", "/- k=2", "/-\n 3",
+    pub(in crate::syntax) fn sloppy() -> impl Strategy<Value = String> {
+        let gap = prop::sample::select(vec![
+            " ",
+            "  ",
+            "\t",
+            " /* c */ ",
+            " \\\n",
+            " \\ // c\n  ",
+            "\u{a0}",
         ]);
-        let end = prop::sample::select(vec!["\n", "\n\n\n", ";", " ; ", " // c\n", "\r\n", " /* c */\n", "; // c\n", " \\\n\n"]);
-        let lead = prop::sample::select(vec!["", "", "", "    ", "\n\n", "// c\n", "/* c */ ", "/-", "/- ", "/-\n", "(t)", "/* a\n b */\n"]);
-        let leaf = (lead.clone(), prop::collection::vec((gap.clone(), value.clone()), 0..4), end.clone()).prop_map(
-            |(lead, entries, end)| {
-                let entries: String = entries.into_iter().map(|(gap, value)| format!("{gap}{value}")).collect();
+        let value = prop::sample::select(vec![
+            "1",
+            "2e-4",
+            "1_000",
+            "0xFF",
+            "\"s\"",
+            "\"a b\\n\"",
+            "bare",
+            "#true",
+            "#null",
+            "#\"r\"#",
+            "(u8)2",
+            "( t ) \"x\"",
+            "\"\"\"\n  x\n    y\n  \"\"\"",
+            "k=1",
+            "k = \"v\"",
+            "key=(t)#false",
+            "\"q\"=1",
+            "k /* c */ = 1",
+            "/-1",
+            "/- k=2",
+            "/-\n 3",
+        ]);
+        let end = prop::sample::select(vec![
+            "\n",
+            "\n\n\n",
+            ";",
+            " ; ",
+            " // c\n",
+            "\r\n",
+            " /* c */\n",
+            "; // c\n",
+            " \\\n\n",
+        ]);
+        let lead = prop::sample::select(vec![
+            "",
+            "",
+            "",
+            "    ",
+            "\n\n",
+            "// c\n",
+            "/* c */ ",
+            "/-",
+            "/- ",
+            "/-\n",
+            "(t)",
+            "/* a\n b */\n",
+        ]);
+        let leaf = (
+            lead.clone(),
+            prop::collection::vec((gap.clone(), value.clone()), 0..4),
+            end.clone(),
+        )
+            .prop_map(|(lead, entries, end)| {
+                let entries: String = entries
+                    .into_iter()
+                    .flat_map(|(gap, value)| [gap, value])
+                    .collect();
                 format!("{lead}node{entries}{end}")
-            },
-        );
+            });
         let node = leaf.prop_recursive(4, 24, 4, move |inner| {
-            let open = prop::sample::select(vec!["{", " { ", " {\n", " {\n\n\n", " { // c\n", " /- {", " /* c */ {"]);
+            let open = prop::sample::select(vec![
+                "{",
+                " { ",
+                " {\n",
+                " {\n\n\n",
+                " { // c\n",
+                " /- {",
+                " /* c */ {",
+            ]);
             let entries = prop::collection::vec((gap.clone(), value.clone()), 0..3);
-            (lead.clone(), entries, open, prop::collection::vec(inner, 0..4), end.clone()).prop_map(
-                |(lead, entries, open, children, end)| {
-                    let entries: String = entries.into_iter().map(|(gap, value)| format!("{gap}{value}")).collect();
-                    format!("{lead}node{entries}{open}{}}}{end}", children.concat())
-                },
+            (
+                lead.clone(),
+                entries,
+                open,
+                prop::collection::vec(inner, 0..4),
+                end.clone(),
             )
+                .prop_map(|(lead, entries, open, children, end)| {
+                    let entries: String = entries
+                        .into_iter()
+                        .flat_map(|(gap, value)| [gap, value])
+                        .collect();
+                    format!("{lead}node{entries}{open}{}}}{end}", children.concat())
+                })
         });
         prop::collection::vec(node, 0..4).prop_map(|nodes| nodes.concat())
     }

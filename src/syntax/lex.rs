@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Space,
     LineComment,
     BlockComment,
-    /// A backslash up to and with the end of its line.
+    /// A backslash up to and with the end of its line. Behind block comments, only what follows them.
     Escline,
     Slashdash,
     Open,
@@ -40,13 +40,19 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether a name or a key can be made of it.
     pub(super) fn is_string(self) -> bool {
-        matches!(self, Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti)
+        matches!(
+            self,
+            Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti
+        )
     }
 
     /// Whether it stands where a value stands, sound or not.
     pub(super) fn is_value(self) -> bool {
         self.is_string()
-            || matches!(self, Self::BareKeyword | Self::Keyword | Self::Number | Self::Broken | Self::Unclosed)
+            || matches!(
+                self,
+                Self::BareKeyword | Self::Keyword | Self::Number | Self::Broken | Self::Unclosed
+            )
     }
 }
 
@@ -124,7 +130,12 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(kind: FaultKind, start: usize, end: usize) -> Self {
-        Self { kind, start, end, other: None }
+        Self {
+            kind,
+            start,
+            end,
+            other: None,
+        }
     }
 }
 
@@ -138,19 +149,36 @@ pub(super) struct Lexed {
 
 /// Cuts a text into tokens.
 pub(super) fn lex(text: &str) -> Lexed {
-    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), faults: Vec::new(), cut_short: false };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+        faults: Vec::new(),
+        cut_short: false,
+    };
     while lexer.at < text.len() {
         lexer.token();
     }
-    Lexed { tokens: lexer.tokens, faults: lexer.faults, cut_short: lexer.cut_short }
+    Lexed {
+        tokens: lexer.tokens,
+        faults: lexer.faults,
+        cut_short: lexer.cut_short,
+    }
 }
 
 pub(super) fn is_newline(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+    matches!(
+        c,
+        '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
 
 pub(super) fn is_space(c: char) -> bool {
-    matches!(c, '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}')
+    matches!(
+        c,
+        '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
+    )
 }
 
 /// Characters that KDL allows nowhere in a document.
@@ -161,8 +189,10 @@ pub(super) fn is_disallowed(c: char) -> bool {
 }
 
 fn is_word(c: char) -> bool {
-    !matches!(c, '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '=')
-        && !is_newline(c)
+    !matches!(
+        c,
+        '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '='
+    ) && !is_newline(c)
         && !is_space(c)
         && !is_disallowed(c)
 }
@@ -231,11 +261,19 @@ impl Lexer<'_> {
     }
 
     fn newline_end(&self, at: usize) -> usize {
-        if self.rest_from(at).starts_with("\r\n") { at + 2 } else { at + self.char_at(at).map_or(0, char::len_utf8) }
+        if self.rest_from(at).starts_with("\r\n") {
+            at + 2
+        } else {
+            at + self.char_at(at).map_or(0, char::len_utf8)
+        }
     }
 
     fn push(&mut self, kind: Kind, end: usize) {
-        self.tokens.push(Token { kind, start: self.at, end });
+        self.tokens.push(Token {
+            kind,
+            start: self.at,
+            end,
+        });
         self.at = end;
     }
 
@@ -281,71 +319,97 @@ impl Lexer<'_> {
             Some('/') => self.line_comment(),
             Some('-') => self.push(Kind::Slashdash, at + 2),
             Some('*') => {
-                let mut depth = 1_usize;
-                let mut end = at + 2;
-                while depth > 0 {
-                    let rest = self.rest_from(end);
-                    let Some(next) = rest.find(['*', '/']) else {
-                        end = self.text.len();
-                        self.fault(FaultKind::UnclosedComment, at, at + 2);
-                        self.cut_short = true;
-                        break;
-                    };
-                    let found = rest.get(next..).unwrap_or("");
-                    if found.starts_with("*/") {
-                        depth -= 1;
-                        end += next + 2;
-                    } else if found.starts_with("/*") {
-                        depth += 1;
-                        end += next + 2;
-                    } else {
-                        end += next + 1;
-                    }
-                }
+                let end = self.comment_end(at).unwrap_or_else(|| {
+                    self.fault(FaultKind::UnclosedComment, at, at + 2);
+                    self.cut_short = true;
+                    self.text.len()
+                });
+                self.check_characters(at, end);
                 self.push(Kind::BlockComment, end);
             }
             _ => self.path(at),
         }
     }
 
+    /// Where the block comment ends that starts here; others may lie in it.
+    fn comment_end(&self, at: usize) -> Option<usize> {
+        let mut depth = 1_usize;
+        let mut end = at + 2;
+        while depth > 0 {
+            end += self.rest_from(end).find(['*', '/'])?;
+            let found = self.rest_from(end);
+            if found.starts_with("*/") {
+                depth -= 1;
+                end += 2;
+            } else if found.starts_with("/*") {
+                depth += 1;
+                end += 2;
+            } else {
+                end += 1;
+            }
+        }
+        Some(end)
+    }
+
     fn line_comment(&mut self) {
         let end = self.line_end(self.at);
-        let bad = self.text.get(self.at..end).and_then(|comment| comment.find(is_disallowed));
-        if let Some(bad) = bad {
-            let start = self.at + bad;
-            self.fault(FaultKind::BadCharacter, start, self.run(start, is_disallowed));
-        }
+        self.check_characters(self.at, end);
         self.push(Kind::LineComment, end);
+    }
+
+    /// Reports the first run of characters that are allowed nowhere, not even in comments.
+    fn check_characters(&mut self, start: usize, end: usize) {
+        let bad = self
+            .text
+            .get(start..end)
+            .and_then(|text| text.find(is_disallowed));
+        if let Some(bad) = bad {
+            let bad_end = self.run(start + bad, is_disallowed);
+            self.fault(FaultKind::BadCharacter, start + bad, bad_end);
+        }
     }
 
     /// A path or an address without quotes: all up to the next blank.
     fn path(&mut self, from: usize) {
         let end = self.run(from, |c| {
-            !is_space(c) && !is_newline(c) && !is_disallowed(c) && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
+            !is_space(c)
+                && !is_newline(c)
+                && !is_disallowed(c)
+                && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
         });
         self.fault(FaultKind::NeedsQuotes, self.at, end);
         self.push(Kind::Broken, end);
     }
 
+    /// A backslash at the end of its line. Block comments may stand between; they become tokens of their own,
+    /// and the rest of the line is the token that goes on in the next.
     fn backslash(&mut self) {
         let at = self.at;
+        let mut pieces = Vec::new();
         let mut end = self.run(at + 1, is_space);
         while self.rest_from(end).starts_with("/*") {
-            // A comment between the backslash and the end of its line.
-            let Some(close) = self.rest_from(end).find("*/") else { break };
-            end = self.run(end + close + 2, is_space);
+            let Some(close) = self.comment_end(end) else {
+                break;
+            };
+            pieces.extend([(Kind::Space, end), (Kind::BlockComment, close)]);
+            end = self.run(close, is_space);
         }
-        if self.rest_from(end).starts_with("//") {
-            end = self.line_end(end);
+        let line_end = if self.rest_from(end).starts_with("//") {
+            self.line_end(end)
+        } else {
+            end
+        };
+        if self.char_at(line_end).is_some_and(|c| !is_newline(c)) {
+            self.fault(FaultKind::StrayBackslash, at, at + 1);
+            return self.push(Kind::Space, at + 1);
         }
-        match self.char_at(end) {
-            None => self.push(Kind::Escline, end),
-            Some(c) if is_newline(c) => self.push(Kind::Escline, self.newline_end(end)),
-            Some(_) => {
-                self.fault(FaultKind::StrayBackslash, at, at + 1);
-                self.push(Kind::Space, at + 1);
+        self.check_characters(at, line_end);
+        for (kind, end) in pieces {
+            if end > self.at {
+                self.push(kind, end);
             }
         }
+        self.push(Kind::Escline, self.newline_end(line_end));
     }
 
     fn single_quotes(&mut self) {
@@ -383,7 +447,9 @@ impl Lexer<'_> {
         } else if word == "," {
             self.fault(FaultKind::Comma, at, end);
             self.push(Kind::Space, end);
-        } else if word.starts_with(',') && self.tokens.last().is_some_and(|last| last.kind.is_value()) {
+        } else if word.starts_with(',')
+            && self.tokens.last().is_some_and(|last| last.kind.is_value())
+        {
             // `"a","b"` and `"a",b`: the comma belongs to nobody.
             self.fault(FaultKind::Comma, at, at + 1);
             self.push(Kind::Space, at + 1);
@@ -424,8 +490,13 @@ impl Lexer<'_> {
         if hashes_end == at + 1 && is_keyword(word) {
             return self.push(Kind::Keyword, end);
         }
-        let first = self.tokens.iter().rev().find(|token| token.kind != Kind::Space);
-        let line_start = first.is_none_or(|token| matches!(token.kind, Kind::Newline | Kind::LineComment));
+        let first = self
+            .tokens
+            .iter()
+            .rev()
+            .find(|token| token.kind != Kind::Space);
+        let line_start =
+            first.is_none_or(|token| matches!(token.kind, Kind::Newline | Kind::LineComment));
         if word.is_empty() || (line_start && !is_keyword(&word.to_lowercase())) {
             self.fault(FaultKind::HashComment, at, hashes_end);
             return self.line_comment();
@@ -451,7 +522,9 @@ impl Lexer<'_> {
     fn raw(&mut self, at: usize, quote: usize) {
         let hashes = "#".repeat(quote - at);
         let rest = self.rest_from(quote);
-        let multi = rest.strip_prefix("\"\"\"").is_some_and(|after| after.starts_with(is_newline));
+        let multi = rest
+            .strip_prefix("\"\"\"")
+            .is_some_and(|after| after.starts_with(is_newline));
         if multi {
             let body = quote + 3;
             let close = format!("\"\"\"{hashes}");
@@ -472,16 +545,17 @@ impl Lexer<'_> {
             self.fault(FaultKind::RawQuote, at, end);
             return self.push(Kind::Broken, end);
         }
-        if let Some(bad) = body.find(is_disallowed) {
-            let start = quote + 1 + bad;
-            self.fault(FaultKind::BadCharacter, start, self.run(start, is_disallowed));
-        }
+        self.check_characters(quote + 1, found);
         self.push(Kind::Raw, end);
     }
 
     fn check_multi(&mut self, start: usize, end: usize) {
         if let Err(fault) = literal::string(self.text.get(start..end).unwrap_or("")) {
-            self.faults.push(Fault { start: fault.start + start, end: fault.end + start, ..fault });
+            self.faults.push(Fault {
+                start: fault.start + start,
+                end: fault.end + start,
+                ..fault
+            });
         }
     }
 
@@ -549,12 +623,21 @@ impl Lexer<'_> {
     fn unclosed(&mut self) {
         let mut first = self.tokens.len();
         let mut culprit = None;
-        while let Some(token) = first.checked_sub(1).and_then(|before| self.tokens.get(before)) {
-            if matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline | Kind::Open | Kind::Close) {
+        while let Some(token) = first
+            .checked_sub(1)
+            .and_then(|before| self.tokens.get(before))
+        {
+            if matches!(
+                token.kind,
+                Kind::Newline | Kind::LineComment | Kind::Escline | Kind::Open | Kind::Close
+            ) {
                 break;
             }
             first -= 1;
-            let touches = self.tokens.get(first + 1).map_or(self.at == token.end, |next| next.kind.is_value());
+            let touches = self
+                .tokens
+                .get(first + 1)
+                .map_or(self.at == token.end, |next| next.kind.is_value());
             if token.kind == Kind::Quoted && touches {
                 culprit = Some(first);
             }
@@ -566,16 +649,27 @@ impl Lexer<'_> {
             self.faults.retain(|fault| fault.start < token.start);
             self.at = token.start;
         }
-        let line = self.text.get(self.at..self.line_end(self.at)).unwrap_or("").trim_end();
-        let line_start = self
-            .tokens
-            .iter()
-            .rev()
-            .take_while(|token| !matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline));
-        let in_line_block = line_start.clone().filter(|token| token.kind == Kind::Open).count()
+        let line = self
+            .text
+            .get(self.at..self.line_end(self.at))
+            .unwrap_or("")
+            .trim_end();
+        let line_start = self.tokens.iter().rev().take_while(|token| {
+            !matches!(
+                token.kind,
+                Kind::Newline | Kind::LineComment | Kind::Escline
+            )
+        });
+        let in_line_block = line_start
+            .clone()
+            .filter(|token| token.kind == Kind::Open)
+            .count()
             > line_start.filter(|token| token.kind == Kind::Close).count();
         // The brace at the end of the line was hardly meant as text.
-        let body = match line.strip_suffix('{').or_else(|| line.strip_suffix('}').filter(|_| in_line_block)) {
+        let body = match line
+            .strip_suffix('{')
+            .or_else(|| line.strip_suffix('}').filter(|_| in_line_block))
+        {
             Some(body) if body.ends_with(is_space) => body.trim_end(),
             _ => line,
         };

@@ -13,6 +13,7 @@ mod literal;
 pub mod nodes;
 pub mod read;
 pub mod recover;
+pub mod schema;
 pub mod spec;
 mod tree;
 pub mod units;

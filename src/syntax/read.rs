@@ -35,14 +35,16 @@ pub static CODES: &[&Code] = &[
 
 /// Reads the top level of a file.
 pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
-    let mut reader = Reader { source, text, problems };
+    let mut reader = Reader { source, text, problems, strays: Vec::new() };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
     let mut loose: Vec<&KdlNode> = Vec::new();
+    let mut beside: Vec<Node> = Vec::new();
     for node in document.nodes() {
         match node.name().value() {
             "job" => {
-                let read = reader.node(node, &nodes::JOB);
+                let mut read = reader.node(node, &nodes::JOB);
+                reader.bring_home(std::slice::from_mut(&mut read));
                 if let Some(first) = &file.job {
                     let first_span = first.name.span;
                     reader.push(
@@ -56,7 +58,8 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
             }
             "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
             "env" => {
-                let read = reader.node(node, &nodes::ENV);
+                let mut read = reader.node(node, &nodes::ENV);
+                reader.bring_home(std::slice::from_mut(&mut read));
                 let first = file.envs.iter().find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
                 if let Some(first) = first {
                     let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
@@ -71,30 +74,80 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
             }
             name if has_job => {
                 let span = reader.span(node.name().span());
-                let diagnostic = if nodes::JOB.child(name).is_some() {
-                    Diagnostic::new(&T0133, span, format!("`{name}` stands beside `job`; it belongs inside"))
-                        .help(format!("move `{name}` into `job \"…\" {{ … }}`"))
+                if let Some(spec) = nodes::JOB.child(name) {
+                    reader.push(
+                        Diagnostic::new(&T0133, span, format!("`{name}` stands beside `job`; it belongs inside"))
+                            .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
+                    );
+                    let read = reader.node(node, spec);
+                    beside.push(read);
                 } else {
-                    reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file")
-                };
-                reader.push(diagnostic);
+                    let diagnostic = reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
+                    reader.push(diagnostic);
+                }
             }
             _ => loose.push(node),
         }
     }
     if !has_job {
         file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
+        let mut layer = std::mem::take(&mut file.layer);
+        reader.bring_home(&mut layer);
+        file.layer = layer;
+    }
+    if let Some(job) = &mut file.job {
+        for node in beside {
+            add_missing(&mut job.children, node);
+        }
     }
     file
+}
+
+/// Adds a node unless one of its kind and name is there.
+fn add_missing(list: &mut Vec<Node>, node: Node) {
+    let repeat = node.spec.map_or(Repeat::Once, |spec| spec.repeat);
+    let is_there = list.iter().any(|other| {
+        other.name.value == node.name.value
+            && match repeat {
+                Repeat::Many => false,
+                Repeat::Once => true,
+                Repeat::ByFirst | Repeat::ByName => other.key() == node.key(),
+            }
+    });
+    if !is_there {
+        list.push(node);
+    }
+}
+
+/// Puts a node that stood elsewhere under the parent it belongs to, if there is one.
+fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>) {
+    for candidate in list {
+        if candidate.name.value == parent {
+            if let Some(node) = node.take() {
+                add_missing(&mut candidate.children, node);
+            }
+            return;
+        }
+        put_under(&mut candidate.children, parent, node);
+    }
 }
 
 struct Reader<'a> {
     source: SourceId,
     text: &'a str,
     problems: &'a mut Problems,
+    /// Nodes that stand elsewhere than they belong, with the name of the parent they belong to: reported once,
+    /// and read on as if they stood there, so that nothing is said to be missing.
+    strays: Vec<(&'static str, Node)>,
 }
 
 impl Reader<'_> {
+    fn bring_home(&mut self, list: &mut [Node]) {
+        for (parent, node) in std::mem::take(&mut self.strays) {
+            put_under(list, parent, &mut Some(node));
+        }
+    }
+
     fn push(&mut self, diagnostic: Diagnostic) {
         self.problems.push(diagnostic);
     }
@@ -120,20 +173,16 @@ impl Reader<'_> {
             spec: Some(spec),
             name,
             span: self.span(node.span()),
+            also: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
         };
+        let mut surplus = false;
         for entry in node.entries() {
-            if let Some(ty) = recover::type_tag(entry) {
-                let span = self.span(ty.span());
-                self.push(
-                    Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
-                        .help("remove it; every place knows its type"),
-                );
-            }
+            self.annotation(entry);
             match entry.name() {
-                None => self.argument(entry, spec, &mut read),
+                None => surplus |= !self.argument(entry, spec, &mut read),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
                     self.property(entry, key, spec, &mut read);
@@ -143,15 +192,39 @@ impl Reader<'_> {
         if let Some(children) = node.children() {
             let list: Vec<&KdlNode> = children.nodes().iter().collect();
             if spec.free_children {
-                read.children = list.iter().map(|child| self.free(child)).collect();
+                read.children = self.free_children(&list);
             } else {
+                let from_properties = std::mem::take(&mut read.children);
                 read.children = self.children(&list, spec.children, &format!("in `{}`", spec.name));
+                for child in from_properties {
+                    add_missing(&mut read.children, child);
+                }
+            }
+        }
+        if surplus {
+            // What stands there without a name was probably meant for what is now missing.
+            for prop in spec.props.iter().filter(|prop| prop.required) {
+                if !read.props.iter().any(|(name, _)| name.value == prop.name) {
+                    let at = read.name.span;
+                    read.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
+                }
             }
         }
         read
     }
 
-    fn argument(&mut self, entry: &KdlEntry, spec: &'static NodeSpec, read: &mut Node) {
+    fn annotation(&mut self, entry: &KdlEntry) {
+        if let Some(ty) = recover::type_tag(entry) {
+            let span = self.span(ty.span());
+            self.push(
+                Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
+                    .help("remove it; every place knows its type"),
+            );
+        }
+    }
+
+    /// Reads an argument; tells whether the node takes it.
+    fn argument(&mut self, entry: &KdlEntry, spec: &'static NodeSpec, read: &mut Node) -> bool {
         let span = self.value_span(entry);
         let Some(arg) = spec.arg(read.args.len()) else {
             let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
@@ -164,10 +237,11 @@ impl Reader<'_> {
                 args => format!("takes {}", text::count(args.len() as u64, "argument")),
             };
             self.push(Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name)));
-            return;
+            return false;
         };
         let value = self.value(entry, span, arg.ty, &format!("`{}`", spec.name));
         read.args.push(Spanned::new(value, span));
+        true
     }
 
     fn property(&mut self, entry: &KdlEntry, key: Spanned<String>, spec: &'static NodeSpec, read: &mut Node) {
@@ -178,18 +252,10 @@ impl Reader<'_> {
             (None, None) => {
                 let diagnostic = self.unknown_property(&key, span, spec);
                 self.push(diagnostic);
-                // As with nodes: what was probably meant is not missing.
-                let near = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name));
-                if let Some(prop) = near.and_then(|near| spec.prop(near)).filter(|prop| read.props.iter().all(|(k, _)| k.value != prop.name)) {
-                    let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
-                    read.props.push((Spanned::new(prop.name.to_owned(), key.span), Spanned::new(value, span)));
-                }
+                self.as_meant(entry, span, key, spec, read);
                 return;
             }
         };
-        let at = |span: Span| self.text.get(span.start as usize..span.end as usize).unwrap_or("");
-        // A misspelt property that stood for this one gives way to it.
-        read.props.retain(|(other, _)| other.value != key.value || at(other.span).contains(&key.value));
         if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
             let first = first.span;
             self.push(
@@ -197,10 +263,37 @@ impl Reader<'_> {
                     .label(first, "the first")
                     .help("keep one of them"),
             );
+            self.value(entry, span, ty, &format!("`{}`", key.value));
             return;
         }
         let value = self.value(entry, span, ty, &format!("`{}`", key.value));
         read.props.push((key, Spanned::new(value, span)));
+    }
+
+    /// Reads on a property whose name was reported as if it stood as it was probably meant: as the child of that
+    /// name, or under the name nearest to it.
+    fn as_meant(&mut self, entry: &KdlEntry, span: Span, key: Spanned<String>, spec: &'static NodeSpec, read: &mut Node) {
+        if let Some(child) = spec.child(&key.value) {
+            let Some(arg) = child.arg(0) else { return };
+            let value = self.value(entry, span, arg.ty, &format!("`{}`", key.value));
+            read.children.push(Node {
+                spec: Some(child),
+                name: key.clone(),
+                span: key.span.to(span),
+                also: Vec::new(),
+                args: vec![Spanned::new(value, span)],
+                props: Vec::new(),
+                children: Vec::new(),
+            });
+            return;
+        }
+        let Some(prop) = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name)).and_then(|near| spec.prop(near)) else {
+            return;
+        };
+        let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
+        if !read.props.iter().any(|(name, _)| name.value == prop.name) {
+            read.props.push((Spanned::new(prop.name.to_owned(), key.span), Spanned::new(value, span)));
+        }
     }
 
     fn children(&mut self, list: &[&KdlNode], specs: &'static [&'static NodeSpec], place: &str) -> Vec<Node> {
@@ -217,15 +310,16 @@ impl Reader<'_> {
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
                 let diagnostic = self.unknown_node(node, name, &known, place);
                 self.push(diagnostic);
-                // What was probably meant stands in its place, so that nothing is said to be missing.
-                if let Some(spec) = text::nearest(name, known).and_then(|near| specs.iter().find(|spec| spec.name == near)) {
-                    let mut read = self.node(node, spec);
-                    spec.name.clone_into(&mut read.name.value);
-                    meant.push(read);
-                }
+                meant.extend(self.node_as_meant(node, name, specs));
                 continue;
             };
             let read = self.node(node, spec);
+            if spec.repeat == Repeat::Many
+                && let Some(first) = out.iter_mut().find(|other| other.name.value == name)
+            {
+                self.join(first, read);
+                continue;
+            }
             let twin = match spec.repeat {
                 Repeat::Many => None,
                 Repeat::Once => out.iter().find(|other| other.name.value == name),
@@ -247,10 +341,72 @@ impl Reader<'_> {
             }
         }
         for node in meant {
-            let twin = out.iter().any(|other| other.name.value == node.name.value && other.key() == node.key());
-            if !twin {
-                out.push(node);
+            add_missing(&mut out, node);
+        }
+        out
+    }
+
+    /// Nodes that say one thing in several lines (`environment`) are one node.
+    fn join(&mut self, first: &mut Node, second: Node) {
+        for (key, value) in second.props {
+            if let Some((other, _)) = first.props.iter().find(|(other, _)| other.value == key.value) {
+                let other = other.span;
+                self.push(
+                    Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                        .label(other, "the first")
+                        .help("keep one of them; a later layer (`env`, `--set`) may change it"),
+                );
+            } else {
+                first.props.push((key, value));
             }
+        }
+        first.children.extend(second.children);
+    }
+
+    /// Reads on a node whose name was reported, as what it was probably meant to be.
+    fn node_as_meant(&mut self, node: &KdlNode, name: &str, specs: &'static [&'static NodeSpec]) -> Option<Node> {
+        let spec_of = |wanted: &str| specs.iter().copied().find(|spec| spec.name == wanted);
+        if let Some(spec) = other_spelling(name).and_then(|(wanted, _)| spec_of(wanted)) {
+            // Another tool's node may have another shape: what does not fit is no second mistake.
+            let mut unheard = Problems::default();
+            let mut reader = Reader { source: self.source, text: self.text, problems: &mut unheard, strays: Vec::new() };
+            let mut read = reader.node(node, spec);
+            spec.name.clone_into(&mut read.name.value);
+            if read.args.is_empty() && spec.arg(0).is_some() {
+                let at = read.name.span;
+                read.args.push(Spanned::new(Value::Bad, at));
+            }
+            return Some(read);
+        }
+        if let Some(spec) = text::nearest(name, specs.iter().map(|spec| spec.name)).and_then(spec_of) {
+            let mut read = self.node(node, spec);
+            spec.name.clone_into(&mut read.name.value);
+            return Some(read);
+        }
+        if let [(parent, spec)] = parents_of(name).as_slice() {
+            let read = self.node(node, spec);
+            self.strays.push((parent, read));
+        }
+        None
+    }
+
+    fn free_children(&mut self, list: &[&KdlNode]) -> Vec<Node> {
+        let mut out: Vec<Node> = Vec::new();
+        for child in list {
+            let read = self.free(child);
+            if read.name.value != "-"
+                && let Some(first) = out.iter().find(|other| other.name.value == read.name.value)
+            {
+                let first = first.name.span;
+                self.push(
+                    Diagnostic::new(&T0122, read.name.span, format!("`{}` stands twice", read.name.value))
+                        .here("the second")
+                        .label(first, "the first")
+                        .help("keep one of them; the items of a list are written as `-`"),
+                );
+                continue;
+            }
+            out.push(read);
         }
         out
     }
@@ -261,23 +417,35 @@ impl Reader<'_> {
             spec: None,
             name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
             span: self.span(node.span()),
+            also: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
         };
         for entry in node.entries() {
+            self.annotation(entry);
             let span = self.value_span(entry);
             let value = self.value(entry, span, Ty::Scalar, &format!("`{}`", read.name.value));
             match entry.name() {
                 None => read.args.push(Spanned::new(value, span)),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
+                    if let Some((first, _)) = read.props.iter().find(|(other, _)| other.value == key.value) {
+                        let first = first.span;
+                        self.push(
+                            Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                                .label(first, "the first")
+                                .help("keep one of them"),
+                        );
+                        continue;
+                    }
                     read.props.push((key, Spanned::new(value, span)));
                 }
             }
         }
         if let Some(children) = node.children() {
-            read.children = children.nodes().iter().map(|child| self.free(child)).collect();
+            let list: Vec<&KdlNode> = children.nodes().iter().collect();
+            read.children = self.free_children(&list);
         }
         read
     }
@@ -497,11 +665,16 @@ fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Where in the language a node of that name stands: `job > cluster`.
+/// Where in the language a node of that name stands: the names of its parents.
 fn homes_of(name: &str) -> Vec<String> {
-    fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<String>) {
-        if spec.child(name).is_some() {
-            out.push(spec.name.to_owned());
+    parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
+}
+
+/// The parents of a node of that name, each with the node's table there.
+fn parents_of(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
+    fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<(&'static str, &'static NodeSpec)>) {
+        if let Some(child) = spec.child(name) {
+            out.push((spec.name, child));
         }
         for child in spec.children {
             walk(child, name, out);

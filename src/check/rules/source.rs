@@ -14,6 +14,15 @@ pub(super) static CODES: &[&Code] = &[&T0501, &T0502];
 /// Without the directory there is nothing to emit; without the entry point the container fails after its start.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
+    for (at, why) in &context.plan.missing_dependencies {
+        let Some(dir) = program.dependencies.get(*at) else { continue };
+        let severity = if context.complete { Severity::Error } else { Severity::Warning };
+        problems.push(
+            Diagnostic::new(&T0501, dir.span_or(program.span), format!("the directory `{}` cannot be read: {why}", dir.value))
+                .severity(severity)
+                .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+        );
+    }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
         let severity = if context.complete { Severity::Error } else { Severity::Warning };
         problems.push(

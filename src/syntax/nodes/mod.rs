@@ -8,7 +8,7 @@ mod parallel;
 mod program;
 mod train;
 
-pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow};
+pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 
 use super::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
 

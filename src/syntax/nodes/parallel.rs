@@ -64,6 +64,31 @@ pub struct OptionRow {
     pub engines: &'static [&'static str],
 }
 
+const MPI: &[&str] = &["smp", "smddp", "ddp"];
+
+/// Children of `parallel` that shape the mesh or its launch, and the engines that take them.
+static OWN: &[OptionRow] = &[
+    OptionRow { spec: &STRATEGY, engines: &["fsdp"] },
+    OptionRow { spec: &SHARD_DEGREE, engines: &["fsdp", "smp", "worker"] },
+    OptionRow { spec: &TENSOR_DEGREE, engines: &["smp"] },
+    OptionRow { spec: &PIPELINE_DEGREE, engines: &["smp"] },
+    OptionRow { spec: &CONTEXT_DEGREE, engines: &["smp"] },
+    OptionRow { spec: &EXPERT_DEGREE, engines: &["smp"] },
+    OptionRow { spec: &WRAP, engines: &["fsdp"] },
+    OptionRow { spec: &PLACEMENT, engines: &["smp"] },
+    OptionRow { spec: &OFFLOAD_ACTIVATIONS, engines: &["smp"] },
+    OptionRow { spec: &PRESCALED, engines: &["smp"] },
+    OptionRow { spec: &SHARD_OPTIMIZER, engines: &["smp"] },
+    OptionRow { spec: &PROCESSES, engines: &["ddp", "smp"] },
+    OptionRow { spec: &MPI_ENV, engines: MPI },
+    OptionRow { spec: &MPI_OPTIONS, engines: MPI },
+];
+
+/// The engines that take a child of `parallel`; nothing for other nodes.
+pub fn engines_of(spec: &NodeSpec) -> Option<&'static [&'static str]> {
+    OWN.iter().chain(OPTIONS).find(|row| std::ptr::eq(row.spec, spec)).map(|row| row.engines)
+}
+
 macro_rules! options {
     ($($ident:ident = $name:literal $ty:expr, $engines:expr, $doc:literal;)*) => {
         $(static $ident: NodeSpec = NodeSpec { name: $name, doc: $doc, args: $ty, ..NodeSpec::LEAF };)*

@@ -1,0 +1,91 @@
+//! Names that something else sets: environment variables, hyperparameters, tags, channels.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use crate::ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("reserved", include_str!("data/reserved.toml"));
+
+/// What a name is a name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A variable of the container.
+    Environment,
+    /// A variable of the container that the toolkit's torchrun launcher overwrites.
+    TorchrunEnvironment,
+    /// A hyperparameter.
+    Hyperparameter,
+    /// A tag's key.
+    Tag,
+    /// An input channel.
+    Channel,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Environment => "environment ",
+            Self::TorchrunEnvironment => "torchrun ",
+            Self::Hyperparameter => "hyperparameter ",
+            Self::Tag => "tag ",
+            Self::Channel => "channel ",
+        }
+    }
+}
+
+/// A reserved name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// The name, or a prefix that ends with `*`.
+    pub name: String,
+    /// Who sets it.
+    pub set_by: String,
+    /// What it is, as a phrase.
+    pub statement: String,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    set_by: String,
+    statement: String,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// The row that reserves the name, if one does; tag prefixes are compared without case.
+pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
+    let key = TABLE.keys_under(kind.word()).find(|key| {
+        let known = key.strip_prefix(kind.word()).unwrap_or(key);
+        match known.strip_suffix('*') {
+            Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
+            Some(prefix) => name.starts_with(prefix),
+            None => name == known,
+        }
+    })?;
+    let row: Row = TABLE.row(key)?;
+    Some(Reserved {
+        name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
+        set_by: row.set_by,
+        statement: row.statement,
+        provenance: row.sourced.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_prefixes() {
+        assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().name, "SM_*");
+        assert!(get(Kind::Environment, "MASTER_PORT").is_some());
+        assert!(get(Kind::Environment, "NCCL_DEBUG").is_none());
+        assert!(get(Kind::Hyperparameter, "sagemaker_program").is_some());
+        assert!(get(Kind::Hyperparameter, "mp_parameters2").is_none());
+        assert!(get(Kind::Tag, "AWS:x").is_some() && get(Kind::Tag, "awsx").is_none());
+        assert_eq!(TABLE.keys().filter_map(|key| TABLE.row::<Row>(key)).count(), TABLE.keys().count());
+    }
+}

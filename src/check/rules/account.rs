@@ -1,0 +1,22 @@
+//! The account number.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0254, "account-id", Error, "no account number");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0254];
+
+/// Twelve digits.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(account) = context.plan.job.account.val() else { return };
+    let digits: String = account.value.chars().filter(char::is_ascii_digit).collect();
+    if account.value.len() == 12 && digits.len() == 12 {
+        return;
+    }
+    let span = account.span_or(context.plan.job.span);
+    let diagnostic = Diagnostic::new(&T0254, span, format!("`{}` is no account number: it has twelve digits", account.value));
+    problems.push(if digits.len() == 12 { diagnostic.help(format!("write `\"{digits}\"`")).fix(span, format!("\"{digits}\"")) } else { diagnostic });
+}

@@ -1,0 +1,55 @@
+//! The budget against what the job may cost at most: price × instances × `max-run`.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::text;
+
+declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
+declare_code!(T0409, "budget-without-price", Note, "a budget that cannot be held against a price");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0447, &T0409];
+
+/// `hard=#true` makes an error of it.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(budget), Some(cluster)) = (&plan.job.budget, &plan.job.cluster) else { return };
+    let Some(usd) = budget.usd.val() else { return };
+    if !plan.deployable {
+        return;
+    }
+    let span = usd.span_or(budget.span);
+    let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
+        if let Some(instance) = cluster.instance.val() {
+            let region = plan.job.region.value().map_or("this region", String::as_str);
+            problems.push(
+                Diagnostic::new(&T0409, span, format!("the price of `{}` in `{region}` is not known", instance.value))
+                    .help(format!("give it with `--price {}=USD_PER_HOUR`", instance.value)),
+            );
+        }
+        return;
+    };
+    let (Some(nodes), Some(run)) = (cluster.nodes.get(), cluster.max_run_seconds.val()) else { return };
+    let hours = run.value as f64 / 3600.0;
+    let most = price.usd_per_hour * nodes as f64 * hours;
+    if most <= usd.value {
+        return;
+    }
+    let severity = if budget.hard.get() == Some(true) { Severity::Error } else { Severity::Warning };
+    let affordable = usd.value / (price.usd_per_hour * nodes as f64);
+    let diagnostic = Diagnostic::new(&T0447, span, format!("a run of {} may cost {}; the budget is {}", text::duration(run.value), text::dollars(most), text::dollars(usd.value)))
+        .severity(severity)
+        .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
+        .note(format!(
+            "{} × {} × {} h; {}, {}",
+            format_args!("${}", price.usd_per_hour),
+            text::count(nodes, "instance"),
+            text::short(hours),
+            price.source,
+            price.date
+        ))
+        .fact("most_usd", most)
+        .fact("budget_usd", usd.value);
+    problems.push(if affordable >= 1.0 { diagnostic.help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())) } else { diagnostic });
+}

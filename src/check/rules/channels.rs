@@ -1,0 +1,67 @@
+//! Channels: names that are taken, and which ways of input go together.
+
+use crate::catalog::reserved::{self, Kind};
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Channel, Engine};
+
+declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc needs itself");
+declare_code!(T0432, "channel-input", Error, "ways of input that do not go together");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0419, &T0432];
+
+/// Each channel on its own.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty()) && engine != Some(Engine::Worker);
+    for channel in &plan.job.channels {
+        input(channel, problems);
+        let Some(name) = channel.name.val() else { continue };
+        if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
+            problems.push(
+                Diagnostic::new(&T0419, name.span_or(channel.span), format!("channel `{}` carries {}", name.value, row.statement))
+                    .help("use another name, as `\"data\"`")
+                    .note(format!("set by {} ({})", row.set_by, row.provenance.source)),
+            );
+        }
+    }
+}
+
+/// CTJ-12, 48, 49, 50: what CreateTrainingJob's documentation says of input modes.
+fn input(channel: &Channel, problems: &mut Problems) {
+    let mode = channel.input.value().map_or("file", String::as_str);
+    let mode_span = channel.input.span();
+    let name = channel.name.value().map_or("", String::as_str);
+    let mut refuse = |span: Option<crate::source::Span>, message: String, help: &str| {
+        problems.push(
+            Diagnostic::new(&T0432, span.or(mode_span).unwrap_or(channel.span), message)
+                .help(help.to_owned())
+                .note("documentation of Channel and S3DataSource, botocore's model of CreateTrainingJob"),
+        );
+    };
+    if channel.input.is_bad() {
+        return;
+    }
+    if mode == "fast-file" && (!channel.manifest.is_absent() || !channel.augmented_manifest.is_absent()) {
+        refuse(mode_span, format!("channel `{name}`: fast-file mode takes an S3 prefix, not a manifest"), "write `input=\"file\"`, or `s3=` with a prefix");
+    }
+    if !channel.from.is_absent() && mode != "file" {
+        refuse(mode_span, format!("channel `{name}`: a file system is mounted, so its mode is `file`, not `{mode}`"), "leave `input` out");
+    }
+    if !channel.augmented_manifest.is_absent() && mode != "pipe" {
+        refuse(channel.augmented_manifest.span(), format!("channel `{name}`: an augmented manifest needs pipe mode, not `{mode}`"), "add `input=\"pipe\"`");
+    }
+    if !channel.augmented_manifest.is_absent() && channel.attributes.is_absent() {
+        refuse(channel.augmented_manifest.span(), format!("channel `{name}`: an augmented manifest needs the names of its attributes"), "add `attributes=\"source-ref,label\"`");
+    }
+    if channel.compression.value().map(String::as_str) == Some("gzip") && mode != "pipe" {
+        refuse(channel.compression.span(), format!("channel `{name}`: gzip is unpacked in pipe mode only, not in `{mode}`"), "leave `compression` out, and unpack in the program; or add `input=\"pipe\"`");
+    }
+    if channel.record_wrapper.value().map(String::as_str) == Some("recordio") && mode != "pipe" {
+        refuse(channel.record_wrapper.span(), format!("channel `{name}`: recordio wraps pipe data only, not `{mode}`"), "leave `record-wrapper` out, or add `input=\"pipe\"`");
+    }
+}

@@ -1,0 +1,188 @@
+//! Credentials in the file: by their form, by the name that they go under, or by looking random.
+
+use crate::catalog::credentials;
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Pair, Raw, Scalar};
+use crate::source::Span;
+use std::collections::BTreeMap;
+
+declare_code!(T0252, "credential-in-manifest", Error, "what looks like a credential");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0252];
+
+/// Every value that reaches the container, the request or a registry of code.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let mut judge = Judge { context, problems };
+    judge.pairs(&job.tags);
+    if let Some(parallel) = &job.parallel {
+        judge.pairs(&parallel.mpi_env);
+        judge.field(&parallel.mpi_options, "mpi-options", parallel.span);
+    }
+    if let Some(program) = &job.program {
+        judge.pairs(&program.environment);
+        for h in &program.hyperparameters {
+            if let Some(val) = h.value.val()
+                && let Scalar::Text(text) = &val.value
+            {
+                judge.value(&h.name, text, val.span_or(h.name_span));
+            }
+        }
+        for field in [&program.git, &program.branch, &program.dir, &program.s3, &program.upload] {
+            judge.field(field, "git", program.span);
+        }
+        for word in program.entrypoint.iter().chain(&program.arguments) {
+            judge.value("arguments", &word.value, word.span_or(program.span));
+        }
+        for metric in &program.metrics {
+            judge.field(&metric.regex, "metric", metric.name_span);
+        }
+    }
+    for member in &job.request {
+        judge.raw(&member.name, &member.value, member.span);
+    }
+    if let Some(debugger) = &job.debugger {
+        judge.pairs(&debugger.parameters);
+    }
+}
+
+struct Judge<'a, 'b> {
+    context: &'a Context<'b>,
+    problems: &'a mut Problems,
+}
+
+impl Judge<'_, '_> {
+    fn pairs(&mut self, pairs: &[Pair]) {
+        for pair in pairs {
+            if let Some(val) = pair.value.val() {
+                self.value(&pair.key, &val.value, val.span_or(pair.key_span));
+            }
+        }
+    }
+
+    fn field(&mut self, field: &crate::ir::Field<String>, name: &str, fallback: Span) {
+        if let Some(val) = field.val() {
+            self.value(name, &val.value, val.span_or(fallback));
+        }
+    }
+
+    fn raw(&mut self, name: &str, value: &Raw, span: Span) {
+        match value {
+            Raw::Scalar(Scalar::Text(text)) => self.value(name, text, span),
+            Raw::Scalar(_) => {}
+            Raw::List(items) => items.iter().for_each(|item| self.raw(name, item, span)),
+            Raw::Object(members) => members.iter().for_each(|(name, item)| self.raw(name, item, span)),
+        }
+    }
+
+    fn value(&mut self, name: &str, text: &str, span: Span) {
+        // What a placeholder gave is the plan's, not a secret: a digest looks random too.
+        if self.context.sources.slice(span).contains("{{") && credentials::find(text).is_none() {
+            return;
+        }
+        let Some(what) = credentials::find(text).or_else(|| by_name(name, text)).or_else(|| looks_random(text).then_some("a random string, as keys are")) else { return };
+        let url = text.contains("://");
+        let region = self.context.plan.job.region.value().map_or("REGION", String::as_str);
+        let variable: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let help = if url {
+            "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
+        } else {
+            format!("store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME\"`")
+        };
+        // The value itself stands in no message: messages end up in logs.
+        self.problems.push(
+            Diagnostic::new(&T0252, span, format!("the value of `{name}` looks like a credential: {what}"))
+                .help(help)
+                .note("whoever reads the file, the request (DescribeTrainingJob) or the log reads it; it counts as leaked, so make a new one"),
+        );
+    }
+}
+
+/// A value under a name that says what it is.
+fn by_name(name: &str, text: &str) -> Option<&'static str> {
+    let name = name.to_lowercase().replace(['-', '.'], "_");
+    let words: Vec<&str> = name.split('_').collect();
+    let ends = |end: &[&str]| words.last().is_some_and(|last| end.contains(last));
+    let harmless = text.is_empty()
+        || text.starts_with(['/', '.', '<', '$', '~'])
+        || text.contains("://")
+        || text.starts_with("arn:")
+        || text.contains(' ')
+        || matches!(text.to_lowercase().as_str(), "true" | "false" | "none" | "null" | "0" | "1");
+    if harmless {
+        return None;
+    }
+    if ends(&["password", "passwd", "passphrase"]) {
+        return Some("a password");
+    }
+    let named = ends(&["token", "key", "secret", "apikey", "credential", "credentials"]);
+    let long = text.len() >= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.~".contains(&b));
+    let mixed = text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic());
+    (named && long && mixed && entropy(text) > 3.0).then_some("a key or token, by its name")
+}
+
+/// A run of at least 24 letters and digits, mixed as no word is: what a generator makes.
+///
+/// Hexadecimal digests have one case only and pass; so do names, whose words are shorter.
+fn looks_random(text: &str) -> bool {
+    if text.contains("://") || text.starts_with(['/', '.']) || text.starts_with("arn:") {
+        return false;
+    }
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/'))).any(|run| {
+        let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
+        let bytes = run.as_bytes();
+        let changes = bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
+        bytes.len() >= 24
+            && bytes.iter().any(u8::is_ascii_lowercase)
+            && bytes.iter().any(u8::is_ascii_uppercase)
+            && bytes.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+            && changes * 3 >= bytes.len()
+            && entropy(run) >= 3.8
+    })
+}
+
+/// Shannon entropy of the characters, in bits per character.
+fn entropy(text: &str) -> f64 {
+    let mut counts: BTreeMap<char, u32> = BTreeMap::new();
+    for c in text.chars() {
+        *counts.entry(c).or_default() += 1;
+    }
+    let n = text.chars().count() as f64;
+    counts.values().map(|count| f64::from(*count) / n).map(|p| -p * p.log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_strings_and_ordinary_ones() {
+        for random in ["wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "Zm9vYmFyQmF6UXV4MTIzNDU2Nzg5MEFCQ0RFRg"] {
+            assert!(looks_random(random), "{random}");
+        }
+        for fine in [
+            "togethercomputer/GPT-NeoXT-Chat-Base-20B",
+            "s3://bucket/AbCd1234EfGh5678IjKl9012/",
+            "/opt/ml/input/data/train/checkpointdir-job2",
+            "0123456789abcdef0123456789abcdef01234567",
+            "bert-large-uncased-whole-word-masking",
+            "GPTNeoXLayer,GPTNeoXForCausalLMHead2Layer3",
+            "query_key_value,dense,dense_h_to_4h,dense_4h_to_h",
+            "arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf",
+        ] {
+            assert!(!looks_random(fine), "{fine}");
+        }
+    }
+
+    #[test]
+    fn names_tell() {
+        assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
+        assert!(by_name("db-password", "hunter2").is_some());
+        for (name, fine) in [("pad_token", "<pad>"), ("max_tokens", "20000000000000000"), ("token_file", "tokens12345678901"), ("key", "short"), ("use_auth_token", "true"), ("label_key", "label"), ("hf_token", "/run/secrets/token12345")] {
+            assert!(by_name(name, fine).is_none(), "{name}");
+        }
+    }
+}

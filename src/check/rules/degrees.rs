@@ -1,0 +1,124 @@
+//! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
+use crate::text;
+
+declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
+declare_code!(T0389, "small-model-split", Warning, "a model under 1 billion parameters sharded or split");
+declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor group across nodes");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];
+
+/// Below this a model's states fit one GPU, and copies are faster than shards (AWS blog on sharded data parallelism,
+/// 2022, best practices).
+const SMALL_PARAMETERS: u64 = 1_000_000_000;
+/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
+const STATE_BYTES: u64 = 16;
+
+/// Looks at engines with degrees of their own.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
+    if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
+        return;
+    }
+    powers(parallel, mesh, problems);
+    small(plan, parallel, mesh, problems);
+    across(parallel, mesh, problems);
+}
+
+fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
+    [
+        ("shard-degree", &mesh.shard_degree),
+        ("tensor-degree", &mesh.tensor_degree),
+        ("pipeline-degree", &mesh.pipeline_degree),
+        ("context-degree", &mesh.context_degree),
+        ("expert-degree", &mesh.expert_degree),
+    ]
+}
+
+fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    for (name, degree) in named(mesh) {
+        if degree.value.is_power_of_two() || degree.value == 0 {
+            continue;
+        }
+        let below = 1_u64 << degree.value.ilog2();
+        let mut diagnostic = Diagnostic::new(
+            &T0386,
+            degree.span_or(parallel.span),
+            format!("`{name}` {} is no power of two", degree.value),
+        )
+        .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (judgement of the trade)")
+        .fact("degree", degree.value);
+        let above = below.saturating_mul(2);
+        let fits: Vec<String> =
+            [below, above].into_iter().filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+        diagnostic = match degree.origin.span() {
+            Some(_) if !fits.is_empty() => diagnostic.help(format!("write `{name}` {}", text::list(&fits, "or"))),
+            Some(_) => diagnostic.help(format!("{below} and {above} do not divide the world size {}; take a power of two of nodes", mesh.world_size)),
+            None => diagnostic
+                .help("take a power of two of nodes, or write the degree")
+                .note(format!("`{name}` was not written: it is {}", crate::plan::origin_words(&degree.origin))),
+        };
+        problems.push(diagnostic);
+    }
+}
+
+fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    let Some(model) = &plan.model else { return };
+    let parameters = model.parameters.value;
+    let split: Vec<(&str, &Val<u64>)> = named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
+    let Some((name, first)) = split.first() else { return };
+    if parameters >= SMALL_PARAMETERS {
+        return;
+    }
+    // A card that the states alone fill half is reason enough to shard.
+    let states = parameters.saturating_mul(STATE_BYTES);
+    if plan.machine.as_ref().and_then(|machine| machine.gpu_memory_bytes).is_some_and(|card| states > card / 2) {
+        return;
+    }
+    problems.push(
+        Diagnostic::new(
+            &T0389,
+            first.span_or(parallel.span),
+            format!("`{}` has {} parameters, and `{name}` {} splits it: copies would be faster", model.name, text::group(parameters), first.value),
+        )
+        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+        .note(format!(
+            "under 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and a split only adds traffic",
+            text::group(parameters),
+            text::bytes(states)
+        ))
+        .fact("parameters", parameters),
+    );
+}
+
+fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    let nodes = mesh.nodes_of_group(Axis::Tensor);
+    if nodes <= 1 {
+        return;
+    }
+    let degree = &mesh.tensor_degree;
+    let inside = crate::plan::mesh::divisors(mesh.gpus_per_node).into_iter().filter(|d| *d <= degree.value).max().unwrap_or(1);
+    let mut diagnostic = Diagnostic::new(
+        &T0390,
+        degree.span_or(parallel.span),
+        format!("each tensor group of {} lies on {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
+    )
+    .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
+    .fact("nodes", nodes)
+    .fact("gpus_per_node", mesh.gpus_per_node);
+    diagnostic = if degree.value > mesh.gpus_per_node {
+        diagnostic.help(format!("write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"))
+    } else {
+        diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
+    };
+    if let Some(span) = parallel.placement.span() {
+        diagnostic = diagnostic.label(span, "the placement");
+    }
+    problems.push(diagnostic);
+}

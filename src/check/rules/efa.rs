@@ -1,0 +1,82 @@
+//! The network between nodes: whether it is EFA, and whether the container turns it on.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::hardware::Instance;
+use crate::ir::{Engine, Parallel, Plan};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0397, "nodes-without-efa", Warning, "several nodes without EFA");
+declare_code!(T0398, "efa-environment", Warning, "EFA that the container does not turn on");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
+
+/// Ranks on several nodes talk over the network in every step.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(instance), Some(mesh), Some(parallel)) = (&plan.instance, &plan.mesh, &plan.job.parallel) else { return };
+    if mesh.nodes <= 1 || mesh.engine == Engine::None {
+        return;
+    }
+    let cluster = plan.job.cluster.as_ref();
+    let span = cluster.and_then(|cluster| cluster.instance.span()).unwrap_or(parallel.span);
+    match instance.efa {
+        Some(false) => without(plan, instance, mesh.nodes, span, problems),
+        Some(true) => environment(plan, instance, parallel, span, problems),
+        None => {}
+    }
+}
+
+fn rate(instance: &Instance) -> String {
+    instance.network_gbps.map_or_else(|| "its network".to_owned(), |gbps| format!("{} Gbps", text::short(gbps)))
+}
+
+fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
+    let mut diagnostic = Diagnostic::new(
+        &T0397,
+        span,
+        format!("{} of `{}` without EFA: they exchange gradients over TCP at {} each", text::count(nodes, "node"), instance.name, rate(instance)),
+    )
+    .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
+    .note(format!("{} ({})", instance.provenance.source.split(';').next().unwrap_or_default(), instance.provenance.date));
+    if let Some(gbps) = instance.network_gbps {
+        diagnostic = diagnostic.fact("network_gbps", gbps);
+        // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
+        if let Some(trained) = plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
+            let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
+            let seconds = bytes * 8.0 / (gbps * 1e9);
+            diagnostic = diagnostic
+                .note(format!("one reduction of {} gradients in 16 bits takes {} s at that rate at best", text::group(trained.value), text::short(seconds)))
+                .fact("reduction_seconds", seconds);
+        }
+    }
+    problems.push(diagnostic);
+}
+
+fn environment(plan: &Plan, instance: &Instance, parallel: &Parallel, span: Span, problems: &mut Problems) {
+    // The worker sets its own environment.
+    if instance.toolkit_sets_nccl_efa_env || parallel.engine.get() == Some(Engine::Worker) {
+        return;
+    }
+    let program = plan.job.program.as_ref();
+    let pairs = parallel.mpi_env.iter().chain(program.iter().flat_map(|program| &program.environment));
+    let set = pairs.map(|pair| pair.key.as_str()).any(|key| key == "FI_PROVIDER");
+    let by_options = parallel.mpi_options.value().is_some_and(|options| options.contains("FI_PROVIDER"));
+    if set || by_options {
+        return;
+    }
+    // Remote DMA between GPUs is a matter of the p family (EC2 user guide, EFA; from p4d on).
+    let rdma = if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
+    problems.push(
+        Diagnostic::new(
+            &T0398,
+            span,
+            format!("`{}` has EFA, and the training toolkit does not turn it on there: NCCL may fall back to TCP without a word", instance.name),
+        )
+        .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
+        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)"),
+    );
+}

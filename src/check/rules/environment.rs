@@ -1,0 +1,49 @@
+//! Variables of the container that something else sets.
+
+use crate::catalog::reserved::{self, Kind};
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::ir::{Engine, Smp};
+use crate::source::Span;
+
+declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0411];
+
+/// Both kinds of variables, written and fetched.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(program) = &plan.job.program else { return };
+    if !plan.deployable {
+        return;
+    }
+    let parallel = plan.job.parallel.as_ref();
+    let engine = parallel.and_then(|parallel| parallel.engine.get());
+    let launcher = parallel.and_then(|parallel| parallel.launcher.value()).map_or("torchrun", String::as_str);
+    let torchrun = engine == Some(Engine::Fsdp) || (engine == Some(Engine::Ddp) && launcher == "torchrun") || plan.smp == Some(Smp::V2);
+    let written = program.environment.iter().map(|pair| (&pair.key, pair.key_span));
+    let names: Vec<(&String, Span)> = written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
+    for (name, span) in names {
+        if program.entrypoint.is_empty()
+            && let Some(row) = reserved::get(Kind::Environment, name)
+        {
+            problems.push(
+                Diagnostic::new(&T0411, span, format!("`{name}` is set by {} in the container: what is written here is lost", row.set_by))
+                    .help("use another name")
+                    .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
+            );
+        } else if torchrun
+            && program.entrypoint.is_empty()
+            && let Some(row) = reserved::get(Kind::TorchrunEnvironment, name)
+        {
+            problems.push(
+                Diagnostic::new(&T0411, span, format!("`{name}` is set by {}: what is written here is lost", row.set_by))
+                    .severity(Severity::Warning)
+                    .help("remove it, or set it in the program before NCCL starts")
+                    .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
+            );
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Lengths, counts, ranges and patterns: the request as it would be sent, against the service's own shapes.
+//!
+//! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
+//! Job name, durations, S3 URIs and raw members have files of their own.
+
+use super::{places, request_members};
+use crate::catalog::shapes::{self, Violation, ViolationKind};
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::emit;
+use crate::text;
+use serde_json::Value;
+
+declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job takes");
+declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter longer than a training job takes");
+declare_code!(T0410, "environment-limit", Error, "an environment variable that a training job does not take");
+declare_code!(T0412, "metric-limit", Error, "a metric definition that a training job does not take");
+declare_code!(T0415, "tag-limit", Error, "a tag that a training job does not take");
+declare_code!(T0418, "channel-limit", Error, "a channel that a training job does not take");
+declare_code!(T0420, "network-limit", Error, "subnets or security groups that a training job does not take");
+declare_code!(T0444, "service-limit", Error, "a value outside the service's shape");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0402, &T0403, &T0410, &T0412, &T0415, &T0418, &T0420, &T0444];
+
+/// What stands for values known only at apply; no limit is checked on it.
+const UNKNOWN: &str = "${";
+
+/// Validates the emitted request and blames the nodes.
+///
+/// The request is made with what is known, so members of fields already reported are junk: only paths whose node
+/// has a value have a place, and the rest is passed over.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    if !plan.deployable {
+        return;
+    }
+    let request = emit::training_job(plan, &emit::identity(plan));
+    let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
+    request_members::judge(context, &violations, problems);
+    let places = places::of(plan);
+    for violation in &violations {
+        if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
+            || violation.found.contains(UNKNOWN)
+            || request_members::says(plan, &violation.path)
+        {
+            continue;
+        }
+        let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
+        let mut diagnostic = Diagnostic::new(place.code, place.span, message(place, violation))
+            .note(format!("{}, botocore's shape of CreateTrainingJob", member(&violation.path)))
+            .fact("member", violation.path.as_str());
+        if violation.kind == ViolationKind::Pattern {
+            diagnostic = diagnostic.note(format!("it has to match `{}`", violation.expected));
+        }
+        problems.push(help(context, &request, place, violation, diagnostic));
+    }
+}
+
+/// `Environment["K"]` as AWS's documentation calls it: `Environment`.
+fn member(path: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    format!("`{out}`")
+}
+
+fn message(place: &places::Place, violation: &Violation) -> String {
+    let what = match &place.key {
+        None => place.what.clone(),
+        Some(key) if is_of_key(key, violation) => format!("the name of {}", place.what),
+        Some(_) => format!("the value of {}", place.what),
+    };
+    match violation.kind {
+        ViolationKind::TooLong | ViolationKind::TooShort => {
+            format!("{what} has {}; SageMaker takes {}", figure(&violation.found), figure(&violation.expected))
+        }
+        ViolationKind::OutOfRange => format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected),
+        ViolationKind::Enum => format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected),
+        ViolationKind::Pattern | ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type => {
+            format!("{what} is `{}`, which SageMaker does not take", short(&violation.found))
+        }
+    }
+}
+
+/// A map's key and value are judged under one path; the figures tell which it was.
+fn is_of_key(key: &str, violation: &Violation) -> bool {
+    match violation.kind {
+        ViolationKind::Pattern => violation.found == key,
+        _ => violation.found == format!("{} characters", key.chars().count()),
+    }
+}
+
+/// `1 entries` reads badly.
+fn figure(words: &str) -> String {
+    match words.strip_suffix("1 entries") {
+        Some(before) if !before.ends_with(|c: char| c.is_ascii_digit()) => format!("{before}1 entry"),
+        _ => words.to_owned(),
+    }
+}
+
+fn short(found: &str) -> String {
+    let cut: String = found.chars().take(60).collect();
+    if cut.len() < found.len() { format!("{cut}…") } else { cut }
+}
+
+fn help(context: &Context, request: &Value, place: &places::Place, violation: &Violation, diagnostic: Diagnostic) -> Diagnostic {
+    if place.code == &T0402 {
+        return generated(context, request, diagnostic);
+    }
+    if place.code == &T0403 {
+        return match place.key.as_deref() {
+            Some("mp_parameters") => diagnostic.help("leave out parameters that have their default value"),
+            Some(key) if is_of_key(key, violation) => diagnostic.help("write a shorter name"),
+            _ => diagnostic
+                .help("put it into a file of the program's directory, and pass the file's path")
+                .note("the length counts the value as it is sent: encoded as JSON, and quoted for the container's shell"),
+        };
+    }
+    if place.code == &T0420 && violation.kind == ViolationKind::TooShort {
+        let missing = if violation.path.ends_with("Subnets") { "subnets \"subnet-…\"" } else { "security-groups \"sg-…\"" };
+        return diagnostic.help(format!("add `{missing}`: a VPC job names both")).note("without `network` the job runs outside your VPC");
+    }
+    if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
+        return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
+    }
+    if let (Some(joint), ViolationKind::Pattern) = (place.joint, violation.kind) {
+        let legal = spelling(&violation.found, joint);
+        if !legal.is_empty() {
+            let text = if joint == '_' { legal.clone() } else { format!("\"{legal}\"") };
+            return diagnostic.help(format!("write `{text}`")).fix(place.span, text);
+        }
+    }
+    diagnostic
+}
+
+/// Says which of the hyperparameters nobody wrote.
+fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
+    let Some(program) = &context.plan.job.program else { return diagnostic };
+    let Some(Value::Object(sent)) = request.get("HyperParameters") else { return diagnostic };
+    let made: Vec<&str> =
+        sent.keys().map(String::as_str).filter(|key| !program.hyperparameters.iter().any(|h| h.name == *key)).collect();
+    let written = text::count((sent.len() - made.len()) as u64, "hyperparameter");
+    diagnostic
+        .note(format!("{written} written, and {} made by trainc: {}", made.len(), made.join(", ")))
+        .help("put several of them into a file of the program's directory, and pass the file's path")
+}
+
+/// The nearest spelling of letters, digits and one joint.
+pub(super) fn spelling(written: &str, joint: char) -> String {
+    let mut out = String::new();
+    for c in written.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c);
+        } else if !out.ends_with(joint) {
+            out.push(joint);
+        }
+    }
+    let out = out.trim_matches(joint).to_owned();
+    if joint == '_' && out.starts_with(|c: char| c.is_ascii_digit()) { format!("_{out}") } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings() {
+        assert_eq!(spelling("my_job v2", '-'), "my-job-v2");
+        assert_eq!(spelling("--a..b--", '-'), "a-b");
+        assert_eq!(spelling("8BIT-X", '_'), "_8BIT_X");
+        assert_eq!(spelling("___", '-'), "");
+    }
+
+    #[test]
+    fn members_lose_their_indices() {
+        assert_eq!(member("Environment[\"K\"]"), "`Environment`");
+        assert_eq!(member("InputDataConfig[3].ChannelName"), "`InputDataConfig.ChannelName`");
+    }
+}

@@ -1,0 +1,175 @@
+//! `request { … }`: members by their AWS names, held against the service's shapes, and refused where a node says them.
+
+use crate::catalog::shapes::{self, Violation, ViolationKind};
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::emit::raw_member as json;
+use crate::ir::Plan;
+use crate::text;
+use serde_json::Value;
+
+declare_code!(T0445, "request-member", Error, "a raw member that CreateTrainingJob does not take");
+declare_code!(T0446, "request-member-of-node", Error, "a raw member that a node says");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0445, &T0446];
+
+/// Which node says a member. Everything below a member is the node's as well.
+const NODES: &[(&str, &str)] = &[
+    ("AlgorithmSpecification.ContainerArguments", "program { arguments … }"),
+    ("AlgorithmSpecification.ContainerEntrypoint", "program { entrypoint … }"),
+    ("AlgorithmSpecification.MetricDefinitions", "program { metric \"name\" regex=\"…\" }"),
+    ("AlgorithmSpecification.TrainingImage", "image uri=\"…\""),
+    ("AlgorithmSpecification.TrainingInputMode", "channel \"name\" input=\"…\""),
+    ("CheckpointConfig", "checkpoint s3=\"…\" local=\"…\""),
+    ("DebugHookConfig", "debugger"),
+    ("EnableInterContainerTrafficEncryption", "network { encrypt-traffic }"),
+    ("EnableManagedSpotTraining", "cluster { spot max-wait=\"…\" }"),
+    ("EnableNetworkIsolation", "network { isolation }"),
+    ("Environment", "program { environment NAME=\"…\" }"),
+    ("ExperimentConfig", "experiment name=\"…\""),
+    ("HyperParameters", "program { hyperparameter \"name\" … }"),
+    ("InfraCheckConfig", "health-check"),
+    ("InputDataConfig", "channel \"name\" s3=\"…\""),
+    ("OutputDataConfig.CompressionType", "output compress=#false"),
+    ("OutputDataConfig.KmsKeyId", "output kms=\"…\""),
+    ("OutputDataConfig.S3OutputPath", "output s3=\"…\""),
+    ("ProfilerConfig", "profiler"),
+    ("RemoteDebugConfig", "remote-debug"),
+    ("ResourceConfig.InstanceCount", "cluster nodes=…"),
+    ("ResourceConfig.InstanceGroups", "cluster { group \"name\" instance=\"…\" nodes=… }"),
+    ("ResourceConfig.InstanceType", "cluster \"ml.…\""),
+    ("ResourceConfig.KeepAlivePeriodInSeconds", "cluster { warm-pool \"30m\" }"),
+    ("ResourceConfig.TrainingPlanArn", "cluster { training-plan \"arn:…\" }"),
+    ("ResourceConfig.VolumeKmsKeyId", "cluster { volume \"…\" kms=\"…\" }"),
+    ("ResourceConfig.VolumeSizeInGB", "cluster { volume \"500GiB\" }"),
+    ("RetryStrategy", "cluster { retry … }"),
+    ("RoleArn", "role arn=\"…\""),
+    ("SessionChainingConfig", "session-chaining"),
+    ("StoppingCondition.MaxPendingTimeInSeconds", "cluster { max-pending \"…\" }"),
+    ("StoppingCondition.MaxRuntimeInSeconds", "cluster { max-run \"…\" }"),
+    ("StoppingCondition.MaxWaitTimeInSeconds", "cluster { spot max-wait=\"…\" }"),
+    ("Tags", "tags key=\"…\""),
+    ("TensorBoardOutputConfig", "tensorboard s3=\"…\""),
+    ("TrainingJobName", "job \"name\""),
+    ("VpcConfig", "network { subnets …; security-groups … }"),
+];
+
+/// Whether a raw member stands at the path or below it.
+pub(super) fn says(plan: &Plan, path: &str) -> bool {
+    plan.job.request.iter().any(|member| at(&member.name, &json(&member.value), path).is_some())
+}
+
+/// What stands at a path of a request of that one member.
+fn at(name: &str, value: &Value, path: &str) -> Option<Value> {
+    let rest = path.strip_prefix(name)?;
+    if rest.is_empty() {
+        return Some(value.clone());
+    }
+    if !rest.starts_with(['.', '[']) {
+        return None;
+    }
+    let pointer = rest.replace("[\"", "/").replace("\"]", "").replace(['.', '['], "/").replace(']', "");
+    value.pointer(&pointer).cloned()
+}
+
+/// Judges the raw members, given what the whole request breaks.
+pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut Problems) {
+    for member in &context.plan.job.request {
+        let value = json(&member.value);
+        let mut leaves = Vec::new();
+        leaves_of(&member.name, &value, &mut leaves);
+        let mut refused: Vec<&str> = Vec::new();
+        for leaf in &leaves {
+            let node = NODES.iter().find(|(path, _)| leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}[")));
+            let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
+            refused.push(path);
+            problems.push(
+                Diagnostic::new(&T0446, member.span, format!("`{path}` has a node of its own"))
+                    .help(format!("write `{node}`"))
+                    .note("`request` is for members that no node says; so a value stands once, and the rules see it"),
+            );
+        }
+        for violation in violations {
+            if refused.iter().any(|path| violation.path.starts_with(path)) {
+                continue;
+            }
+            let parent = violation.path.rsplit_once('.').map_or("", |(parent, _)| parent);
+            let missing = violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
+            if at(&member.name, &value, &violation.path).is_some() || missing {
+                problems.push(describe(member.span, violation, parent));
+            }
+        }
+    }
+}
+
+fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (name, inner) in members {
+                leaves_of(&format!("{path}.{name}"), inner, out);
+            }
+        }
+        _ => out.push(path.to_owned()),
+    }
+}
+
+fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> Diagnostic {
+    let path = &violation.path;
+    let found = &violation.found;
+    let expected = &violation.expected;
+    let diagnostic = |message: String| Diagnostic::new(&T0445, span, message).fact("member", path.as_str());
+    match violation.kind {
+        ViolationKind::Unknown => {
+            let last = path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last);
+            let known: Vec<String> = if parent.is_empty() {
+                shapes::operation("CreateTrainingJob").map(|operation| operation.input.members.into_keys().collect()).unwrap_or_default()
+            } else {
+                shapes::member("CreateTrainingJob", parent).map(|shape| shape.members.into_keys().collect()).unwrap_or_default()
+            };
+            let diagnostic = diagnostic(format!("CreateTrainingJob has no member `{path}`"));
+            match text::nearest(last, known.iter().map(String::as_str)) {
+                // The span is the top-level name; an inner name cannot be mended from here.
+                Some(near) if parent.is_empty() => diagnostic.help(format!("did you mean `{near}`?")).fix(span, near),
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic.note(format!("it has {}", known.join(", "))),
+            }
+        }
+        ViolationKind::Missing => diagnostic(format!("`{parent}` lacks `{}`", path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last))),
+        ViolationKind::Type => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
+        ViolationKind::TooShort | ViolationKind::TooLong => diagnostic(format!("`{path}` has {found}; the service takes {expected}")),
+        ViolationKind::OutOfRange => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
+        ViolationKind::Pattern => {
+            diagnostic(format!("`{path}` is `{found}`, which the service does not take")).note(format!("it has to match `{expected}`"))
+        }
+        ViolationKind::Enum => {
+            let words: Vec<&str> = expected.split(", ").collect();
+            let diagnostic = diagnostic(format!("`{path}` is `{found}`, which the service does not take"));
+            match text::nearest(found, words.iter().copied()) {
+                Some(near) => diagnostic.help(format!("write `\"{near}\"`")),
+                None => diagnostic.note(format!("it takes {expected}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_looked_up_in_one_member() {
+        let value = serde_json::json!({"A": [{"B": 1}], "K": {"x": 2}});
+        assert_eq!(at("M", &value, "M.A[0].B"), Some(Value::from(1)));
+        assert_eq!(at("M", &value, "M.K[\"x\"]"), Some(Value::from(2)));
+        assert_eq!(at("M", &value, "M2"), None);
+    }
+
+    #[test]
+    fn every_member_of_a_node_is_one_of_the_service() {
+        for (path, _) in NODES {
+            assert!(shapes::member("CreateTrainingJob", path).is_some(), "{path}");
+        }
+    }
+}

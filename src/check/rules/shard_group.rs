@@ -1,0 +1,202 @@
+//! The shard group: how many nodes it has, against how many the model asks for.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
+use crate::plan::mesh::{PARAMETERS_PER_NODE, divisors};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0357, "hybrid-shard-without-replicas", Warning, "hybrid sharding with one replica");
+declare_code!(T0385, "shard-group-too-small", Warning, "a shard group below one node per 3 billion parameters");
+declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that crosses nodes when it need not");
+declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is no whole number of nodes");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0357, &T0385, &T0387, &T0388];
+
+/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
+const STATE_BYTES: u64 = 16;
+
+struct Group<'a> {
+    plan: &'a Plan,
+    parallel: &'a Parallel,
+    mesh: &'a Mesh,
+    model: Option<&'a ModelFacts>,
+    /// GPUs that hold one copy of the model's states.
+    gpus: u64,
+    span: Span,
+}
+
+/// Looks at engines that shard; where the plan has no minimum, nothing is sharded.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
+    if mesh.gpus_per_node == 0 || !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
+        return;
+    }
+    let group = Group {
+        plan,
+        parallel,
+        mesh,
+        model: plan.model.as_ref(),
+        gpus: mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value,
+        span: mesh.shard_degree.span_or(parallel.strategy.span().unwrap_or(parallel.span)),
+    };
+    group.hybrid(problems);
+    group.aligned(problems);
+    group.small(problems);
+    group.wide(problems);
+}
+
+impl Group<'_> {
+    fn nodes(&self) -> u64 {
+        self.gpus.div_ceil(self.mesh.gpus_per_node)
+    }
+
+    /// The shard degree whose group has that many nodes, or the next that divides the world.
+    fn degree_of(&self, nodes: u64) -> Option<u64> {
+        let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
+        let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
+        divisors(self.mesh.world_size / others.max(1)).into_iter().find(|degree| *degree >= least)
+    }
+
+    fn is_fsdp(&self) -> bool {
+        self.mesh.engine == Engine::Fsdp
+    }
+
+    fn hybrid(&self, problems: &mut Problems) {
+        let Some(strategy) = self.parallel.strategy.val().filter(|strategy| strategy.value == "hybrid-shard") else { return };
+        if self.mesh.replicas.value != 1 {
+            return;
+        }
+        let per_node = self.mesh.gpus_per_node;
+        let help = if self.mesh.nodes > 1 {
+            format!("write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`")
+        } else {
+            "write `strategy \"full-shard\"`, or add nodes for replicas".to_owned()
+        };
+        problems.push(
+            Diagnostic::new(
+                &T0357,
+                strategy.span_or(self.parallel.span),
+                format!("`hybrid-shard` with one replica: the shard group of {} is the whole world", text::count(self.mesh.shard_degree.value, "GPU")),
+            )
+            .help(help)
+            .note("hybrid sharding shards inside a group and copies between groups; with one group the copies cost process groups and buy nothing"),
+        );
+    }
+
+    fn aligned(&self, problems: &mut Problems) {
+        let (gpus, per_node) = (self.gpus, self.mesh.gpus_per_node);
+        if self.mesh.shard_degree.value <= 1 || gpus.is_multiple_of(per_node) || per_node.is_multiple_of(gpus) {
+            return;
+        }
+        let aligned = divisors(self.mesh.world_size).into_iter().filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
+        let others = (gpus / self.mesh.shard_degree.value).max(1);
+        let legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
+        let wanted = self.mesh.shard_degree.value;
+        let below = legal.iter().copied().filter(|d| *d < wanted).max();
+        let above = legal.iter().copied().filter(|d| *d > wanted).min();
+        let near: Vec<String> = [below, above].into_iter().flatten().map(|d| d.to_string()).collect();
+        let mut diagnostic = Diagnostic::new(
+            &T0388,
+            self.span,
+            format!("a shard group of {} on nodes of {per_node}: some groups share a node with another", text::count(gpus, "GPU")),
+        )
+        .note("groups that end inside a node cross the network where others do not, and the slowest group sets the step (judgement of the trade)")
+        .fact("group_gpus", gpus)
+        .fact("legal", legal.clone());
+        if !near.is_empty() {
+            diagnostic = diagnostic.help(format!("write `shard-degree` {}", text::list(&near, "or")));
+        }
+        problems.push(diagnostic);
+    }
+
+    fn small(&self, problems: &mut Problems) {
+        let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
+        let nodes = self.nodes();
+        if nodes >= minimum.value {
+            return;
+        }
+        let parameters = model.parameters.value;
+        let mut diagnostic = Diagnostic::new(
+            &T0385,
+            self.span,
+            format!(
+                "the shard group has {}; {} parameters ask for {}: one per 3 billion",
+                text::count(nodes, "node"),
+                text::group(parameters),
+                minimum.value
+            ),
+        )
+        .note(format!("ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)", text::group(parameters), text::group(PARAMETERS_PER_NODE), minimum.value))
+        .fact("nodes", nodes)
+        .fact("minimum_nodes", minimum.value)
+        .fact("parameters", parameters);
+        if let Some(recommended) = &self.mesh.recommended_nodes {
+            diagnostic = match self.degree_of(recommended.value).or_else(|| self.degree_of(minimum.value)) {
+                Some(degree) if self.mesh.nodes >= minimum.value => diagnostic.help(format!("write `shard-degree {degree}`")),
+                _ => diagnostic.help(format!("write `nodes={}`, or plan with less: offload, a smaller micro-batch, larger GPUs", recommended.value)),
+            };
+        }
+        problems.push(match self.states() {
+            Some(states) => diagnostic.note(states),
+            None => diagnostic,
+        });
+    }
+
+    /// What the states alone take of a card.
+    fn states(&self) -> Option<String> {
+        let model = self.model?;
+        let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
+        let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
+        if self.plan.job.adapter.is_some() || !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
+            return None;
+        }
+        let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);
+        Some(format!(
+            "weights, gradients and AdamW states alone take {STATE_BYTES} B × {} / {} = {} of each GPU's {}",
+            text::group(model.parameters.value),
+            text::count(self.gpus, "GPU"),
+            text::bytes(each),
+            text::bytes(card)
+        ))
+    }
+
+    fn wide(&self, problems: &mut Problems) {
+        let Some(recommended) = &self.mesh.recommended_nodes else { return };
+        let nodes = self.nodes();
+        let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
+        // What nobody chose is left alone up to twice the width: one replica more would hardly pay.
+        let limit = if chosen { recommended.value } else { recommended.value.saturating_mul(2) };
+        if nodes <= limit || nodes <= 1 || self.mesh.shard_degree.value <= 1 {
+            return;
+        }
+        let Some(degree) = self.degree_of(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value) else { return };
+        let parameters = self.model.map_or(0, |model| model.parameters.value);
+        let write = if self.is_fsdp() { format!("`strategy \"hybrid-shard\"` with `shard-degree {degree}`") } else { format!("`shard-degree {degree}`") };
+        problems.push(
+            Diagnostic::new(
+                &T0387,
+                self.span,
+                format!(
+                    "the shard group spans {}; {} parameters need {}",
+                    text::count(nodes, "node"),
+                    text::group(parameters),
+                    recommended.value
+                ),
+            )
+            .help(format!("write {write}, if it fits"))
+            .note(format!(
+                "one node per 3 billion parameters: {}, {} by powers of two; every layer is gathered over the whole group",
+                self.mesh.minimum_nodes.as_ref().map_or(1, |minimum| minimum.value),
+                recommended.value
+            ))
+            .fact("nodes", nodes)
+            .fact("recommended_nodes", recommended.value)
+            .fact("shard_degree", degree),
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Engine, Field, Raw};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0250, "unused-value", Warning, "a value that nothing uses");
+declare_code!(T0251, "contradiction", Error, "two values that exclude each other");
+declare_code!(T0253, "incomplete-node", Error, "a node without the value that says what it is");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0250, &T0251, &T0253];
+
+/// Node by node.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let mut judge = Judge { context, problems };
+    judge.program();
+    judge.image();
+    judge.channels();
+    judge.role();
+    judge.rest();
+}
+
+struct Judge<'a, 'b> {
+    context: &'a Context<'b>,
+    problems: &'a mut Problems,
+}
+
+impl Judge<'_, '_> {
+    /// Reports the field if it was written.
+    fn unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: &str) {
+        if let Some(span) = field.span() {
+            self.unused_at(span, name, why, help);
+        }
+    }
+
+    fn unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
+        self.problems.push(Diagnostic::new(&T0250, span, format!("nothing uses `{name}`: {why}")).help(help.to_owned()));
+    }
+
+    /// Reports all written values but the first.
+    fn one_of(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
+        let written: Vec<(&str, Span)> = fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
+        let [(first, first_span), others @ ..] = written.as_slice() else { return };
+        for (name, span) in others {
+            self.problems.push(
+                Diagnostic::new(&T0251, *span, format!("`{node}` has `{first}` and `{name}`, which exclude each other"))
+                    .label(*first_span, format!("`{first}`"))
+                    .help(format!("keep one of {}", text::ticked(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and"))),
+            );
+        }
+    }
+
+    fn incomplete(&mut self, span: Span, message: &str, help: &str) {
+        self.problems.push(Diagnostic::new(&T0253, span, message.to_owned()).help(help.to_owned()));
+    }
+
+    fn program(&mut self) {
+        let Some(program) = &self.context.plan.job.program else { return };
+        let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+        self.one_of("program", &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)]);
+        if program.git.is_absent() {
+            for (name, field) in [("branch", &program.branch), ("commit", &program.commit), ("dir", &program.dir)] {
+                self.unused(field, name, "it is a part of a git repository, and `program` has no `git`", "add `git=\"https://…\"`, or remove it");
+            }
+        }
+        if !program.s3.is_absent() {
+            self.unused(&program.upload, "upload", "the archive in `s3` is used where it lies", "remove it");
+        }
+        if engine == Some(Engine::Worker) {
+            for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
+                self.unused(field, name, "engine `worker` runs its own binary", "remove it, or choose another engine");
+            }
+            for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
+                self.unused_at(span, name, "engine `worker` reads its settings from `train` and `parallel`", "remove it");
+            }
+            return;
+        }
+        if !program.entrypoint.is_empty() {
+            self.unused(&program.entry, "program's entry point", "the container starts `entrypoint`", "remove one of the two");
+            if let Some(secret) = program.secrets.first() {
+                self.unused_at(secret.name_span, "secret", "trainc's start script fetches it, and the container starts `entrypoint`", "fetch it in the container's own entry point");
+            }
+            return;
+        }
+        if let Some(word) = program.arguments.first() {
+            self.unused_at(word.span_or(program.span), "arguments", "they belong to `entrypoint`; the toolkit passes hyperparameters", "write `hyperparameter \"name\" value`, or add `entrypoint`");
+        }
+        if program.entry.is_absent() {
+            self.incomplete(program.span, "`program` names no entry point", "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`");
+        } else if program.source.is_absent() && program.git.is_absent() && program.s3.is_absent() && self.context.plan.deployable {
+            self.incomplete(program.span, "`program` does not say where its files are", "add `source=\"./scripts\"`");
+        }
+    }
+
+    fn image(&mut self) {
+        let Some(image) = &self.context.plan.job.image else { return };
+        if image.uri.is_absent() {
+            return;
+        }
+        for (name, field) in [
+            ("image's family", &image.family),
+            ("version", &image.version),
+            ("transformers", &image.transformers),
+            ("pytorch", &image.pytorch),
+            ("python", &image.python),
+        ] {
+            self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+        }
+    }
+
+    fn channels(&mut self) {
+        let job = &self.context.plan.job;
+        let grouped = job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
+        for channel in &job.channels {
+            self.one_of(
+                "channel",
+                &[("s3", &channel.s3), ("from", &channel.from), ("manifest", &channel.manifest), ("augmented-manifest", &channel.augmented_manifest)],
+            );
+            if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest].iter().all(|field| field.is_absent()) {
+                self.incomplete(channel.span, "`channel` names no data", "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`");
+            }
+            if channel.from.is_absent() {
+                let help = "remove it, or add `from=`";
+                self.unused(&channel.mode, "mode", "it is the access to a file system, and `channel` has no `from`", help);
+                self.unused(&channel.path, "path", "it is a path of a file system, and `channel` has no `from`", help);
+            } else {
+                let why = "it is for data in S3, and the channel is a file system";
+                for (name, span) in [
+                    ("shard", channel.shard.span()),
+                    ("compression", channel.compression.span()),
+                    ("record-wrapper", channel.record_wrapper.span()),
+                    ("shuffle-seed", channel.shuffle_seed.span()),
+                    ("groups", channel.groups.span()),
+                ] {
+                    if let Some(span) = span {
+                        self.unused_at(span, name, why, "remove it");
+                    }
+                }
+            }
+            if channel.augmented_manifest.is_absent() {
+                self.unused(&channel.attributes, "attributes", "they are of an augmented manifest", "remove it, or add `augmented-manifest=`");
+            }
+            if !grouped && channel.from.is_absent() {
+                self.unused(&channel.groups, "groups", "the cluster has no instance groups", "remove it, or add `group` to `cluster`");
+            }
+        }
+    }
+
+    fn role(&mut self) {
+        let Some(role) = &self.context.plan.job.role else { return };
+        let create = role.create.get() == Some(true);
+        if let (true, Some(arn)) = (create, role.arn.span()) {
+            self.problems.push(
+                Diagnostic::new(&T0251, arn, "`role` is to be made and exists already")
+                    .label(role.create.span().unwrap_or(role.span), "to be made")
+                    .help("keep `create=#true` or `arn=`"),
+            );
+        }
+        if role.arn.is_absent() && !create && !role.create.is_bad() {
+            self.incomplete(role.span, "`role` neither is made nor names one", "write `role create=#true`, or `role arn=\"arn:aws:iam::ACCOUNT:role/NAME\"`");
+        }
+        if !create && !role.arn.is_absent() {
+            let why = "it is for a role that trainc makes";
+            self.unused(&role.boundary, "boundary", why, "remove it");
+            self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+        }
+    }
+
+    fn rest(&mut self) {
+        let job = &self.context.plan.job;
+        if let Some(dataset) = job.train.dataset.as_ref().filter(|_| job.train.epochs.is_absent()) {
+            self.unused_at(dataset.span, "dataset", "only `epochs` asks for the size of the data", "remove it, or write `epochs`");
+        }
+        if let Some(cluster) = &job.cluster {
+            let custom = cluster.instance.value().map(String::as_str) == Some("custom");
+            if !custom && !cluster.instance.is_bad() {
+                if let Some(gpu) = &cluster.gpu {
+                    self.unused_at(gpu.span, "gpu", "the instance type says what a node is", "remove it, or write `cluster \"custom\"`");
+                }
+                let help = "remove it, or write `cluster \"custom\"`";
+                self.unused(&cluster.intra_bytes_per_second, "intra", "the instance type says what a node is", help);
+                self.unused(&cluster.inter_bytes_per_second, "inter", "the instance type says what a node is", help);
+            }
+            if !self.context.plan.deployable {
+                let why = "no service runs this cluster";
+                for (name, span) in [
+                    ("warm-pool", cluster.warm_pool_seconds.span()),
+                    ("max-pending", cluster.max_pending_seconds.span()),
+                    ("retry", cluster.retry.span()),
+                    ("training-plan", cluster.training_plan.span()),
+                    ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
+                ] {
+                    if let Some(span) = span {
+                        self.unused_at(span, name, why, "remove it");
+                    }
+                }
+            }
+            let preferences = job.request.iter().find(|member| {
+                member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
+            });
+            if let (Some(member), Some(span)) = (preferences, cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span))) {
+                self.problems.push(
+                    Diagnostic::new(&T0251, member.span, "`InstancePreferences` excludes the instance type and groups of `cluster`")
+                        .label(span, "of `cluster`")
+                        .note("botocore's model of ResourceConfig"),
+                );
+            }
+        }
+        if let Some(checkpoint) = &job.checkpoint {
+            if checkpoint.s3.is_absent() && checkpoint.local.is_absent() && checkpoint.every.is_absent() && checkpoint.keep.is_absent() {
+                self.incomplete(checkpoint.span, "`checkpoint` says neither where nor how often", "add `s3=\"s3://…/{{ job.digest }}/\"`");
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The volume: ignored where the type has NVMe of its own, counted in whole GiB, bounded by a quota.
+
+use crate::catalog::quotas;
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::text;
+
+declare_code!(T0427, "volume-on-nvme", Note, "a volume size on a type whose storage is its local NVMe");
+declare_code!(T0428, "volume-key-on-nvme", Error, "a volume key on a type whose storage is its local NVMe");
+declare_code!(T0429, "volume-rounded", Warning, "a volume that is no whole number of GiB");
+declare_code!(T0430, "volume-quota", Note, "a volume above the default quota");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0427, &T0428, &T0429, &T0430];
+
+const GIB: u64 = 1 << 30;
+
+/// The volume of `cluster`.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(cluster) = &context.plan.job.cluster else { return };
+    if !context.plan.deployable {
+        return;
+    }
+    let nvme = context.plan.instance.as_ref().filter(|instance| instance.ebs_volume_ignored && cluster.groups.is_empty());
+    if let (Some(instance), Some(key)) = (nvme, cluster.volume_kms.val()) {
+        problems.push(
+            Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no volume that a key could encrypt", instance.name))
+                .help("remove `kms=`; the instance's NVMe is encrypted by its hardware")
+                .note("`VolumeKmsKeyId` is refused for types with local instance storage (botocore's model of ResourceConfig)"),
+        );
+    }
+    let Some(volume) = cluster.volume_bytes.val() else { return };
+    let Some(span) = volume.origin.span() else { return };
+    if let Some(instance) = nvme {
+        let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
+        problems.push(
+            Diagnostic::new(&T0427, span, format!("`{}` stores on its local NVMe{nvme} and ignores the volume of {}", instance.name, text::bytes(volume.value)))
+                .note(format!("it is still sent as written; {} ({})", instance.provenance.source, instance.provenance.date))
+                .fact("nvme_gb", instance.nvme_total_gb),
+        );
+        return;
+    }
+    let whole = volume.value.div_ceil(GIB);
+    if !volume.value.is_multiple_of(GIB) {
+        let literal = format!("\"{whole}GiB\"");
+        problems.push(
+            Diagnostic::new(&T0429, span, format!("a volume of {} is rounded up to {whole} GiB", text::bytes(volume.value)))
+                .help(format!("write `{literal}`"))
+                .fix(span, literal)
+                .note("`VolumeSizeInGB` counts whole GiB"),
+        );
+    }
+    if let Some(quota) = quotas::general("volume-size")
+        && let Some(default) = quota.default.filter(|default| whole > *default)
+    {
+        problems.push(
+            Diagnostic::new(&T0430, span, format!("a volume of {whole} GiB; a new account has {default} GiB per instance at most"))
+                .note(format!("quota {} `{}` can be raised; only the account knows its value", quota.code.as_deref().unwrap_or("without code"), quota.name))
+                .fact("quota", quota.code.unwrap_or_default()),
+        );
+    }
+}

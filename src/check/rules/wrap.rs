@@ -1,0 +1,69 @@
+//! FSDP's unit: the layer class by which parameters are gathered.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Engine, Plan};
+use crate::text;
+
+declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the model's layer class as its unit");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0396];
+
+/// Names of hyperparameters by which scripts of transformers choose the unit.
+const WRAP_ARGUMENTS: [&str; 4] =
+    ["fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params", "fsdp_config", "transformer_layer_cls_to_wrap"];
+
+/// Without a unit the whole model is one: gathered at once, nothing is saved while it runs.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp)) else { return };
+    if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard") {
+        return;
+    }
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    let right = architecture.map(|architecture| architecture.family.wrap_class());
+    if let Some(wrap) = parallel.wrap.val() {
+        let Some(right) = right else { return };
+        if wrap.value.split(',').any(|name| name.trim() == right) {
+            return;
+        }
+        let span = wrap.span_or(parallel.span);
+        let model = plan.model.as_ref().map_or("", |model| model.name.as_str());
+        let near = text::nearest(&wrap.value, [right]).is_some();
+        problems.push(
+            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layers are `{right}`", wrap.value))
+                .help(if near { format!("did you mean `\"{right}\"`?") } else { format!("write `wrap \"{right}\"`") })
+                .fix(span, format!("\"{right}\""))
+                .note("a class that matches nothing makes the whole model one unit, or the Trainer stops: \"Could not find the transformer layer class to wrap\"")
+                .fact("wrap", right),
+        );
+        return;
+    }
+    let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
+    if !parallel.wrap.is_absent() || by_size || names_unit(plan) {
+        return;
+    }
+    let at = parallel.engine.span().unwrap_or(parallel.span);
+    let mut diagnostic = Diagnostic::new(&T0396, at, "FSDP without `wrap`: the whole model is one unit, gathered at once on every GPU");
+    if let Some(model) = &plan.model {
+        // Two bytes per parameter in 16 bits, four in 32.
+        let each = if plan.job.train.precision.value().is_some_and(|precision| precision == "fp32") { 4 } else { 2 };
+        let gathered = model.parameters.value.saturating_mul(each);
+        diagnostic = diagnostic
+            .note(format!("{} parameters × {each} B = {} beside the shards (huggingface/accelerate#3474)", text::group(model.parameters.value), text::bytes(gathered)))
+            .fact("gathered_bytes", gathered);
+    }
+    problems.push(match right {
+        Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),
+        None => diagnostic.help("add `wrap` with the class of one layer, as `wrap \"LlamaDecoderLayer\"`"),
+    });
+}
+
+fn names_unit(plan: &Plan) -> bool {
+    plan.job
+        .program
+        .as_ref()
+        .is_some_and(|program| program.hyperparameters.iter().any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str())))
+}

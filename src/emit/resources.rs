@@ -1,0 +1,160 @@
+//! What a plan needs in the account, each with its reason: for the report.
+
+use super::{fsx, iam, names};
+use crate::ir::plan::DIGEST_MARK;
+use crate::ir::{Engine, Plan, Storage};
+
+/// Whether trainc makes a resource or finds it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// trainc makes it.
+    Made,
+    /// It exists, and trainc changes nothing of it.
+    Existing,
+}
+
+impl Origin {
+    /// What happens to it, as far as can be said without asking the account.
+    pub fn offline_action(self) -> &'static str {
+        match self {
+            Self::Made => "create",
+            Self::Existing => "use",
+        }
+    }
+}
+
+/// One resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `worker`, `training-job`.
+    pub kind: &'static str,
+    /// Its name in the account, or in the manifest where AWS gives the name.
+    pub name: String,
+    /// Whether trainc makes it.
+    pub origin: Origin,
+    /// Why the job needs it.
+    pub because: String,
+}
+
+/// Everything that the plan needs in the account, in the order in which it is made; nothing for a cluster that is
+/// not SageMaker's.
+pub fn resources(plan: &Plan) -> Vec<Resource> {
+    if !plan.deployable {
+        return Vec::new();
+    }
+    let identity = super::identity(plan);
+    let mut out = Vec::new();
+    role(plan, &mut out);
+    for storage in &plan.job.storage {
+        file_system(plan, storage, &identity.digest, &mut out);
+    }
+    uploads(plan, &identity.digest, &mut out);
+    out.push(Resource {
+        kind: "training-job",
+        name: identity.training_job,
+        origin: Origin::Made,
+        because: match &plan.mesh {
+            Some(mesh) => format!("the job itself, on {}", crate::text::count(mesh.nodes, "instance")),
+            None => "the job itself".to_owned(),
+        },
+    });
+    out
+}
+
+fn role(plan: &Plan, out: &mut Vec<Resource>) {
+    let Some(written) = &plan.job.role else { return };
+    if let Some(arn) = written.arn.value() {
+        out.push(Resource { kind: "role", name: arn.clone(), origin: Origin::Existing, because: "`role arn=`".to_owned() });
+        return;
+    }
+    let name = names::role(plan);
+    out.push(Resource {
+        kind: "role",
+        name: name.clone(),
+        origin: Origin::Made,
+        because: "`role create=#true`: SageMaker runs the job as this role".to_owned(),
+    });
+    let count = crate::text::count(iam::statements(plan).len() as u64, "statement");
+    out.push(Resource {
+        kind: "role-policy",
+        name: format!("{name}/{}", iam::POLICY_NAME),
+        origin: Origin::Made,
+        because: format!("what the job uses and nothing else: {count}"),
+    });
+}
+
+fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resource>) {
+    let Some(name) = storage.name.value() else { return };
+    let channels: Vec<String> = plan
+        .job
+        .channels
+        .iter()
+        .filter(|channel| channel.from.value() == Some(name))
+        .filter_map(|channel| channel.name.value().cloned())
+        .collect();
+    let because = match channels.as_slice() {
+        [] => "`storage`".to_owned(),
+        [one] => format!("channel `{one}` reads it"),
+        many => format!("channels {} read it", crate::text::ticked(many, "and")),
+    };
+    if let Some(id) = storage.id.value() {
+        out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });
+        return;
+    }
+    if !fsx::made(plan).any(|made| std::ptr::eq(made, storage)) {
+        return;
+    }
+    out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
+    for link in fsx::links(storage, digest) {
+        let way = match (link.import, link.export) {
+            (true, true) => "`import` and `export`",
+            (true, false) => "`import`",
+            (false, _) => "`export`",
+        };
+        out.push(Resource {
+            kind: "association",
+            name: fsx::association_name(name, &link),
+            origin: Origin::Made,
+            because: format!("{way} of {} at `{}`", link.s3, link.path),
+        });
+    }
+}
+
+fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
+    let bucket = names::default_bucket(plan);
+    let mut lists = Vec::new();
+    if let Some(program) = &plan.job.program {
+        match program.s3.value() {
+            Some(s3) => lists.push(Resource {
+                kind: "source",
+                name: s3.clone(),
+                origin: Origin::Existing,
+                because: "`program s3=`".to_owned(),
+            }),
+            None if names::has_archive(plan) => lists.push(Resource {
+                kind: "source",
+                name: format!("{}/sourcedir.tar.gz", names::source_prefix(plan)),
+                origin: Origin::Made,
+                because: "`program`: the container fetches its code there".to_owned(),
+            }),
+            None => {}
+        }
+    }
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+        lists.push(Resource {
+            kind: "worker",
+            name: super::worker::prefix(plan).replace(DIGEST_MARK, digest),
+            origin: Origin::Made,
+            because: "engine `worker`: its binary and its config".to_owned(),
+        });
+    }
+    if lists.iter().any(|resource| resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made) {
+        out.push(Resource {
+            kind: "bucket",
+            name: bucket,
+            origin: Origin::Existing,
+            because: "the SageMaker SDK's default bucket takes the job's files; it is made if it is missing".to_owned(),
+        });
+    }
+    out.append(&mut lists);
+}

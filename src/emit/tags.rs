@@ -1,0 +1,21 @@
+//! Tags of what a job needs and trainc makes: the user's, then those by which trainc knows its own.
+
+use super::request::Tag;
+use crate::ir::Plan;
+use crate::ir::plan::DIGEST_MARK;
+
+/// The tags of a resource. `resource` is `<kind>/<name>`. The job's digest is no part of them, unless the user asks
+/// for it: a resource outlives a run, and an edited learning rate changes nothing here.
+pub(super) fn of(plan: &Plan, resource: &str, digest: &str) -> Vec<Tag> {
+    let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
+    let mut out: Vec<Tag> = plan
+        .job
+        .tags
+        .iter()
+        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: pair.value.value()?.replace(DIGEST_MARK, digest) }))
+        .collect();
+    out.push(tag("trainc:job", plan.job.name.value().map_or("", String::as_str)));
+    out.push(tag("trainc:resource", resource));
+    out.push(tag("trainc:version", env!("CARGO_PKG_VERSION")));
+    out
+}

@@ -1,0 +1,147 @@
+//! plan.json filled in from a plan.
+
+use super::json::{
+    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override, Price, Run, Source,
+    Speed,
+};
+use super::{Subject, cost, links, notes, resources};
+use crate::diag::json::problem;
+use crate::ir::{Axis, Plan};
+
+/// The plan for scripts.
+pub fn document(subject: &Subject) -> Document {
+    let Subject { path, sha256, plan, identity, problems, sources, .. } = *subject;
+    let job = plan.map(|plan| &plan.job);
+    let mesh = plan.and_then(|plan| plan.mesh.as_ref());
+    let machine = plan.and_then(|plan| plan.machine.as_ref());
+    let cluster = job.and_then(|job| job.cluster.as_ref());
+    let place = |span: crate::source::Span| match sources.get(span.source) {
+        Some(source) => {
+            let (line, column) = source.line_column(span.start);
+            format!("{}:{line}:{column}", source.name)
+        }
+        None => String::new(),
+    };
+    let mut document = Document {
+        format_version: FORMAT_VERSION,
+        trainc_version: env!("CARGO_PKG_VERSION"),
+        catalog_version: crate::catalog::VERSION,
+        job: subject.job.map(str::to_owned),
+        digest: identity.map(|identity| identity.digest.clone()),
+        training_job_name: identity.map(|identity| identity.training_job.clone()),
+        manifest: Manifest { path: path.to_owned(), sha256: sha256.to_owned() },
+        region: job.and_then(|job| job.region.value().cloned()),
+        account: job.and_then(|job| job.account.value().cloned()),
+        cluster: Cluster {
+            instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
+            nodes: mesh.map(|mesh| mesh.nodes).or_else(|| cluster.and_then(|cluster| cluster.nodes.get())),
+            gpus_per_node: machine.map(|machine| machine.gpus_per_node),
+            world_size: mesh.map(|mesh| mesh.world_size),
+            gpu: Gpu {
+                name: machine.and_then(|machine| machine.gpu.clone()),
+                memory_bytes: machine.and_then(|machine| machine.gpu_memory_bytes),
+            },
+            max_run_seconds: cluster.and_then(|cluster| cluster.max_run_seconds.get()),
+            spot: cluster.is_some_and(|cluster| cluster.spot.is_some()),
+        },
+        mesh: mesh.map(|mesh| Mesh {
+            engine: mesh.engine.name(),
+            data_parallel_replicas: mesh.replicas.value,
+            shard_degree: mesh.shard_degree.value,
+            tensor_degree: mesh.tensor_degree.value,
+            pipeline_degree: mesh.pipeline_degree.value,
+            context_degree: mesh.context_degree.value,
+            expert_degree: mesh.expert_degree.value,
+            data_ranks: mesh.data_ranks.value,
+            minimum_nodes: mesh.minimum_nodes.as_ref().map(|val| val.value),
+            recommended_nodes: mesh.recommended_nodes.as_ref().map(|val| val.value),
+            shard_group_nodes: links::nodes_of_group(mesh, Axis::Shard),
+        }),
+        groups: mesh.map(groups).unwrap_or_default(),
+        model: plan.and_then(model),
+        batch: plan.and_then(|plan| plan.batch.as_ref()).map(|batch| Batch {
+            micro: batch.micro.value,
+            microbatches: batch.microbatches,
+            per_replica: batch.per_replica,
+            accumulation: batch.accumulation.value,
+            global_sequences: batch.global_sequences.value,
+            global_tokens: batch.global_tokens,
+        }),
+        image: plan.and_then(|plan| plan.image.as_ref()).map(|image| Image {
+            uri: image.uri.clone(),
+            pytorch: image.pytorch.clone(),
+            transformers: image.transformers.clone(),
+            python: image.python.clone(),
+        }),
+        source: plan.and_then(|plan| Some((plan, plan.source.as_ref()?))).map(|(plan, _)| {
+            let files = crate::emit::archive::files(plan);
+            Source {
+                digest: crate::emit::archive::source_digest(plan),
+                files: files.len(),
+                bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
+            }
+        }),
+        memory: Memory {
+            capacity_bytes: machine.and_then(|machine| machine.gpu_memory_bytes),
+            ..Memory::default()
+        },
+        speed: Speed::default(),
+        run: plan.map(run).unwrap_or_default(),
+        price: plan.and_then(|plan| plan.price.as_ref()).map(|price| Price {
+            usd_per_hour: price.usd_per_hour,
+            region: price.region.clone(),
+            date: price.date.clone(),
+            source: price.source.clone(),
+        }),
+        resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
+        overrides: job.map_or_else(Vec::new, |job| {
+            job.overrides
+                .iter()
+                .map(|over| Override { path: over.path.clone(), from: place(over.from), by: place(over.by) })
+                .collect()
+        }),
+        notes: Vec::new(),
+        problems: problems.iter().map(|diagnostic| problem(sources, diagnostic)).collect(),
+    };
+    document.notes = notes::notes(&document, plan);
+    document
+}
+
+fn groups(mesh: &crate::ir::Mesh) -> Groups {
+    let mesh = &links::of_ranks(mesh);
+    Groups {
+        shard: mesh.groups(Axis::Shard),
+        replica: mesh.groups(Axis::Replica),
+        tensor: mesh.groups(Axis::Tensor),
+        pipeline: mesh.groups(Axis::Pipeline),
+        context: mesh.groups(Axis::Context),
+        expert: mesh.groups(Axis::Expert),
+    }
+}
+
+fn model(plan: &Plan) -> Option<Model> {
+    let model = plan.model.as_ref()?;
+    let a = model.architecture.as_ref();
+    Some(Model {
+        name: model.name.clone(),
+        parameters: model.parameters.value,
+        parameters_trainable: model.trainable.as_ref().map(|val| val.value),
+        layers: a.map(|a| a.layers),
+        hidden: a.map(|a| a.hidden),
+        heads: a.map(|a| a.heads),
+        kv_heads: a.map(|a| a.kv_heads),
+        ffn: a.map(|a| a.ffn),
+        vocab: a.map(|a| a.vocab),
+        sequence_length: plan.job.train.sequence_length.get(),
+    })
+}
+
+fn run(plan: &Plan) -> Run {
+    Run {
+        steps: plan.run.steps.as_ref().map(|val| val.value),
+        tokens: plan.run.tokens.as_ref().map(|val| val.value),
+        most_usd: cost::most_usd(plan),
+        price_source: plan.price.as_ref().map(|price| format!("{} {}", price.source, price.date).trim().to_owned()),
+        ..Run::default()
+    }
+}

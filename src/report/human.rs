@@ -1,0 +1,303 @@
+//! The plan for people at a terminal: one screen, and with [`Depth::Origins`] where every value comes from.
+
+use super::bars::{Part, bar};
+use super::json::Document;
+use super::page::{BLUE, Options, Page, RED, YELLOW};
+use super::{Subject, cost, links, origins, picture, sections};
+use crate::diag::{Diagnostic, Severity};
+use crate::text;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// One screen.
+    Screen,
+    /// Also where every value comes from, and every problem.
+    Origins,
+}
+
+/// Where the problems of the manifest are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problems {
+    /// In the plan, in short.
+    Here,
+    /// In full above the plan: it only counts them.
+    Above,
+}
+
+/// Reasons up to this many characters are repeated for each value.
+const MOST_REPEATED: usize = 34;
+
+/// Problems that the short plan shows; the rest is counted.
+const MOST_PROBLEMS: usize = 6;
+
+/// The plan of one manifest.
+pub fn plan(subject: &Subject, document: &Document, depth: Depth, problems: Problems, options: Options) -> String {
+    let mut page = Page::new(options);
+    heading(&mut page, subject, document);
+    if let Some(plan) = subject.plan {
+        for (label, lines) in sections::job(document, plan) {
+            lines_of(&mut page, label, &lines);
+        }
+        page.blank();
+        mesh(&mut page, plan);
+        page.blank();
+        lines_of(&mut page, "batch", &sections::batch(plan));
+        lines_of(&mut page, "length", &sections::length(plan));
+        memory(&mut page, document);
+        speed(&mut page, document);
+        lines_of(&mut page, "cost", &sections::cost(document, plan));
+    }
+    resources(&mut page, document);
+    overrides(&mut page, subject);
+    if depth == Depth::Origins
+        && let Some(plan) = subject.plan
+    {
+        page.blank();
+        page.title("where every value comes from", "");
+        origins_of(&mut page, subject, plan);
+    }
+    warnings(&mut page, subject, depth, problems);
+    page.finish()
+}
+
+/// The last lines of a run over several manifests.
+pub fn total(subjects: &[Subject], options: Options) -> String {
+    let mut page = Page::new(options);
+    let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
+    let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(|mesh| mesh.world_size).sum();
+    let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
+    let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, "GPU"));
+    if !known.is_empty() {
+        line.push_str(&format!(", at most {} if each runs until its max-run", text::dollars(known.iter().sum())));
+    }
+    let unknown = subjects.len() - known.len();
+    if unknown > 0 && !known.is_empty() {
+        line.push_str(&format!("; {unknown} without a price are not in it"));
+    }
+    let broken = subjects.iter().filter(|subject| subject.problems.errors() > 0).count();
+    if broken > 0 {
+        line.push_str(&format!("; {broken} with errors"));
+    }
+    page.field("total", &line);
+    page.finish()
+}
+
+/// The command to type next.
+pub fn next(command: &str, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.verbatim("next", command);
+    page.finish()
+}
+
+fn heading(page: &mut Page, subject: &Subject, document: &Document) {
+    let name = subject.job.unwrap_or(subject.path);
+    let rest = match (&document.digest, subject.problems.errors()) {
+        (_, errors @ 1..) => {
+            let what = if subject.plan.is_some() { "what could be planned in spite of" } else { "nothing could be planned:" };
+            format!(": {what} {}", text::count(errors as u64, "error"))
+        }
+        (Some(digest), 0) => format!(", digest {}, planned offline: compared with nothing", digest.get(..8).unwrap_or(digest)),
+        (None, 0) => String::new(),
+    };
+    page.title(name, &rest);
+    page.blank();
+}
+
+fn lines_of(page: &mut Page, label: &str, lines: &[String]) {
+    for (at, line) in lines.iter().enumerate() {
+        page.field(if at == 0 { label } else { "" }, line);
+    }
+}
+
+fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
+    let Some(mesh) = &plan.mesh else {
+        page.field("mesh", sections::UNKNOWN);
+        return;
+    };
+    page.field("mesh", &sections::mesh(plan, mesh));
+    let (lines, legend) = picture::draw(mesh, page.columns(), page.unicode());
+    for line in lines {
+        page.pieces("", &line);
+    }
+    if !legend.is_empty() {
+        page.field("", &legend);
+    }
+    for (axis, line) in links::lines(plan, mesh) {
+        page.item("", &format!("{axis:<8}"), "", &line);
+    }
+    if let Some(line) = links::layers(plan, mesh) {
+        let word = if mesh.engine == crate::ir::Engine::DeviceMap { "        " } else { "layers  " };
+        page.item("", word, "", &line);
+    }
+    if let Some(line) = sections::nodes_rule(mesh) {
+        page.item("", "rule    ", "", &line);
+    }
+}
+
+fn memory(page: &mut Page, document: &Document) {
+    lines_of(page, "memory", &sections::memory(document));
+    let parts = &document.memory.parts;
+    let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else { return };
+    let parts = [
+        ("parameters", parts.parameters),
+        ("gradients", parts.gradients),
+        ("optimizer", parts.optimizer),
+        ("activations", parts.activations),
+        ("gathered", parts.gathered),
+        ("logits", parts.logits),
+        ("buffers", parts.buffers),
+        ("reserve", parts.reserve),
+    ]
+    .map(|(name, n)| Part { name, amount: amount(n) });
+    let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
+    let gib = |n: f64| format!("{} GiB", text::short(n / 1_073_741_824.0));
+    draw(page, bar(&parts, whole, page.columns(), gib));
+}
+
+fn speed(page: &mut Page, document: &Document) {
+    lines_of(page, "speed", &sections::speed(document));
+    let parts = &document.speed.parts;
+    let Some(step) = document.speed.step_seconds else { return };
+    let parts = [
+        ("compute", parts.compute),
+        ("exposed communication", parts.exposed_communication),
+        ("bubble", parts.bubble),
+        ("offload", parts.offload),
+        ("optimizer", parts.optimizer),
+        ("input", parts.input),
+    ]
+    .map(|(name, amount)| Part { name, amount });
+    draw(page, bar(&parts, step, page.columns(), |n| format!("{} s", text::short(n))));
+}
+
+fn draw(page: &mut Page, drawn: Option<(String, String)>) {
+    if let Some((bar, words)) = drawn {
+        page.field("", &bar);
+        page.field("", &words);
+    }
+}
+
+fn resources(page: &mut Page, document: &Document) {
+    if document.resources.is_empty() {
+        return;
+    }
+    page.blank();
+    for (at, resource) in document.resources.iter().enumerate() {
+        let label = if at == 0 { "resources" } else { "" };
+        let kind = resource.kind.replace('-', " ");
+        page.item(label, &format!("{:<6}", resource.action), "", &format!("{kind} {}: {}", brief(&resource.name), resource.because));
+    }
+}
+
+/// A long name as far as it tells resources apart: the last part of an ARN, the bucket of a path.
+fn brief(name: &str) -> String {
+    if let Some(path) = name.strip_prefix("s3://") {
+        let bucket = path.split('/').next().unwrap_or(path);
+        return format!("s3://{bucket}/…");
+    }
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if name.starts_with("arn:") { last.to_owned() } else { name.to_owned() }
+}
+
+fn overrides(page: &mut Page, subject: &Subject) {
+    let Some(plan) = subject.plan.filter(|plan| !plan.job.overrides.is_empty()) else { return };
+    page.blank();
+    for (at, over) in plan.job.overrides.iter().enumerate() {
+        let label = if at == 0 { "layers" } else { "" };
+        let place = |span| origins::place(subject.sources, span);
+        let (new, old) = (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
+        let line = match (new, old) {
+            (Some(new), Some(old)) if new != old => {
+                format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
+            }
+            _ => format!("{} ({}) over {}", over.path, place(over.by), place(over.from)),
+        };
+        page.field(label, &line);
+    }
+}
+
+fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems) {
+    let mut all: Vec<&Diagnostic> = subject.problems.iter().collect();
+    page.blank();
+    if all.is_empty() {
+        page.field("problems", "none");
+        return;
+    }
+    let count = |severity| all.iter().filter(|problem| problem.severity == severity).count() as u64;
+    let counts: Vec<String> = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
+        .into_iter()
+        .filter(|(severity, _)| count(*severity) > 0)
+        .map(|(severity, word)| text::count(count(severity), word))
+        .collect();
+    let place = if problems == Problems::Above { ", above" } else { "" };
+    page.field("problems", &format!("{}{place}", counts.join(", ")));
+    if problems == Problems::Above {
+        return;
+    }
+    all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let most = if depth == Depth::Origins { all.len() } else { MOST_PROBLEMS };
+    for problem in all.iter().take(most) {
+        one(page, problem);
+    }
+    if all.len() > most {
+        page.field("", &format!("and {} more: `trainc check` shows all", all.len() - most));
+    }
+}
+
+/// A problem in short: what, what to do, and what it costs.
+fn one(page: &mut Page, problem: &Diagnostic) {
+    let style = match problem.severity {
+        Severity::Error => RED,
+        Severity::Warning => YELLOW,
+        Severity::Note => BLUE,
+    };
+    let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
+    page.item("", &word, style, &one_line(&problem.message));
+    for note in problem.notes.iter().filter(|note| note.contains('$')) {
+        page.item("", "  costs:", "", &one_line(note));
+    }
+    if let Some(help) = &problem.help {
+        page.item("", "  help:", "", &one_line(help));
+    }
+}
+
+/// Line ends become spaces.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Where every value of the plan comes from; empty without a plan.
+pub(super) fn origins(subject: &Subject, options: Options) -> String {
+    let mut page = Page::new(options);
+    if let Some(plan) = subject.plan {
+        origins_of(&mut page, subject, plan);
+    }
+    page.finish()
+}
+
+fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
+    let rows = origins::rows(plan, subject.sources);
+    let mut section = "";
+    page.line("file:line:column is the place where a value was written");
+    // Neighbours of one section with one reason stand together.
+    for run in rows.chunk_by(|a, b| a.why == b.why && head(a) == head(b)) {
+        let Some(first) = run.first() else { continue };
+        if head(first) != section {
+            page.blank();
+            section = head(first);
+        }
+        let values: Vec<(&str, &str)> = run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
+        let short = first.why.chars().count() <= MOST_REPEATED;
+        if short {
+            values.iter().for_each(|value| page.origins(&[*value], &first.why));
+        } else {
+            page.origins(&values, &first.why);
+        }
+    }
+}
+
+/// The first word of a path.
+fn head(row: &origins::Row) -> &str {
+    row.path.split(['.', ' ']).next().unwrap_or_default()
+}

@@ -1,0 +1,127 @@
+//! Which ranks work together, and over which link they talk.
+
+use crate::ir::{Axis, Engine, Mesh, Plan, Scalar};
+use crate::text;
+
+/// Ranks of one node: its processes, except that a device map counts GPUs.
+pub(super) fn ranks_per_node(mesh: &Mesh) -> u64 {
+    if mesh.engine == Engine::DeviceMap { mesh.gpus_per_node } else { mesh.processes_per_node }
+}
+
+/// The mesh with as many GPUs per node as there are ranks: what rank arithmetic needs where a process has
+/// several GPUs, or some GPUs have none.
+pub(super) fn of_ranks(mesh: &Mesh) -> Mesh {
+    let per_node = ranks_per_node(mesh);
+    Mesh { gpus_per_node: per_node, world_size: mesh.nodes.saturating_mul(per_node), ..mesh.clone() }
+}
+
+/// Nodes that one group of an axis touches, at most.
+pub(super) fn nodes_of_group(mesh: &Mesh, axis: Axis) -> u64 {
+    of_ranks(mesh).nodes_of_group(axis)
+}
+
+/// One line for each axis of degree above 1: the axis, and its groups with the links that they use.
+pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
+    let ranks = of_ranks(mesh);
+    let mut out = Vec::new();
+    for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
+        let degree = ranks.degree(axis);
+        if degree <= 1 {
+            continue;
+        }
+        let member = if mesh.engine == Engine::None { "host" } else { "GPU" };
+        let groups = ranks.world_size.checked_div(degree).unwrap_or(0).max(1);
+        let nodes = ranks.nodes_of_group(axis);
+        let mut line = if groups == 1 {
+            text::count(degree, member)
+        } else {
+            format!("{} × {}", text::group(groups), text::count(degree, member))
+        };
+        let each = if groups == 1 { "" } else { " each" };
+        if mesh.engine == Engine::None {
+            line.push_str("; how they talk is the script's own business");
+        } else if nodes <= 1 {
+            line = format!("{line} inside one node{each}: {}", inside(plan));
+        } else if nodes >= degree {
+            line = format!("{line} over {nodes} nodes{each}: {}", between(plan));
+        } else {
+            line = format!("{line} over {nodes} nodes{each}: {}, and {} inside", between(plan), inside(plan));
+        }
+        let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
+        out.push((word, line));
+    }
+    out
+}
+
+/// How the model's layers lie on the stages, as far as that is known before the run.
+pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
+    let stages = mesh.pipeline_degree.value;
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let layers = architecture.layers.saturating_add(architecture.decoder_layers);
+    if stages <= 1 {
+        return None;
+    }
+    let each = if layers.is_multiple_of(stages) {
+        format!("{} to a stage", layers / stages)
+    } else {
+        format!("{} or {} to a stage", layers / stages, layers / stages + 1)
+    };
+    let who = match mesh.engine {
+        Engine::DeviceMap => "laid by the library as memory is free",
+        Engine::Smp if automatic(plan) => "divided by the library (auto-partition)",
+        Engine::Smp => "divided by the script",
+        Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
+    };
+    Some(format!("{layers} over {stages} stages, {each} if even: {who}"))
+}
+
+/// SMP v1 partitions by itself unless told otherwise.
+fn automatic(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().is_none_or(|parallel| {
+        !parallel
+            .options
+            .iter()
+            .any(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)))
+    })
+}
+
+/// The link between GPUs of a node.
+fn inside(plan: &Plan) -> String {
+    let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.intra_bytes_per_second.get());
+    if let Some(speed) = speed {
+        return format!("the {} link", gigabytes(speed));
+    }
+    match plan.instance.as_ref().and_then(|instance| instance.accelerator.nvlink_gb_s) {
+        Some(speed) if speed > 0.0 => "NVLink".to_owned(),
+        Some(_) => "PCIe".to_owned(),
+        None => "the node's own links".to_owned(),
+    }
+}
+
+/// The link between nodes.
+fn between(plan: &Plan) -> String {
+    let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.inter_bytes_per_second.get());
+    if let Some(speed) = speed {
+        return format!("the {} network", gigabytes(speed));
+    }
+    let name = match plan.machine.as_ref().and_then(|machine| machine.efa) {
+        Some(true) => "EFA",
+        Some(false) => "Ethernet",
+        None => "the network",
+    };
+    name.to_owned()
+}
+
+/// What nodes talk over, with its speed where the catalogue knows it; none for a single node.
+pub(super) fn network(plan: &Plan) -> Option<String> {
+    let nodes = plan.mesh.as_ref()?.nodes;
+    let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
+    (nodes > 1).then(|| match speed {
+        Some(speed) => format!("{} at {} Gbit/s a node", between(plan), text::short(speed)),
+        None => between(plan),
+    })
+}
+
+fn gigabytes(bytes_per_second: u64) -> String {
+    format!("{} GB/s", text::short(bytes_per_second as f64 / 1e9))
+}

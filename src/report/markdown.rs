@@ -1,0 +1,156 @@
+//! The plan as a comment for a pull request: a table, and the rest folded away.
+
+use super::json::Document;
+use super::page::Options;
+use super::{Subject, human, sections};
+use crate::diag::markdown::COMMENT_LIMIT;
+use crate::text;
+use std::fmt::Write as _;
+
+/// Kept free for the line that says what was left out.
+const RESERVE: usize = 120;
+
+/// One job: plan.md.
+pub fn plan(subject: &Subject, document: &Document) -> String {
+    plans(&[(*subject, document)])
+}
+
+/// Several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
+/// What does not fit is left out whole, and counted.
+pub fn plans(jobs: &[(Subject, &Document)]) -> String {
+    let mut out = String::new();
+    let mut left = COMMENT_LIMIT - RESERVE;
+    // A comment is found again by its first line, so the markers of all jobs stand there together.
+    let markers: Vec<String> = jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marked(subject))).collect();
+    take(&mut out, &mut left, &(markers.join(" ") + "\n"));
+    let mut missing = 0;
+    for (subject, document) in jobs {
+        if !take(&mut out, &mut left, &summary(subject, document)) {
+            missing += 1;
+            continue;
+        }
+        for part in [problems(subject, document), whole(subject, document), origins(subject, document)] {
+            take(&mut out, &mut left, &part);
+        }
+    }
+    if missing > 0 {
+        let _ = writeln!(out, "\n{} more, too long for one comment", text::count(missing, "job"));
+    }
+    out
+}
+
+fn take(out: &mut String, left: &mut usize, part: &str) -> bool {
+    let length = part.encode_utf16().count();
+    if length > *left {
+        return false;
+    }
+    *left -= length;
+    out.push_str(part);
+    true
+}
+
+/// The job's name as a comment can carry it.
+fn marked(subject: &Subject) -> String {
+    subject.job.unwrap_or(subject.path).replace("--", "- -").replace(['<', '>', '\n'], " ")
+}
+
+fn summary(subject: &Subject, document: &Document) -> String {
+    let errors = subject.problems.errors() as u64;
+    let warnings = subject.problems.warnings() as u64;
+    let mut state = match (errors, warnings) {
+        (0, 0) => "✅ no problems".to_owned(),
+        (0, warnings) => format!("⚠️ {}", text::count(warnings, "warning")),
+        (errors, _) => format!("❌ {}", text::count(errors, "error")),
+    };
+    if let Some(digest) = &document.digest {
+        let _ = write!(state, ", digest `{}`", digest.get(..8).unwrap_or(digest));
+    }
+    let mut out = format!("### {}\n\n{state}; planned offline, compared with nothing\n\n", escaped(subject.job.unwrap_or(subject.path)));
+    let Some(plan) = subject.plan else { return out };
+    out.push_str("| | |\n| --- | --- |\n");
+    let mut rows = sections::job(document, plan);
+    if let Some(mesh) = &plan.mesh {
+        rows.push(("mesh", vec![sections::mesh(plan, mesh)]));
+    }
+    rows.push(("batch", sections::batch(plan)));
+    rows.push(("length", sections::length(plan)));
+    rows.push(("memory", sections::memory(document)));
+    rows.push(("speed", sections::speed(document)));
+    rows.push(("cost", sections::cost(document, plan)));
+    for (label, lines) in rows {
+        let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| escaped(line)).collect();
+        let _ = writeln!(out, "| {label} | {} |", lines.join("<br>"));
+    }
+    out.push('\n');
+    if !document.resources.is_empty() {
+        out.push_str("| action | resource | because |\n| --- | --- | --- |\n");
+        for resource in &document.resources {
+            let name = escaped(&resource.name);
+            let _ = writeln!(out, "| {} | {} {name} | {} |", resource.action, resource.kind.replace('-', " "), escaped(&resource.because));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn problems(subject: &Subject, _: &Document) -> String {
+    let mut all: Vec<_> = subject.problems.iter().collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let mut out = String::from("| problem | what | do |\n| --- | --- | --- |\n");
+    for problem in all {
+        let _ = writeln!(
+            out,
+            "| {} `{}` | {} | {} |",
+            problem.severity.word(),
+            problem.code.id,
+            escaped(&problem.message),
+            escaped(problem.help.as_deref().unwrap_or(""))
+        );
+    }
+    out.push('\n');
+    out
+}
+
+/// The terminal's plan, folded away.
+fn whole(subject: &Subject, document: &Document) -> String {
+    let options = Options { width: 100, ..Options::default() };
+    let text = human::plan(subject, document, human::Depth::Screen, human::Problems::Here, options);
+    folded("the plan with its mesh", &text)
+}
+
+fn origins(subject: &Subject, document: &Document) -> String {
+    let options = Options { width: 120, ..Options::default() };
+    let text = human::origins(subject, options);
+    let _ = document;
+    if text.is_empty() { text } else { folded("where every value comes from", &text) }
+}
+
+fn folded(title: &str, text: &str) -> String {
+    let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1;
+    let fence = "`".repeat(ticks);
+    format!("<details><summary>{title}</summary>\n\n{fence}text\n{}\n{fence}\n\n</details>\n\n", text.trim_end())
+}
+
+/// Text for a cell: one line, and nothing in it is markup.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for character in crate::diag::safe(text).chars() {
+        match character {
+            '\n' => out.push(' '),
+            '|' | '*' | '_' | '[' | ']' | '~' | '#' | '\\' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // A name after an at sign would call somebody.
+            '@' => out.push_str("@\u{200b}"),
+            _ => out.push(character),
+        }
+    }
+    out
+}

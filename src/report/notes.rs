@@ -1,0 +1,84 @@
+//! Why a figure of plan.json is null: one note for each, as `path: reason`.
+
+use super::json::Document;
+use crate::ir::{Axis, Engine, Plan};
+use crate::ir::mesh::LISTED_RANKS;
+use serde_json::Value;
+
+/// Members whose nulls need no reason: a problem without help has none to give.
+const WITHOUT_NOTE: [&str; 1] = ["problems"];
+
+/// A note for every null, in the order of the document.
+pub(super) fn notes(document: &Document, plan: Option<&Plan>) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let Ok(Value::Object(members)) = serde_json::to_value(document) else { return out };
+    let errors = document.problems.iter().any(|problem| problem.severity == crate::diag::Severity::Error);
+    for (name, value) in &members {
+        if !WITHOUT_NOTE.contains(&name.as_str()) {
+            nulls(name, value, &mut |path| {
+                let (path, reason) = reason(path, plan, errors);
+                let note = format!("{path}: {reason}");
+                if !out.contains(&note) {
+                    out.push(note);
+                }
+            });
+        }
+    }
+    if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
+        && mesh.world_size > LISTED_RANKS
+        && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline].iter().any(|axis| mesh.degree(*axis) > 1)
+    {
+        out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
+    }
+    out
+}
+
+fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
+    match value {
+        Value::Null => found(path),
+        Value::Object(members) => {
+            for (name, value) in members {
+                nulls(&format!("{path}.{name}"), value, found);
+            }
+        }
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The member that a reason speaks of, which may be one further up, and the reason.
+fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, String) {
+    let broken = "not computed, because of the errors".to_owned();
+    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map(|mesh| mesh.engine);
+    let say = |text: &str| (path, text.to_owned());
+    match path {
+        "memory.capacity_bytes" if plan.is_some_and(|plan| plan.machine.is_some()) => {
+            say("the catalogue does not know the memory of this accelerator, or there is none")
+        }
+        "memory.capacity_bytes" => (path, broken),
+        _ if path.starts_with("memory.") => ("memory", "this version of trainc predicts no memory".to_owned()),
+        _ if path.starts_with("speed.") => ("speed", "this version of trainc predicts no speed".to_owned()),
+        "run.seconds" => say("follows from the predicted speed, which this version of trainc does not have"),
+        "run.cost_usd" => say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows"),
+        _ if path.starts_with("run.cost_parts") => ("run.cost_parts", "follow from the run's time, which is not known".to_owned()),
+        "account" => say("not written; `${account}` stands for it"),
+        "digest" | "training_job_name" => say("a plan with errors has none"),
+        _ if errors => (path, broken),
+        "price" | "run.most_usd" | "run.price_source" => {
+            say("the catalogue has no price of this instance type in this region; `--price` gives one")
+        }
+        "mesh.minimum_nodes" | "mesh.recommended_nodes" => {
+            say("one node per 3 billion parameters is a rule for what is sharded, and needs the model's size")
+        }
+        "mesh" => say("`parallel` or `cluster` is not written"),
+        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => say("`train` does not say enough to know it"),
+        "image" => say("`image` is not written"),
+        _ if path.starts_with("image.") => say("the image's own versions are not known, or it does not have this one"),
+        "source" => say("the program has no directory here, or it is not there"),
+        _ if path.starts_with("model.") => say("only known with the model's dimensions"),
+        "model" => say("`model` is not written"),
+        "cluster.gpu.name" | "cluster.gpu.memory_bytes" => say("no GPU that the catalogue knows"),
+        "region" => say("not written"),
+        _ if engine == Some(Engine::None) => say("a plain script decides it"),
+        _ => say("not written"),
+    }
+}

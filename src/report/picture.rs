@@ -1,0 +1,253 @@
+//! The mesh as a picture: a row for each node, a cell for each GPU, named by where it stands on every axis.
+//!
+//! Nodes that only continue what their neighbours show are left out and counted.
+
+use super::links;
+use crate::ir::{Axis, Engine, Mesh};
+use crate::text;
+
+/// Nodes that are looked at one by one; beyond, only the first and the last are drawn.
+const MOST_NODES: u64 = 4_096;
+/// GPUs of a node that are looked at.
+const MOST_CELLS: u64 = 64;
+/// Replicas up to this many are named by letters.
+const LETTERS: u64 = 26;
+
+/// A piece of a line, and the group by which it may be coloured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The text.
+    pub(super) text: String,
+    /// Pieces of one group belong together.
+    pub(super) group: Option<u64>,
+}
+
+/// One node, or a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Row {
+    Node { node: u64, cells: Vec<Piece>, note: String },
+    Gap(u64),
+}
+
+/// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell.
+pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
+    let picture = Cells { mesh, ranks: links::of_ranks(mesh) };
+    let rows = picture.rows();
+    let digits = mesh.nodes.saturating_sub(1).to_string().len();
+    let wide = rows.iter().flat_map(|row| match row {
+        Row::Node { cells, .. } => cells.iter().map(|cell| cell.text.len()).collect(),
+        Row::Gap(_) => Vec::new(),
+    });
+    let cell = wide.max().unwrap_or(1);
+    let (bar, gap) = if unicode { ("│", "⋮") } else { ("|", ":") };
+    let frame = "node ".len() + digits + 1 + 2;
+    let room = columns.saturating_sub(frame + 1) / (cell + 1);
+    let lines = rows
+        .into_iter()
+        .map(|row| match row {
+            Row::Gap(nodes) => {
+                vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group(nodes)))]
+            }
+            Row::Node { node, cells, note } => {
+                let mut line = vec![plain(format!("node {node:>digits$} {bar}"))];
+                let mut used = frame;
+                for piece in elided(cells, mesh.gpus_per_node, room) {
+                    let text = format!(" {:>cell$}", piece.text);
+                    used += text.len();
+                    line.push(Piece { text, group: piece.group });
+                }
+                line.push(plain(format!(" {bar}")));
+                used += 1;
+                if !note.is_empty() && used + 2 + note.len() <= columns {
+                    line.push(plain(format!("  {note}")));
+                }
+                line
+            }
+        })
+        .collect();
+    (lines, picture.legend())
+}
+
+fn plain(text: String) -> Piece {
+    Piece { text, group: None }
+}
+
+/// The cells that fit, the last of the node among them.
+fn elided(mut cells: Vec<Piece>, gpus: u64, room: usize) -> Vec<Piece> {
+    let hidden = gpus > cells.len() as u64;
+    if cells.len() <= room.max(1) && !hidden {
+        return cells;
+    }
+    let last = cells.pop();
+    cells.truncate(room.saturating_sub(2).max(1));
+    cells.push(plain("…".to_owned()));
+    cells.extend(last);
+    cells
+}
+
+struct Cells<'a> {
+    mesh: &'a Mesh,
+    ranks: Mesh,
+}
+
+impl Cells<'_> {
+    /// The rank whose work a GPU does; none for a GPU without a process.
+    fn rank(&self, node: u64, gpu: u64) -> Option<u64> {
+        let per_node = self.ranks.gpus_per_node;
+        if self.mesh.engine == Engine::None {
+            return Some(node);
+        }
+        (gpu < per_node).then(|| node * per_node + gpu)
+    }
+
+    /// The GPUs of a node that are looked at: the first ones and the last.
+    fn gpus(&self) -> impl Iterator<Item = u64> {
+        let all = self.mesh.gpus_per_node;
+        let first = all.min(MOST_CELLS);
+        (0..first).chain((all > first).then(|| all - 1))
+    }
+
+    /// The replica's name: a letter while there are enough of them.
+    fn replica(&self, rank: u64) -> String {
+        let replica = self.ranks.coordinate(Axis::Replica, rank);
+        let letter = u8::try_from(replica).ok().filter(|_| self.ranks.replicas.value <= LETTERS).map(|n| char::from(b'A' + n));
+        letter.map_or_else(|| replica.to_string(), |letter| letter.to_string())
+    }
+
+    /// The axes beside the replica on which ranks differ.
+    fn axes(&self) -> impl Iterator<Item = Axis> {
+        [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.ranks.degree(*axis) > 1)
+    }
+
+    fn label(&self, rank: u64) -> String {
+        let parts: Vec<String> = self.axes().map(|axis| self.ranks.coordinate(axis, rank).to_string()).collect();
+        let many = self.ranks.replicas.value > 1;
+        match (many, parts.is_empty()) {
+            (true, true) => self.replica(rank),
+            (false, true) => "A".to_owned(),
+            (false, false) => parts.join("."),
+            (true, false) if self.ranks.replicas.value <= LETTERS => format!("{}{}", self.replica(rank), parts.join(".")),
+            (true, false) => format!("{}.{}", self.replica(rank), parts.join(".")),
+        }
+    }
+
+    fn cell(&self, node: u64, gpu: u64) -> Piece {
+        match self.rank(node, gpu) {
+            Some(rank) => {
+                let axis = if self.ranks.replicas.value > 1 { Axis::Replica } else { Axis::Pipeline };
+                Piece { text: self.label(rank), group: Some(self.ranks.coordinate(axis, rank)) }
+            }
+            None => plain("-".to_owned()),
+        }
+    }
+
+    /// What a node holds, but for the shard and tensor ranks that run on: nodes of one key are drawn as one block.
+    fn key(&self, node: u64) -> Vec<(u64, u64)> {
+        self.gpus()
+            .filter_map(|gpu| self.rank(node, gpu))
+            .map(|rank| (self.ranks.coordinate(Axis::Replica, rank), self.ranks.coordinate(Axis::Pipeline, rank)))
+            .collect()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let nodes = self.mesh.nodes;
+        if nodes == 0 || self.mesh.gpus_per_node == 0 {
+            return Vec::new();
+        }
+        let blocks = if nodes > MOST_NODES { vec![(0, nodes - 1)] } else { self.blocks() };
+        let mut wanted: Vec<u64> = Vec::new();
+        if nodes <= 8 {
+            wanted.extend(0..nodes);
+        } else {
+            match blocks.as_slice() {
+                few if few.len() <= 2 => wanted.extend(few.iter().flat_map(|(first, last)| [*first, (first + 1).min(*last), *last])),
+                few if few.len() <= 3 => wanted.extend(few.iter().flat_map(|(first, last)| [*first, *last])),
+                [one, two, three, .., end] => wanted.extend([one.0, one.1, two.0, three.0, end.0, end.1]),
+                _ => {}
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut rows = Vec::new();
+        let mut next = 0;
+        for node in wanted {
+            match node.saturating_sub(next) {
+                0 => {}
+                1 => rows.push(self.row(next, &blocks)),
+                gap => rows.push(Row::Gap(gap)),
+            }
+            rows.push(self.row(node, &blocks));
+            next = node + 1;
+        }
+        rows
+    }
+
+    fn row(&self, node: u64, blocks: &[(u64, u64)]) -> Row {
+        let cells = self.gpus().map(|gpu| self.cell(node, gpu)).collect();
+        let note = blocks.iter().find(|(first, _)| *first == node).map(|(first, _)| self.note(*first)).unwrap_or_default();
+        Row::Node { node, cells, note }
+    }
+
+    /// First and last node of each run of nodes with one key.
+    fn blocks(&self) -> Vec<(u64, u64)> {
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        let mut before = None;
+        for node in 0..self.mesh.nodes {
+            let key = self.key(node);
+            match out.last_mut() {
+                Some(last) if before.as_ref() == Some(&key) => last.1 = node,
+                _ => out.push((node, node)),
+            }
+            before = Some(key);
+        }
+        out
+    }
+
+    /// What a block of whole nodes holds, if it holds one thing.
+    fn note(&self, first: u64) -> String {
+        let key = self.key(first);
+        let Some(one) = key.first() else { return String::new() };
+        let mut what = Vec::new();
+        if self.ranks.replicas.value > 1
+            && self.mesh.nodes <= MOST_NODES
+            && key.iter().all(|other| other.0 == one.0)
+        {
+            what.push(format!("replica {}", self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()));
+        }
+        if self.ranks.pipeline_degree.value > 1 && self.mesh.nodes <= MOST_NODES && key.iter().all(|other| other.1 == one.1) {
+            what.push(format!("stage {}", one.1));
+        }
+        what.join(", ")
+    }
+
+    /// How to read a cell: the last one, in words.
+    fn legend(&self) -> String {
+        let last = self.mesh.nodes.saturating_sub(1);
+        let gpu = self.ranks.gpus_per_node.saturating_sub(1);
+        let Some(rank) = self.rank(last, gpu) else { return String::new() };
+        let mut words = Vec::new();
+        if self.ranks.replicas.value > 1 {
+            words.push(format!("replica {}", self.replica(rank)));
+        }
+        for axis in self.axes() {
+            let word = match axis {
+                Axis::Pipeline if self.mesh.engine == Engine::DeviceMap => "layers of GPU",
+                Axis::Pipeline => "stage",
+                Axis::Shard => "shard",
+                Axis::Tensor => "tensor rank",
+                Axis::Replica => "replica",
+                Axis::Context => "context rank",
+                Axis::Expert => "expert rank",
+            };
+            words.push(format!("{word} {}", self.ranks.coordinate(axis, rank)));
+        }
+        if words.is_empty() {
+            return "A: one GPU holds everything".to_owned();
+        }
+        if self.axes().next().is_none() {
+            let name = if self.ranks.replicas.value <= LETTERS { "letter" } else { "number" };
+            return format!("one {name} for each replica");
+        }
+        format!("{}: {}", self.label(rank), words.join(", "))
+    }
+}

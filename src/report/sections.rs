@@ -1,0 +1,354 @@
+//! The plan in lines of words, for any page: a label, and what stands beside it.
+
+use super::cost;
+use super::json::Document;
+use crate::ir::{Field, Mesh, Origin, Plan, Val};
+use crate::text;
+
+/// A label and its lines.
+pub(super) type Section = (&'static str, Vec<String>);
+
+/// Stands where something could not be computed.
+pub(super) const UNKNOWN: &str = "not known";
+
+/// The longest image name that is shown with its tag.
+const LONGEST_IMAGE: usize = 45;
+
+/// ` (default)` where nobody wrote the value.
+fn default<T>(val: &Val<T>) -> &'static str {
+    if matches!(val.origin, Origin::Default(_)) { " (default)" } else { "" }
+}
+
+/// Job and place: where, cluster, image, program, model.
+pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
+    let mut out = vec![("where", vec![place(document)]), ("cluster", cluster(plan))];
+    if let Some(image) = &plan.image {
+        let name = image.uri.split_once('/').map_or(image.uri.as_str(), |(_, name)| name);
+        // A long tag only repeats the versions; the whole path stands in `-v` and in the request.
+        let tagless = name.split(':').next().filter(|_| name.len() > LONGEST_IMAGE).unwrap_or(name);
+        let mut line = tagless.to_owned();
+        for (what, version) in [("PyTorch", &image.pytorch), ("transformers", &image.transformers)] {
+            if let Some(version) = version {
+                line.push_str(&format!(", {what} {version}"));
+            }
+        }
+        out.push(("image", vec![line]));
+    } else if plan.job.image.is_some() {
+        out.push(("image", vec![UNKNOWN.to_owned()]));
+    }
+    out.extend(program(document, plan).map(|lines| ("program", lines)));
+    if plan.job.model.is_some() {
+        out.push(("model", model(document, plan)));
+    }
+    out
+}
+
+fn place(document: &Document) -> String {
+    let region = document.region.as_deref().unwrap_or("region not known");
+    match &document.account {
+        Some(account) => format!("{region}, account {account}"),
+        None => format!("{region}, in whichever account it is applied to"),
+    }
+}
+
+fn cluster(plan: &Plan) -> Vec<String> {
+    let Some(cluster) = &plan.job.cluster else { return vec![format!("{UNKNOWN}: no `cluster` is written")] };
+    let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
+        (Some(instance), _) => match cluster.nodes.get() {
+            Some(nodes) => format!("{} × {instance}", text::group(nodes)),
+            None => instance.clone(),
+        },
+        (None, false) => {
+            let groups: Vec<String> = cluster
+                .groups
+                .iter()
+                .map(|group| {
+                    let nodes = group.nodes.get().map_or_else(|| "?".to_owned(), text::group);
+                    format!("{nodes} × {}", group.instance.value().map_or("?", String::as_str))
+                })
+                .collect();
+            groups.join(" + ")
+        }
+        (None, true) => UNKNOWN.to_owned(),
+    };
+    let machine = plan.machine.as_ref();
+    if let Some(mesh) = &plan.mesh
+        && machine.is_some_and(|machine| machine.gpu.is_some())
+    {
+        first.push_str(&format!(" = {}", text::count(mesh.world_size, "GPU")));
+    }
+    if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
+        let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);
+        first.push_str(&match memory {
+            Some(memory) => format!(", {gpu}, {memory} each"),
+            None => format!(", {gpu}"),
+        });
+    }
+    let mut how = Vec::new();
+    match (&cluster.spot, plan.deployable) {
+        (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
+            Some(wait) => format!("spot, given up after {} of waiting and running", text::duration(wait)),
+            None => "spot".to_owned(),
+        }),
+        (None, true) if cluster.training_plan.value().is_some() => how.push("capacity of a training plan".to_owned()),
+        (None, true) => how.push("on demand".to_owned()),
+        (None, false) => how.push("for plan and run only: apply refuses it".to_owned()),
+    }
+    if plan.deployable
+        && let Field::Is(seconds) = &cluster.max_run_seconds
+    {
+        how.push(format!("stopped after {}{}", text::duration(seconds.value), default(seconds)));
+    }
+    if let Some(seconds) = cluster.warm_pool_seconds.get() {
+        how.push(format!("kept warm for {} afterwards", text::duration(seconds)));
+    }
+    how.extend(super::links::network(plan));
+    vec![first, how.join(", ")]
+}
+
+fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
+    let program = plan.job.program.as_ref()?;
+    let entry = program.entry.value().map_or("", String::as_str);
+    let from = if let Some(git) = program.git.value() {
+        let at = program.commit.value().or(program.branch.value()).map(|at| format!(" at {at}")).unwrap_or_default();
+        let dir = program.dir.value().map(|dir| format!(", {dir}")).unwrap_or_default();
+        vec![format!("{entry} of {git}{at}{dir}"), "not fetched: url and ref stand for its content in the digest".to_owned()]
+    } else if let Some(s3) = program.s3.value() {
+        vec![format!("{entry} of {s3}")]
+    } else if let Some(dir) = program.source.value() {
+        match (&document.source, &plan.missing) {
+            (Some(source), _) => vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))],
+            (None, Some(why)) => vec![format!("{entry} of {dir}: {why}")],
+            (None, None) => vec![format!("{entry} of {dir}")],
+        }
+    } else {
+        vec![entry.to_owned()]
+    };
+    Some(from)
+}
+
+fn model(document: &Document, plan: &Plan) -> Vec<String> {
+    let (Some(model), Some(facts)) = (&document.model, &plan.model) else { return vec![UNKNOWN.to_owned()] };
+    let mut out = vec![format!("{}, {} parameters", model.name, text::group(model.parameters))];
+    let mut parts = Vec::new();
+    for (name, value) in [("layers", model.layers), ("hidden", model.hidden), ("heads", model.heads), ("tokens a sequence", model.sequence_length)] {
+        let Some(value) = value else { continue };
+        parts.push(if name == "hidden" { format!("hidden {}", text::group(value)) } else { format!("{} {name}", text::group(value)) });
+    }
+    if !parts.is_empty() {
+        out.push(parts.join(", "));
+    }
+    if facts.architecture.is_none() {
+        out.push("only its size is known: no dimensions are written".to_owned());
+    }
+    let mut kind = Vec::new();
+    if let (Some(trainable), true) = (model.parameters_trainable, plan.job.adapter.is_some()) {
+        let share = 100.0 * trainable as f64 / model.parameters.max(1) as f64;
+        kind.push(format!("trained: {} of them, {}%", text::group(trainable), text::short(share)));
+    }
+    if let Some(kind_of) = plan.job.quantize.as_ref().and_then(|quantize| quantize.kind.value()) {
+        kind.push(format!("base weights in {kind_of}"));
+    }
+    if !kind.is_empty() {
+        out.push(kind.join("; "));
+    }
+    out
+}
+
+/// The mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
+pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
+    let engine = match (&plan.smp, mesh.engine.name()) {
+        (Some(crate::ir::Smp::V1(_)), name) => format!("{name} v1"),
+        (Some(crate::ir::Smp::V2), name) => format!("{name} v2"),
+        (None, "none") => "plain script".to_owned(),
+        (None, name) => name.to_owned(),
+    };
+    let what = if mesh.engine == crate::ir::Engine::None { "host" } else { "replica" };
+    if mesh.engine == crate::ir::Engine::DeviceMap {
+        return format!("{engine}: one process, its layers over {}", text::count(mesh.pipeline_degree.value, "GPU"));
+    }
+    let mut factors = vec![text::count(mesh.replicas.value, what)];
+    for (name, degree) in
+        [("shard", &mesh.shard_degree), ("tensor", &mesh.tensor_degree), ("pipeline", &mesh.pipeline_degree)]
+    {
+        if degree.value > 1 {
+            factors.push(format!("{name} {}", text::group(degree.value)));
+        }
+    }
+    let mut line = format!("{engine}: {}", factors.join(" × "));
+    let ranks = mesh.nodes.saturating_mul(super::links::ranks_per_node(mesh));
+    if mesh.engine != crate::ir::Engine::None {
+        line.push_str(&format!(" = {}", text::count(ranks, "GPU")));
+        if ranks < mesh.world_size {
+            line.push_str(&format!(" of {}", text::group(mesh.world_size)));
+        }
+    }
+    for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
+        if degree.value > 1 {
+            line.push_str(&format!("; {name} {} of the shard group", degree.value));
+        }
+    }
+    line
+}
+
+/// What the 3-billion rule says, where it speaks.
+pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
+    let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
+    let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
+    let better = if recommended.value > minimum.value { format!(", better {}", recommended.value) } else { String::new() };
+    Some(format!("one node per 3 billion parameters: {}{better}; a group has {has}", minimum.value))
+}
+
+/// The batch with its factors.
+pub(super) fn batch(plan: &Plan) -> Vec<String> {
+    let Some(batch) = &plan.batch else { return vec![UNKNOWN.to_owned()] };
+    let mut factors = vec![format!("micro-batch {}", text::group(batch.micro.value))];
+    if batch.microbatches > 1 {
+        factors.push(format!("{} microbatches", text::group(batch.microbatches)));
+    }
+    factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+    if let Some(mesh) = &plan.mesh {
+        factors.push(text::count(mesh.data_ranks.value, "data rank"));
+    }
+    let sequences = text::count(batch.global_sequences.value, "sequence");
+    let mut out = vec![format!("{} = {sequences}", factors.join(" × "))];
+    if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
+        out.push(format!("× {} tokens = {} tokens a step", text::group(length), text::group(tokens)));
+    } else if let Some(line) = out.first_mut() {
+        line.push_str(" a step");
+    }
+    out
+}
+
+/// Steps and tokens.
+pub(super) fn length(plan: &Plan) -> Vec<String> {
+    let mut out = Vec::new();
+    match (&plan.run.steps, &plan.run.tokens) {
+        (Some(steps), Some(tokens)) => {
+            out.push(format!("{}, {} tokens", text::count(steps.value, "step"), text::group(tokens.value)));
+        }
+        (Some(steps), None) => out.push(text::count(steps.value, "step")),
+        (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),
+        (None, None) => out.push(UNKNOWN.to_owned()),
+    }
+    if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {
+        out.push(format!("steps are {from}"));
+    }
+    out
+}
+
+/// A price's date: a day, or words such as `before 2025-06`.
+fn dated(date: &str) -> String {
+    if date.starts_with(|c: char| c.is_ascii_digit()) { format!(" (price of {date})") } else { format!(" (price from {date})") }
+}
+
+/// Price and what follows from it.
+pub(super) fn cost(document: &Document, plan: &Plan) -> Vec<String> {
+    let mut out = Vec::new();
+    let cluster = plan.job.cluster.as_ref();
+    match (&document.price, cost::usd_per_hour(plan)) {
+        (Some(price), hour) => {
+            let mut line = format!("{} an instance-hour", text::dollars(price.usd_per_hour));
+            if let (Some(hour), Some(mesh)) = (hour, &plan.mesh)
+                && mesh.nodes > 1
+            {
+                line.push_str(&format!(" × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour)));
+            }
+            line.push_str(&if price.date.is_empty() {
+                format!(" (from {})", price.source)
+            } else {
+                dated(&price.date)
+            });
+            out.push(line);
+        }
+        (None, _) => {
+            let instance = cluster.and_then(|cluster| cluster.instance.value());
+            out.push(match instance {
+                Some(name) if plan.deployable => {
+                    format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one")
+                }
+                _ => UNKNOWN.to_owned(),
+            });
+        }
+    }
+    if let (Some(most), Some(run)) = (document.run.most_usd, cluster.and_then(|cluster| cluster.max_run_seconds.val())) {
+        let mut line = format!("at most {} for {} of instances", text::dollars(most), text::duration(run.value));
+        if cluster.is_some_and(|cluster| cluster.spot.is_some()) {
+            line.push_str(" at the on-demand price (spot is less)");
+        }
+        let beside = cost::beside(plan);
+        if !beside.is_empty() {
+            line.push_str(&format!("; {} on top", text::list(&beside, "and")));
+        }
+        out.push(line);
+    }
+    if let (Some(usd), Some(seconds)) =
+        (cost::warm_pool_usd(plan), cluster.and_then(|cluster| cluster.warm_pool_seconds.get()))
+    {
+        out.push(format!("warm pool: up to {} for {} more", text::dollars(usd), text::duration(seconds)));
+    }
+    if let Some(budget) = &plan.job.budget
+        && let Some(usd) = budget.usd.get()
+    {
+        let hard = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
+        let against = match document.run.most_usd {
+            Some(most) if most > usd => ": max-run lets the instances cost more",
+            Some(_) => ": more than the instances can cost",
+            None => "",
+        };
+        out.push(format!("{hard} {}{against}", text::dollars(usd)));
+    }
+    out
+}
+
+/// Memory of a GPU.
+pub(super) fn memory(document: &Document) -> Vec<String> {
+    let memory = &document.memory;
+    let Some(bytes) = memory.per_gpu_bytes else {
+        return vec![format!("{UNKNOWN}: this version predicts no memory")];
+    };
+    let mut line = format!("{} a GPU", text::bytes(bytes));
+    if let Some(capacity) = memory.capacity_bytes {
+        line.push_str(&format!(" of {}", text::bytes(capacity)));
+    }
+    if let Some(interval) = &memory.interval {
+        line.push_str(&format!(", between {} and {}", text::bytes(whole(interval.low)), text::bytes(whole(interval.high))));
+    }
+    line.push_str(match memory.fits {
+        Some(true) => ": fits",
+        Some(false) => ": does not fit",
+        None => "",
+    });
+    vec![line]
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
+fn whole(bytes: f64) -> u64 {
+    bytes.max(0.0).round() as u64
+}
+
+/// Step time, throughput, time and dollars of the run.
+pub(super) fn speed(document: &Document) -> Vec<String> {
+    let (speed, run) = (&document.speed, &document.run);
+    let Some(step) = speed.step_seconds else {
+        return vec![format!("{UNKNOWN}: this version predicts no speed, run time or cost")];
+    };
+    let mut line = format!("{} s a step", text::short(step));
+    if let Some(interval) = &speed.interval {
+        line.push_str(&format!(", between {} and {}", text::short(interval.low), text::short(interval.high)));
+    }
+    if let Some(tokens) = speed.tokens_per_second {
+        line.push_str(&format!("; {} tokens/s", text::group(whole(tokens))));
+    }
+    if let Some(tflops) = speed.tflops_per_gpu {
+        line.push_str(&format!("; {} TFLOPS a GPU", text::short(tflops)));
+    }
+    let mut out = vec![line];
+    let mut whole_run = Vec::new();
+    whole_run.extend(run.seconds.map(|seconds| text::duration(whole(seconds))));
+    whole_run.extend(run.cost_usd.map(text::dollars));
+    if !whole_run.is_empty() {
+        out.push(format!("the run: {}", whole_run.join(", ")));
+    }
+    out
+}

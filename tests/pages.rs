@@ -1,0 +1,142 @@
+//! Every code has its page, in one shape, and the manifests on it behave as the page says.
+
+use crate::support::{Memory, compile_in, files, has_job, options, over_base, read};
+use std::collections::BTreeSet;
+
+/// A block of code on a page.
+struct Block<'a> {
+    section: &'a str,
+    tags: Vec<&'a str>,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut out: Vec<Block> = Vec::new();
+    let (mut section, mut open) = ("", false);
+    for line in page.lines() {
+        if let Some(tags) = line.strip_prefix("```") {
+            open = !open;
+            if open {
+                out.push(Block { section, tags: tags.split_whitespace().collect(), text: String::new() });
+            }
+        } else if open {
+            let block = out.last_mut().unwrap();
+            block.text.push_str(line);
+            block.text.push('\n');
+        } else if let Some(heading) = line.strip_prefix("## ") {
+            section = heading;
+        }
+    }
+    assert!(!open, "a block is not closed");
+    out
+}
+
+/// What is wrong with a page, one line each.
+fn faults(code: &trainc::diag::Code) -> Vec<String> {
+    let page = code.page;
+    let mut faults = Vec::new();
+    let first = format!("# {} {}", code.id, code.name);
+    if page.lines().next() != Some(first.as_str()) {
+        faults.push(format!("the first line is not `{first}`"));
+    }
+    let headings: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
+    if headings != ["## Why", "## Wrong", "## Right"] {
+        faults.push(format!("headings are {headings:?}, not Why, Wrong, Right"));
+        return faults;
+    }
+    let lead = page.lines().skip(1).find(|line| !line.is_empty()).unwrap_or("");
+    if lead.starts_with('#') || !lead.ends_with(['.', ':']) {
+        faults.push("no sentence says what it is".to_owned());
+    }
+    for (section, text) in sections(page) {
+        if text.trim().is_empty() {
+            faults.push(format!("`{section}` is empty"));
+        }
+    }
+    let blocks = blocks(page);
+    for (section, wanted) in [("Wrong", true), ("Right", false)] {
+        let here: Vec<&Block> = blocks.iter().filter(|block| block.section == section).collect();
+        if here.is_empty() {
+            faults.push(format!("no block under `{section}`"));
+        }
+        for block in here {
+            match block.tags.as_slice() {
+                ["kdl", rest @ ..] => {
+                    let marked = rest.contains(&"must-fail");
+                    if marked != wanted {
+                        faults.push(format!("a block under `{section}` {} `must-fail`", if wanted { "lacks" } else { "has" }));
+                    }
+                    let alone = has_job(&block.text) || rest.contains(&"alone");
+                    let text = if alone { block.text.clone() } else { over_base(&block.text) };
+                    let outcome = compile_in(Memory::default(), "page.kdl", &text, &options(""));
+                    let found = outcome.compiled.problems.iter().any(|d| d.code == code);
+                    if found != wanted {
+                        faults.push(format!(
+                            "the block under `{section}` {} {}:\n{}",
+                            if wanted { "does not give" } else { "gives" },
+                            code.id,
+                            outcome.lines()
+                        ));
+                    }
+                    // The right way is right: it has no error at all.
+                    if !wanted && outcome.compiled.problems.errors() > 0 {
+                        faults.push(format!("the block under `Right` has errors:\n{}", outcome.lines()));
+                    }
+                }
+                ["console"] => {}
+                other => faults.push(format!("a block of {other:?} under `{section}`")),
+            }
+        }
+    }
+    faults
+}
+
+fn sections(page: &str) -> Vec<(&str, &str)> {
+    page.split("\n## ").skip(1).filter_map(|part| part.split_once('\n')).collect()
+}
+
+#[test]
+fn every_page_has_the_shape_and_its_manifests_behave() {
+    let mut all = Vec::new();
+    for code in trainc::codes() {
+        for fault in faults(code) {
+            all.push(format!("{} {}: {fault}", code.id, code.name));
+        }
+    }
+    assert!(all.is_empty(), "{} faults\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn codes_are_unique_and_well_formed() {
+    let codes = trainc::codes();
+    let mut seen = BTreeSet::new();
+    for code in &codes {
+        assert!(seen.insert(code.id), "{} is declared twice", code.id);
+        assert!(seen.insert(code.name), "the name {} is declared twice", code.name);
+        assert!(code.id.len() == 5 && code.id.starts_with('T') && code.id.get(1..).unwrap().bytes().all(|b| b.is_ascii_digit()), "{}", code.id);
+        assert!(code.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{}", code.name);
+        assert!(!code.summary.ends_with('.') && !code.summary.is_empty(), "{}: the summary is a fragment", code.id);
+    }
+}
+
+#[test]
+fn every_page_belongs_to_a_code_and_every_declared_code_is_listed() {
+    let codes: BTreeSet<String> = trainc::codes().iter().map(|code| code.id.to_owned()).collect();
+    let pages: BTreeSet<String> = files("src/diag/codes", &[".md"])
+        .iter()
+        .map(|path| path.trim_start_matches("src/diag/codes/").trim_end_matches(".md").to_owned())
+        .collect();
+    assert_eq!(pages.difference(&codes).collect::<Vec<_>>(), Vec::<&String>::new(), "pages without a code");
+    assert_eq!(codes.difference(&pages).collect::<Vec<_>>(), Vec::<&String>::new(), "codes without a page");
+    for path in files("src", &[".rs"]) {
+        if path == "src/diag/code.rs" || path == "src/diag/samples.rs" {
+            continue;
+        }
+        for line in read(&path).lines() {
+            if let Some(rest) = line.trim_start().strip_prefix("declare_code!(") {
+                let id = rest.split(',').next().unwrap();
+                assert!(codes.contains(id), "{path} declares {id}, which `codes()` does not list");
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Fixtures: small manifests, each with the codes it must give, and a picture of what the user sees.
+//!
+//! `tests/ui/<CODE>/<name>.kdl`. The first line is `// expect:` and the codes of severity warning or error, one for
+//! each occurrence, or `none`. A second line `// args:` gives flags. Without a `job` the nodes are laid over
+//! `tests/fixtures/base.kdl`; with `// alone` as the next line the text is compiled as it stands.
+
+use crate::support::{Memory, Outcome, compile_in, files, has_job, options, over_base, read, root};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Codes that no text alone can show, and the test that shows them.
+const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
+    ("T0107", "hostile: a file of 10 MB"),
+    ("T0108", "hostile: a hundred thousand braces"),
+    ("T0110", "hostile: bytes that are no UTF-8"),
+    ("T0140", "many: a directory with an unreadable file"),
+    ("T0141", "many: a path that leads nowhere"),
+    ("T0142", "many: two jobs of one name"),
+];
+
+struct Fixture {
+    path: String,
+    code: String,
+    name: String,
+    expect: Vec<String>,
+    outcome: Outcome,
+}
+
+fn load(path: &str) -> Result<Fixture, String> {
+    let text = read(path);
+    let mut lines = text.lines();
+    let expect = lines
+        .next()
+        .and_then(|line| line.strip_prefix("// expect:"))
+        .ok_or_else(|| format!("{path}: the first line is not `// expect: …`"))?;
+    let mut expect: Vec<String> = expect.split_whitespace().map(str::to_owned).filter(|word| word != "none").collect();
+    expect.sort();
+    let (mut flags, mut alone) = ("", has_job(&text));
+    for line in lines.by_ref().take(2) {
+        if let Some(rest) = line.strip_prefix("// args:") {
+            flags = rest.trim();
+        } else if line.trim() == "// alone" {
+            alone = true;
+        }
+    }
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or("").trim_end_matches(".kdl").to_owned();
+    let code = parts.next().unwrap_or("").to_owned();
+    let whole = if alone { text.clone() } else { over_base(&text) };
+    let outcome = compile_in(Memory::default(), &format!("{name}.kdl"), &whole, &options(flags));
+    Ok(Fixture { path: path.to_owned(), code, name, expect, outcome })
+}
+
+fn fixtures() -> Vec<Result<Fixture, String>> {
+    files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect()
+}
+
+#[test]
+fn fixtures_give_their_codes() {
+    let mut faults = Vec::new();
+    for fixture in fixtures() {
+        match fixture {
+            Err(fault) => faults.push(fault),
+            Ok(fixture) => {
+                let found = fixture.outcome.codes();
+                if found != fixture.expect {
+                    faults.push(format!(
+                        "{}: expected {}, found {}\n{}",
+                        fixture.path,
+                        fixture.expect.join(" "),
+                        found.join(" "),
+                        fixture.outcome.lines()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn fixtures_look_as_pictured() {
+    let mut faults = Vec::new();
+    for fixture in fixtures().into_iter().flatten() {
+        if fixture.outcome.compiled.problems.is_empty() {
+            continue;
+        }
+        let mut settings = insta::Settings::new();
+        settings.set_snapshot_path(root().join("tests/ui").join(&fixture.code));
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        let picture = fixture.outcome.human(&format!("{}.kdl", fixture.name));
+        let name = fixture.name.clone();
+        let shown = catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
+        if shown.is_err() {
+            faults.push(fixture.path);
+        }
+    }
+    assert!(faults.is_empty(), "look at the pictures of {}; then INSTA_UPDATE=always", faults.join(", "));
+}
+
+#[test]
+fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
+    let mut by_code: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for fixture in fixtures().into_iter().flatten() {
+        // Notes are not expected by the header, but show in the problems.
+        let gives = fixture.outcome.compiled.problems.iter().any(|d| d.code.id == fixture.code);
+        let counts = by_code.entry(fixture.code).or_default();
+        if gives {
+            counts.0 += 1;
+        } else {
+            counts.1 += 1;
+        }
+    }
+    let codes: BTreeSet<&str> = trainc::codes().iter().map(|code| code.id).collect();
+    let mut faults: Vec<String> =
+        by_code.keys().filter(|code| !codes.contains(code.as_str())).map(|code| format!("tests/ui/{code}: no such code")).collect();
+    for code in codes {
+        if SHOWN_ELSEWHERE.iter().any(|(id, _)| *id == code) {
+            continue;
+        }
+        match by_code.get(code) {
+            None | Some((0, 0)) => faults.push(format!("{code}: no fixture")),
+            Some((0, _)) => faults.push(format!("{code}: no fixture gives it")),
+            Some((_, 0)) => faults.push(format!("{code}: no near miss")),
+            Some(_) => {}
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn no_forgotten_pictures() {
+    let wanted: BTreeSet<String> = fixtures()
+        .into_iter()
+        .flatten()
+        .filter(|fixture| !fixture.outcome.compiled.problems.is_empty())
+        .map(|fixture| fixture.path.replace(".kdl", ".snap"))
+        .collect();
+    let there = files("tests/ui", &[".snap"]);
+    let forgotten: Vec<&String> = there.iter().filter(|path| !wanted.contains(*path)).collect();
+    assert!(forgotten.is_empty(), "no fixture has these pictures: {forgotten:?}");
+}
