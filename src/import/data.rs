@@ -13,8 +13,9 @@ struct System {
     mount: Option<String>,
 }
 
-/// `storage` and `channel` nodes; a channel that no node can say goes back into the list of the request.
-pub(super) fn channels(rest: &mut Rest, isolated: bool, unsaid: &mut Unsaid) -> (Vec<Node>, Vec<Node>, Option<String>) {
+/// `storage` and `channel` nodes, and where the code lies if a channel brings it. `mode` is how S3 data come where a
+/// channel does not say it.
+pub(super) fn channels(rest: &mut Rest, isolated: bool, mode: Option<&str>, unsaid: &mut Unsaid) -> (Vec<Node>, Vec<Node>, Option<String>) {
     let mut systems: Vec<System> = Vec::new();
     let mut nodes = Vec::new();
     let mut code = None;
@@ -26,6 +27,8 @@ pub(super) fn channels(rest: &mut Rest, isolated: bool, unsaid: &mut Unsaid) -> 
         if isolated && name == "code" {
             // The container may not fetch the code, so it comes as a channel: trainc makes it again.
             code = source.object("S3DataSource").and_then(|mut s3| s3.text("S3Uri"));
+            // Either the archive itself, or the prefix where it lies alone.
+            code = code.map(|uri| if uri.ends_with(".tar.gz") { uri } else { format!("{}/sourcedir.tar.gz", uri.trim_end_matches('/')) });
             continue;
         }
         let mut node = Node::text("channel", &name);
@@ -34,6 +37,9 @@ pub(super) fn channels(rest: &mut Rest, isolated: bool, unsaid: &mut Unsaid) -> 
             leave(&name, &system, unsaid);
         } else if let Some(mut s3) = source.object("S3DataSource") {
             node = s3_source(node, &mut s3);
+            if let Some(mode) = mode {
+                channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
+            }
             leave(&name, &s3, unsaid);
         } else {
             unsaid.add(&format!("channel `{name}`: its data source has no node"));

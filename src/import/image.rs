@@ -1,11 +1,13 @@
 //! The image's path, back into versions where the catalogue gives exactly the same path.
 
 use super::kdl::{Node, string};
+use super::launch::Launch;
 use crate::catalog::images::{self, Framework, ImageQuery};
+use crate::catalog::support;
 
 /// `image …`, and the family as the plan names it.
-pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, engine: &str) -> Node {
-    by_versions(uri, region, instance, engine).unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
+pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Node {
+    by_versions(uri, region, instance, launch).unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
 }
 
 /// `pytorch`, `huggingface`, `smp` or `own`, as the plan will have it.
@@ -18,7 +20,8 @@ pub(super) fn family(uri: &str) -> &'static str {
     }
 }
 
-fn by_versions(uri: &str, region: &str, instance: Option<&str>, engine: &str) -> Option<Node> {
+fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Option<Node> {
+    let engine = launch.engine;
     let tag = images::parse_uri(uri)?.tag?;
     let mut parts = tag.split('-');
     let pytorch = parts.next()?;
@@ -40,7 +43,7 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, engine: &str) ->
         smdistributed: matches!(engine, "smp" | "smddp"),
     };
     let found = images::resolve(&query).ok()?;
-    if found.uri != uri || found.version_substituted {
+    if found.uri != uri || found.version_substituted || (launch.torchrun && !under_torchrun(pytorch, query.instance)) {
         return None;
     }
     Some(match transformers {
@@ -50,4 +53,10 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, engine: &str) ->
             .prop("python", &string(python)),
         None => Node::text("image", "pytorch").prop("version", &string(pytorch)).prop("python", &string(python)),
     })
+}
+
+/// Whether the SDK starts that version, as spelled, under torchrun: another one can only be named by its path.
+fn under_torchrun(pytorch: &str, instance: &str) -> bool {
+    let list = if instance.starts_with("ml.trn") { support::torch_distributed_trainium() } else { support::torch_distributed_accepted() };
+    list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == pytorch))
 }

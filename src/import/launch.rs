@@ -15,6 +15,10 @@ pub(super) struct Launch {
     pub(super) engine: &'static str,
     /// The precision that SMP v1 is told.
     pub(super) precision: Option<&'static str>,
+    /// Whether torchrun starts the ranks.
+    pub(super) torchrun: bool,
+    /// Whether activations are offloaded, which only checkpointed ones are.
+    pub(super) offload: bool,
 }
 
 /// Decoded hyperparameters, of which the launcher takes its own.
@@ -40,8 +44,8 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
             keys.remove("sagemaker_instance_type");
         }
     };
-    let plain = |parallel: Node, engine: &'static str| Launch { parallel, engine, precision: None };
     let torchrun = on(keys, "sagemaker_torch_distributed_enabled");
+    let plain = |parallel: Node, engine: &'static str| Launch { parallel, engine, precision: None, torchrun, offload: false };
     let mpi = on(keys, "sagemaker_mpi_enabled");
     if (torchrun || mpi) && keys.get("mp_parameters").is_some_and(Value::is_object) {
         let Some(Value::Object(parameters)) = keys.get("mp_parameters").cloned() else { return plain(node("none"), "none") };
@@ -65,9 +69,10 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
                     keys.remove(key);
                 }
                 take_instance(keys);
-                return Launch { parallel: node("smp").children(children), engine: "smp", precision };
+                let offload = ["offload_activations", "sm_activation_offloading"].iter().any(|key| parameters.get(*key) == Some(&Value::Bool(true)));
+                return Launch { parallel: node("smp").children(children), engine: "smp", precision, torchrun, offload };
             }
-            None => unsaid.add("`mp_parameters` holds what the language has no node for: it stands under `request` whole"),
+            None => {} // It is left, and the caller says so.
         }
     } else if torchrun {
         keys.remove("sagemaker_torch_distributed_enabled");

@@ -148,15 +148,19 @@ impl Reader {
         let mut script = program::Script::of(&mut keys, &mut algorithm);
         let instance = ground.instance.clone();
         let launch = launch::launch(&mut script.launcher, instance.as_deref(), &ground.launch, &mut self.unsaid);
-        nodes.push(launch.parallel.apart());
-        nodes.push(self.train(launch.precision).apart());
+        nodes.push(launch.parallel.clone().apart());
+        nodes.push(self.train(&launch).apart());
 
+        let mode = algorithm.text("TrainingInputMode").filter(|mode| mode != "File");
+        if let Some(mode) = &mode {
+            self.unsaid.add(&format!("`TrainingInputMode` {mode} for the whole job: each channel says its own"));
+        }
         let isolated = self.rest.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
-        let (storage, channels, code) = data::channels(&mut self.rest, isolated && script.is_script(), &mut self.unsaid);
+        let (storage, channels, code) = data::channels(&mut self.rest, isolated && script.is_script(), mode.as_deref(), &mut self.unsaid);
         let environment = self.rest.map("Environment");
         nodes.push(script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid).apart());
         if let Some(uri) = &uri {
-            nodes.push(image::image(uri, &region, instance.as_deref(), launch.engine).apart());
+            nodes.push(image::image(uri, &region, instance.as_deref(), &launch).apart());
         }
         nodes.extend(self.network().map(Node::apart));
         for (index, node) in storage.into_iter().chain(channels).chain(self.places()).enumerate() {
@@ -171,7 +175,7 @@ impl Reader {
             _ => Node::new("role").prop("create", "#true"),
         });
         self.algorithm(algorithm, uri.as_deref());
-        nodes.extend(self.request(script.raw));
+        nodes.extend(self.request());
 
         let kind = if self.described.is_some() { "a described job" } else { "a request" };
         let mut out = String::new();
@@ -221,11 +225,16 @@ impl Reader {
     }
 
     /// A placeholder: exactly one length and one factor of the batch, so that it compiles.
-    fn train(&mut self, precision: Option<&str>) -> Node {
+    fn train(&mut self, launch: &launch::Launch) -> Node {
         self.unsaid.add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders");
         let node = Node::new("train").said("Placeholders: a request does not say how the model is trained.");
-        let precision = precision.map(|word| Node::text("precision", word));
-        node.children(precision.into_iter().chain([Node::new("micro-batch").arg("1"), Node::new("steps").arg("1")]).collect())
+        let mut children: Vec<Node> = launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
+        children.push(Node::new("micro-batch").arg("1"));
+        if launch.offload {
+            children.push(Node::new("activation-checkpointing").arg("#true"));
+        }
+        children.push(Node::new("steps").arg("1"));
+        node.children(children)
     }
 
     fn cluster(&mut self, uri: Option<&str>) -> (Node, Place) {
@@ -331,7 +340,6 @@ impl Reader {
 
     /// What is left of the algorithm: its defaults are sent anyway.
     fn algorithm(&mut self, mut algorithm: Rest, uri: Option<&str>) {
-        algorithm.take_if("TrainingInputMode", "File");
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
         if metrics == known.then_some(true) || (metrics == Some(false) && !known) {
@@ -341,17 +349,19 @@ impl Reader {
     }
 
     /// What no node says, by its AWS name.
-    fn request(&mut self, hyperparameters: Map<String, Value>) -> Option<Node> {
-        if !hyperparameters.is_empty() {
-            let mut all = self.rest.object("HyperParameters").unwrap_or(Rest(Map::new()));
-            all.0.extend(hyperparameters);
-            self.rest.put_back("HyperParameters", all);
-        }
+    fn request(&mut self) -> Option<Node> {
+        // Members that belong to nodes: `request` is refused there, and what is left of them no node says.
+        const OF_NODES: &[&str] = &[
+            "CheckpointConfig", "DebugHookConfig", "EnableManagedSpotTraining", "Environment", "ExperimentConfig", "HyperParameters",
+            "InputDataConfig", "OutputDataConfig", "ProfilerConfig", "RetryStrategy", "StoppingCondition", "VpcConfig",
+        ];
         let known = shapes::operation("CreateTrainingJob")?.input.members;
         let mut children = Vec::new();
         for (name, value) in &self.rest.0 {
             if !known.contains_key(name) {
                 self.unsaid.add(&format!("`{name}`: the service has no such member"));
+            } else if OF_NODES.contains(&name.as_str()) {
+                self.unsaid.add(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {
                 children.push(node);
             }

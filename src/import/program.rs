@@ -5,7 +5,7 @@ use super::launch::Decoded;
 use super::rest::Rest;
 use super::Unsaid;
 use crate::emit::unquoted;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What the hyperparameters say.
 pub(super) struct Script {
@@ -15,10 +15,8 @@ pub(super) struct Script {
     arguments: Vec<String>,
     /// The script's own arguments, as sent.
     own: Vec<(String, String)>,
-    /// The launcher's keys, decoded; what is left of them goes under `request`.
+    /// The launcher's keys, decoded; what is left of them cannot be said.
     pub(super) launcher: Decoded,
-    /// Hyperparameters that no node can say, as sent.
-    pub(super) raw: Map<String, Value>,
 }
 
 /// The keys that launchers read, besides `sagemaker_…`.
@@ -35,7 +33,6 @@ impl Script {
             arguments: texts(algorithm.list("ContainerArguments")),
             own: Vec::new(),
             launcher: Decoded::new(),
-            raw: Map::new(),
         };
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
         for (key, text) in std::mem::take(keys) {
@@ -51,14 +48,9 @@ impl Script {
                 // Made again by trainc.
                 "sagemaker_job_name" | "sagemaker_region" => {}
                 "sagemaker_container_log_level" if text == "20" => {}
-                _ if key.starts_with("sagemaker_") || LAUNCHER.contains(&key.as_str()) => match decoded {
-                    Some(value) => {
-                        out.launcher.insert(key, value);
-                    }
-                    None => {
-                        out.raw.insert(key, Value::from(text));
-                    }
-                },
+                _ if key.starts_with("sagemaker_") || LAUNCHER.contains(&key.as_str()) => {
+                    out.launcher.insert(key, decoded.unwrap_or(Value::from(text)));
+                }
                 _ => out.own.push((key, text)),
             }
         }
@@ -74,7 +66,7 @@ impl Script {
     pub(super) fn node(&mut self, code: Option<&str>, environment: &[(String, String)], algorithm: &mut Rest, unsaid: &mut Unsaid) -> Node {
         // What the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
-            self.raw.insert(key, Value::from(value.to_string()));
+            unsaid.add(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));
         }
         let mut node = Node::new("program");
         if let Some(entry) = &self.entry {
@@ -93,12 +85,13 @@ impl Script {
         }
         let script = self.is_script();
         for (name, text) in std::mem::take(&mut self.own) {
-            match argument(&text, script) {
-                Some(literal) => node = node.child(Node::text("hyperparameter", &name).arg(&literal)),
-                None => {
-                    self.raw.insert(name, Value::from(text));
-                }
+            let (literal, exact) = argument(&text, script);
+            if !exact {
+                unsaid.add(&format!(
+                    "hyperparameter `{name}` was sent as {text}, which the container's shell takes apart: trainc sends it as one word"
+                ));
             }
+            node = node.child(Node::text("hyperparameter", &name).arg(&literal));
         }
         for (name, value) in environment {
             node = node.child(Node::new("environment").prop(name, &plain(value)));
@@ -119,20 +112,25 @@ impl Script {
     }
 }
 
-/// A hyperparameter as a literal; `None` where none would send the same text.
-fn argument(text: &str, script: bool) -> Option<String> {
+/// A hyperparameter as a literal, and whether it is sent again as it was.
+fn argument(text: &str, script: bool) -> (String, bool) {
     if !script {
         // No toolkit: texts as they are; whole numbers and switches look better bare, and come back the same.
-        return Some(match text {
+        let literal = match text {
             "True" => "#true".to_owned(),
             "False" => "#false".to_owned(),
             _ => plain(text),
-        });
+        };
+        return (literal, true);
     }
-    match serde_json::from_str::<Value>(text).ok()? {
+    match serde_json::from_str::<Value>(text) {
         // The container's shell takes the quotes away, and trainc puts them there.
-        Value::String(value) => Some(string(&bound(&unquoted(&value)?))),
-        scalar => literal(&scalar),
+        Ok(Value::String(value)) => match unquoted(&value) {
+            Some(value) => (string(&bound(&value)), true),
+            None => (string(&bound(&value)), false),
+        },
+        Ok(value) => literal(&value).map_or_else(|| (string(&bound(text)), false), |literal| (literal, true)),
+        Err(_) => (string(&bound(text)), false),
     }
 }
 
@@ -142,15 +140,16 @@ mod tests {
 
     #[test]
     fn arguments_come_back() {
-        assert_eq!(argument("\"linear\"", true).as_deref(), Some("\"linear\""));
-        assert_eq!(argument("\"\\\"full_shard auto_wrap\\\"\"", true).as_deref(), Some("\"full_shard auto_wrap\""));
-        assert_eq!(argument("1e-05", true).as_deref(), Some("1e-5"));
-        assert_eq!(argument("true", true).as_deref(), Some("#true"));
+        let exact = |literal: &str| (literal.to_owned(), true);
+        assert_eq!(argument("\"linear\"", true), exact("\"linear\""));
+        assert_eq!(argument("\"\\\"full_shard auto_wrap\\\"\"", true), exact("\"full_shard auto_wrap\""));
+        assert_eq!(argument("1e-05", true), exact("1e-5"));
+        assert_eq!(argument("true", true), exact("#true"));
         // Two words that the user did not quote reach the script as two: no node says so.
-        assert_eq!(argument("\"two words\"", true), None);
-        assert_eq!(argument("[1, 2]", true), None);
-        assert_eq!(argument("no json", true), None);
-        assert_eq!(argument("7", false).as_deref(), Some("7"));
-        assert_eq!(argument("007", false).as_deref(), Some("\"007\""));
+        assert_eq!(argument("\"two words\"", true), ("\"two words\"".to_owned(), false));
+        assert_eq!(argument("[1, 2]", true), ("\"[1, 2]\"".to_owned(), false));
+        assert_eq!(argument("no json", true), ("\"no json\"".to_owned(), false));
+        assert_eq!(argument("7", false), exact("7"));
+        assert_eq!(argument("007", false), exact("\"007\""));
     }
 }
