@@ -433,6 +433,13 @@ impl Binder<'_> {
     }
 
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
+        if expression.is_empty() {
+            problems.push(
+                Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{ }}` names no value")
+                    .help("write a path of the plan, as `{{ batch.micro }}`"),
+            );
+            return None;
+        }
         // A path alone, by far the most common, needs no template engine.
         if let Some(Entry::Value(value)) = self.table.entries.get(expression)
             && let Some(value) = scalar(value)

@@ -1,1 +1,219 @@
-//! To come.
+//! Everything at once: many mistakes of many stages in one file, and files that hide nobody's problems.
+
+use crate::support::{Memory, Scratch, compile, compile_in, options, trainc, trainc_in};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Fifteen mistakes that have nothing to do with each other, of every stage.
+const FIFTEEN: &str = r#"
+job "many" {
+    region "us-west-2"
+    model "gpt2-xll"
+    cluster "ml.p4d.24xlarge" nodes=2 {
+        max-run 86400
+        volume 500GiB
+        max-rtries 3
+    }
+    parallel engine="fsdp" {
+        strategy "hybrid-shard"
+        shard-degree 6
+        tensor-degree 2
+    }
+    train {
+        precision "bfloat16"
+        sequence-length 2048
+        micro-batch 4
+        flash-attention true
+        optimizer "adamw" lr=2e-4 betas="0.9" bogus=1
+        steps 100
+        tokens 1000
+    }
+    program "train.py" source="./scripts" {
+        hyperparameter "lr" "{{ train.learning }}"
+        hyperparameter "lr" 1
+    }
+    image "pytorch" version="2.77.0" python="py312"
+    output s3="s3://example-runs/many/"
+}
+"#;
+
+#[test]
+fn fifteen_mistakes_are_fifteen_problems() {
+    let outcome = compile("many.kdl", FIFTEEN);
+    let mut found: Vec<(&str, &str)> = outcome.places();
+    let mut wanted = vec![
+        ("T0220", "job"),
+        ("T0340", "\"gpt2-xll\""),
+        ("T0125", "86400"),
+        ("T0102", "500GiB"),
+        ("T0120", "max-rtries"),
+        ("T0301", "6"),
+        ("T0222", "tensor-degree"),
+        ("T0127", "\"bfloat16\""),
+        ("T0103", "true"),
+        ("T0221", "\"0.9\""),
+        ("T0121", "bogus"),
+        ("T0313", "1000"),
+        ("T0230", "train.learning"),
+        ("T0122", "hyperparameter"),
+        ("T0330", "\"2.77.0\""),
+    ];
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(wanted.len(), 15);
+    assert_eq!(found, wanted, "\n{}", outcome.lines());
+}
+
+#[test]
+fn what_follows_from_a_mistake_is_not_said() {
+    // Each text has one mistake, whose consequences reach into later stages.
+    for (nodes, code) in [
+        ("cluster \"ml.p4d.24xlrge\" nodes=2", "T0320"),
+        ("cluster \"ml.p4d.24xlarge\" nodes=\"two\"", "T0124"),
+        ("cluster \"ml.p4d.24xlarge\" nodes=2 {\n max-run 5d\n }", "T0102"),
+        ("clutser \"ml.p4d.24xlarge\" nodes=2", "T0120"),
+        ("model \"gpt2-xll\"", "T0340"),
+        ("model \"gpt2\" {\n hidden 1600\n layers \"48\"\n heads 25\n }", "T0124"),
+        ("model \"house\" {\n parameters \"30B\"\n }", "T0124"),
+        ("region \"us-west-22\"", "T0321"),
+        ("region us-west-2 \"x\"", "T0128"),
+        ("parallel engine=\"fsdpp\"", "T0223"),
+        ("parallel engine=\"fsdp\" {\n shard-degree \"x\"\n }", "T0124"),
+        ("image \"pytorch\" version=2.8 python=\"py312\"", "T0124"),
+        ("image \"pytorch\" version=\"2.8.0\" python=312", "T0124"),
+        ("image \"pytroch\" version=\"2.8.0\" python=\"py312\"", "T0127"),
+        ("program \"train.py\" source=7", "T0124"),
+        ("output s3=7", "T0124"),
+        ("role arn=7", "T0124"),
+        ("output \"s3://example-runs/\"", "T0128"),
+    ] {
+        // Placeholders of every group, all of which become unknown with their sources.
+        let text = format!(
+            "job \"example\" {{\n{}\n{nodes}\n}}\n",
+            base_without(nodes.split_whitespace().next().unwrap().replace("clutser", "cluster").as_str())
+        );
+        let outcome = compile("one.kdl", &text);
+        let found: Vec<&str> = outcome.places().iter().map(|(code, _)| *code).collect();
+        assert_eq!(found, [code], "{nodes}\n{}", outcome.lines());
+    }
+}
+
+/// A whole job less one of its nodes, with a placeholder for a value of every stage.
+fn base_without(name: &str) -> String {
+    let placeholders: String = [
+        "job.name", "job.region", "mesh.world_size", "mesh.engine", "mesh.minimum_nodes", "mesh.shard_degree", "model.hidden",
+        "model.parameters", "model.parameters_trainable", "batch.micro", "batch.global_tokens", "cluster.nodes",
+        "cluster.instance", "run.steps", "run.tokens", "train.lr",
+    ]
+    .iter()
+    .map(|path| format!("    hyperparameter \"{path}\" \"{{{{ {path} }}}}\"\n"))
+    .collect();
+    let program = format!("program \"train.py\" source=\"./scripts\" {{\n{placeholders}}}");
+    let parts = [
+        ("region", "region \"us-west-2\""),
+        ("model", "model \"gpt2-xl\""),
+        ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=2"),
+        ("parallel", "parallel engine=\"fsdp\" {\n    wrap \"GPT2Block\"\n}"),
+        ("train", "train {\n    precision \"bf16\"\n    sequence-length 1024\n    micro-batch 4\n    optimizer \"adamw\" lr=2e-4\n    steps 100\n}"),
+        ("program", program.as_str()),
+        ("image", "image \"pytorch\" version=\"2.8.0\" python=\"py312\""),
+        ("output", "output s3=\"s3://example-runs/example/\""),
+        ("role", "role create=#true"),
+    ];
+    let rest: Vec<&str> = parts.iter().filter(|(node, _)| *node != name).map(|(_, text)| *text).collect();
+    rest.join("\n")
+}
+
+#[test]
+fn the_same_mistakes_over_a_base_say_nothing_more() {
+    for (nodes, code) in [
+        ("train {\n micro-batch \"four\"\n }", "T0124"),
+        ("train {\n sequence-length 2k\n }", "T0102"),
+        ("train {\n steps 1e3\n }", "T0124"),
+        ("train {\n optimizer \"adamw\" lr=\"2e-4\"\n }", "T0124"),
+        ("train {\n optimizer \"adamw\" lr=2e-4 betas=\"x\"\n }", "T0221"),
+        ("train {\n micro-bacth 8\n }", "T0120"),
+        ("micro-batch 8", "T0120"),
+        ("adapter \"lora\" rank=\"8\" targets=\"c_attn\"", "T0124"),
+        ("adapter \"lora\" rank=8 targets=\"q_proj\"", "T0343"),
+        ("checkpoint s3=7", "T0124"),
+        ("channel \"train\" s3=7", "T0124"),
+        ("account 111122223333", "T0124"),
+    ] {
+        let nodes = format!("{nodes}\nprogram \"train.py\" {{\n hyperparameter \"a\" \"{{{{ batch.global_tokens }}}} {{{{ run.tokens }}}} {{{{ model.parameters_trainable }}}}\"\n}}");
+        let outcome = compile_in(Memory::default(), "one.kdl", &crate::support::over_base(&nodes), &options(""));
+        let found: Vec<&str> = outcome.places().iter().map(|(code, _)| *code).collect();
+        assert_eq!(found, [code], "{nodes}\n{}", outcome.lines());
+    }
+}
+
+fn codes_of(manifest: &Value) -> Vec<String> {
+    manifest["problems"].as_array().unwrap().iter().map(|p| p["code"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_bad_file_never_hides_the_next() {
+    let scratch = Scratch::new("three");
+    scratch.write("jobs/binary.kdl", [0_u8, 159, 146, 150, 0, 1, 2]);
+    std::os::unix::fs::symlink("nowhere.kdl", scratch.0.join("jobs/gone.kdl")).unwrap();
+    scratch.write("jobs/good.kdl", "job \"good\" {\n    region \"us-wset-2\"\n}\n");
+    scratch.write("jobs/latin.kdl", b"job \"latin\" {\n    tags team=\"caf\xe9\"\n    region 7\n}\n");
+    let ran = trainc_in(&scratch.0, &["check", "jobs", "-o", "json"], b"", Duration::from_secs(20));
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    let found = ran.json();
+    let by_path = |name: &str| {
+        let all = found["manifests"].as_array().unwrap();
+        let manifest = all.iter().find(|m| m["path"].as_str().unwrap().ends_with(name)).unwrap_or_else(|| panic!("{name}: {found}"));
+        codes_of(manifest)
+    };
+    assert_eq!(by_path("binary.kdl"), ["T0110"]);
+    assert_eq!(by_path("gone.kdl"), ["T0140"]);
+    assert!(by_path("good.kdl").contains(&"T0321".to_owned()));
+    let latin = by_path("latin.kdl");
+    assert!(latin.contains(&"T0110".to_owned()) && latin.contains(&"T0124".to_owned()), "{latin:?}");
+}
+
+#[test]
+fn a_directory_named_like_a_manifest_is_walked_and_an_argument_that_is_none_is_said() {
+    let scratch = Scratch::new("odd");
+    std::fs::create_dir(scratch.0.join("x.kdl")).unwrap();
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "nowhere.kdl", "*.none", "-o", "json"], b"", Duration::from_secs(20));
+    assert_eq!(ran.code, Some(3));
+    let found = ran.json();
+    let codes: Vec<String> = found["manifests"].as_array().unwrap().iter().flat_map(codes_of).collect();
+    assert_eq!(codes, ["T0141", "T0141", "T0141"], "{found}");
+}
+
+#[test]
+fn two_jobs_of_one_name_are_an_error() {
+    let scratch = Scratch::new("twins");
+    let job = crate::support::read("examples/roberta-mnli-pipeline/trainc.kdl");
+    scratch.write("a.kdl", &job);
+    scratch.write("b.kdl", &job);
+    let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_secs(20));
+    assert_eq!(ran.code, Some(3));
+    let found = ran.json();
+    let second = &found["manifests"][1];
+    let problem = second["problems"].as_array().unwrap().iter().find(|p| p["code"] == "T0142").unwrap_or_else(|| panic!("{found}"));
+    let (start, end) = (problem["start"].as_u64().unwrap(), problem["end"].as_u64().unwrap());
+    let under = job.get(usize::try_from(start).unwrap()..usize::try_from(end).unwrap()).unwrap();
+    assert!(under.contains("roberta"), "{under}");
+}
+
+#[test]
+fn standard_input_is_a_manifest() {
+    let ran = trainc_in(crate::support::root(), &["check", "-", "-o", "json"], b"job \"x\" {\n region 7\n}\n", Duration::from_secs(20));
+    assert_eq!(ran.code, Some(3));
+    assert!(codes_of(&ran.json()["manifests"][0]).contains(&"T0124".to_owned()));
+}
+
+#[test]
+fn usage_is_2_and_findings_are_3() {
+    assert_eq!(trainc(&["check"]).code, Some(2));
+    assert_eq!(trainc(&["chekc", "x"]).code, Some(2));
+    assert_eq!(trainc(&["check", "nowhere.kdl"]).code, Some(3));
+    assert_eq!(trainc(&["check", "nowhere.kdl", "--exit-zero"]).code, Some(0));
+    assert_eq!(trainc(&["explain", "T0301"]).code, Some(0));
+    assert_eq!(trainc(&["explain", "degree-does-not-divide"]).code, Some(0));
+    assert_eq!(trainc(&["explain", "T9999"]).code, Some(2));
+}

@@ -44,10 +44,18 @@ pub struct Legal {
     pub versions: Vec<String>,
     /// Data repository associations are possible (from version 2.12 on).
     pub associations: bool,
+    /// Versions with which data repository associations are possible.
+    pub association_versions: Vec<String>,
     /// KmsKeyId may be given.
     pub kms_key: bool,
     /// MetadataConfiguration may be given.
     pub metadata: bool,
+    /// Versions with which a metadata configuration is possible.
+    pub metadata_versions: Vec<String>,
+    /// Metadata operations per second that may be provisioned beside the multiples.
+    pub metadata_iops: Vec<u64>,
+    /// Step of the provisioned metadata operations per second.
+    pub metadata_step_iops: Option<u64>,
     /// MetadataConfiguration has to be given.
     pub metadata_required: bool,
     /// Whether DriveCacheType has to be given.
@@ -79,8 +87,15 @@ struct Row {
     read_cache_required: bool,
     versions: Vec<String>,
     associations: bool,
+    #[serde(default)]
+    association_versions: Vec<String>,
     kms_key: bool,
     metadata: bool,
+    #[serde(default)]
+    metadata_versions: Vec<String>,
+    #[serde(default)]
+    metadata_iops: Vec<u64>,
+    metadata_step_iops: Option<u64>,
     #[serde(default)]
     metadata_required: bool,
     drive_cache: Presence,
@@ -126,8 +141,12 @@ fn read(key: &str) -> Option<Legal> {
         read_cache_required: row.read_cache_required,
         versions: row.versions,
         associations: row.associations,
+        association_versions: row.association_versions,
         kms_key: row.kms_key,
         metadata: row.metadata,
+        metadata_versions: row.metadata_versions,
+        metadata_iops: row.metadata_iops,
+        metadata_step_iops: row.metadata_step_iops,
         metadata_required: row.metadata_required,
         drive_cache: row.drive_cache,
         drive_caches: row.drive_caches,
@@ -173,6 +192,36 @@ impl Legal {
             .filter(|first| *first >= wanted_gib)
             .min();
         Some(first.map_or(multiple, |first| first.min(multiple)))
+    }
+
+    /// The greatest legal capacity below `wanted_gib`.
+    pub fn round_down_gib(
+        &self,
+        wanted_gib: u64,
+        throughput_mb_s_per_tib: Option<u32>,
+    ) -> Option<u64> {
+        let step = self.step_gib(throughput_mb_s_per_tib)?;
+        let multiple = wanted_gib - wanted_gib % step;
+        let first = self
+            .first_gib
+            .iter()
+            .copied()
+            .filter(|first| *first <= wanted_gib)
+            .max();
+        first
+            .into_iter()
+            .chain((multiple > 0).then_some(multiple))
+            .max()
+    }
+
+    /// Whether that many metadata operations per second can be provisioned, up to the documented most.
+    pub fn takes_metadata_iops(&self, iops: u64, most: u64) -> bool {
+        iops > 0
+            && iops <= most
+            && (self.metadata_iops.contains(&iops)
+                || self
+                    .metadata_step_iops
+                    .is_some_and(|step| iops.is_multiple_of(step)))
     }
 
     /// Baseline network throughput at a tier, MB/s per TiB.
@@ -261,6 +310,19 @@ mod tests {
             tiering.throughput_capacity_mb_s,
             Some((4000, 2_000_000, 4000))
         );
+    }
+
+    #[test]
+    fn the_nearest_capacities_are_legal() {
+        let scratch = legal("SCRATCH_1", "SSD").unwrap();
+        assert_eq!(scratch.round_down_gib(4000, None), Some(3600));
+        assert_eq!(scratch.round_up_gib(4000, None), Some(7200));
+        let persistent = legal("PERSISTENT_2", "SSD").unwrap();
+        assert_eq!(persistent.round_down_gib(4000, Some(250)), Some(2400));
+        assert_eq!(persistent.round_down_gib(1199, Some(250)), None);
+        assert!(persistent.takes_metadata_iops(24_000, 192_000));
+        assert!(!persistent.takes_metadata_iops(9_000, 192_000));
+        assert!(!persistent.takes_metadata_iops(204_000, 192_000));
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! not: that was reported. `allow` filters at the end. Changes nothing.
 
 mod allow;
+mod file_system;
 pub mod rules;
+mod s3;
 
 use crate::Options;
 use crate::diag::{Code, Problems};
 use crate::ir::Plan;
-use crate::source::SourceMap;
+use crate::source::{SourceMap, Span};
 
 /// What a rule sees.
 pub struct Context<'a> {
@@ -21,6 +23,14 @@ pub struct Context<'a> {
     pub sources: &'a SourceMap,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+}
+
+impl Context<'_> {
+    /// Whether a text stands at its place as it is, so that an edit made from it keeps what the user wrote: a
+    /// placeholder in it was replaced since.
+    pub(crate) fn stands(&self, span: Span, text: &str) -> bool {
+        self.sources.slice(span) == format!("\"{text}\"")
+    }
 }
 
 /// A rule: one situation, or a few that share their facts.

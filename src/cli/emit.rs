@@ -109,8 +109,16 @@ fn read_all(root: &Path, dir: &Path, out: &mut Tree) {
     }
 }
 
+/// Whether a directory may be replaced: it is empty, or an earlier `emit` wrote it.
+fn is_ours(dir: &Path) -> bool {
+    dir.join("plan.json").is_file() || fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// Writes beside the directory, then takes its place: nobody sees half of it.
 fn replace(dir: &Path, tree: &Tree) -> std::io::Result<()> {
+    if dir.exists() && !is_ours(dir) {
+        return Err(std::io::Error::other("it is there, and nothing that `emit` wrote; name a new or an empty directory"));
+    }
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     fs::create_dir_all(&parent)?;
     let name = dir.file_name().map_or_else(|| "out".to_owned(), |name| name.to_string_lossy().into_owned());

@@ -12,6 +12,11 @@ const MOST_SOURCE_BYTES: u64 = 512 << 20;
 /// The most files of a program directory that are read.
 const MOST_SOURCE_FILES: usize = 20_000;
 
+/// The most bytes of a layer that are read; the reader's own limit is below.
+const MOST_LAYER_BYTES: u64 = 4 << 20;
+/// The most bytes of a model's config that are read.
+const MOST_CONFIG_BYTES: u64 = 4 << 20;
+
 /// The file system as manifests see it.
 pub struct Files {
     /// What paths may not leave, canonical.
@@ -88,11 +93,7 @@ pub fn shown(path: &Path) -> String {
 impl Loader for Files {
     fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
         let found = self.find(from, path)?;
-        let size = fs::metadata(&found).map_err(|error| LayerFault::Unreadable(describe(&error)))?.len();
-        if size > 4 << 20 {
-            return Err(LayerFault::Unreadable("it is too large for a manifest".to_owned()));
-        }
-        let text = fs::read_to_string(&found).map_err(|error| LayerFault::Unreadable(describe(&error)))?;
+        let text = read_text(&found, MOST_LAYER_BYTES)?;
         // Shown beside the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
             Some(parent) if !from.starts_with('<') => flatten(&parent.join(path)).to_string_lossy().into_owned(),
@@ -120,8 +121,24 @@ impl World for Files {
 
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
         let found = self.find(from, path)?;
-        fs::read_to_string(found).map_err(|error| LayerFault::Unreadable(describe(&error)))
+        read_text(&found, MOST_CONFIG_BYTES)
     }
+}
+
+/// The text of a regular file; anything else could block or never end.
+fn read_text(path: &Path, most: u64) -> Result<String, LayerFault> {
+    let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(LayerFault::Unreadable("it is a directory".to_owned()));
+    }
+    if !metadata.is_file() {
+        return Err(LayerFault::Unreadable("it is no regular file".to_owned()));
+    }
+    if metadata.len() > most {
+        return Err(LayerFault::Unreadable(format!("it is larger than {}", crate::text::bytes(most))));
+    }
+    fs::read_to_string(path).map_err(unreadable)
 }
 
 fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, LayerFault> {

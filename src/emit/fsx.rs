@@ -304,3 +304,88 @@ pub(super) fn association_name(storage: &str, link: &Link) -> String {
     let digest = sha256_hex(format!("{}\n{}", link.path, link.s3).as_bytes());
     format!("{storage}/{}", digest.get(..8).unwrap_or(&digest))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::sample;
+    use serde_json::json;
+
+    fn systems(more: &str) -> Vec<FileSystem> {
+        file_systems(&sample::full("full", more), "d1ge57")
+    }
+
+    #[test]
+    fn what_is_written_is_asked_for_and_nothing_else() {
+        let systems = systems("");
+        assert_eq!(systems.iter().map(|system| system.name.as_str()).collect::<Vec<_>>(), ["corpus", "cold"], "`old` exists");
+        let mut corpus = serde_json::to_value(&systems[0].create).unwrap();
+        corpus.as_object_mut().unwrap().remove("Tags");
+        let token = &systems[0].create.client_request_token;
+        assert_eq!(
+            corpus,
+            json!({
+                "ClientRequestToken": token,
+                "FileSystemType": "LUSTRE",
+                "StorageCapacity": 4800,
+                "StorageType": "SSD",
+                "SubnetIds": ["subnet-0123456789abcdef0"],
+                "SecurityGroupIds": ["sg-0123456789abcdef0"],
+                "KmsKeyId": "1234abcd-12ab-34cd-56ef-1234567890ab",
+                "FileSystemTypeVersion": "2.15",
+                "LustreConfiguration": {
+                    "DeploymentType": "PERSISTENT_2",
+                    "PerUnitStorageThroughput": 250,
+                    "DataCompressionType": "LZ4",
+                    "WeeklyMaintenanceStartTime": "7:02:00",
+                    "MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000},
+                },
+            })
+        );
+        let cold = serde_json::to_value(&systems[1].create).unwrap();
+        assert_eq!(cold["StorageType"], "HDD");
+        assert_eq!(cold["LustreConfiguration"], json!({"DeploymentType": "PERSISTENT_1", "PerUnitStorageThroughput": 12, "DriveCacheType": "READ"}));
+        assert_eq!(cold["FileSystemTypeVersion"], "2.10");
+        assert!(systems[1].associations.is_empty());
+    }
+
+    #[test]
+    fn an_import_and_an_export_of_one_pair_are_one_association() {
+        let links = &systems("")[0].associations;
+        assert_eq!(links.len(), 2);
+        assert_eq!((links[0].file_system_path.as_str(), links[0].data_repository_path.as_str()), ("/tokens", "s3://example-corpus/tokens/"));
+        assert_eq!(links[0].file_system_id, "${fsx.corpus.id}");
+        assert!(links[0].batch_import_meta_data_on_create && !links[1].batch_import_meta_data_on_create);
+        let events = |policy: &Option<Events>| policy.as_ref().map_or(0, |policy| policy.events.len());
+        assert_eq!((events(&links[0].s3.auto_import_policy), events(&links[0].s3.auto_export_policy)), (3, 2));
+        assert_eq!((events(&links[1].s3.auto_import_policy), events(&links[1].s3.auto_export_policy)), (0, 3));
+        assert_eq!(links[1].data_repository_path, "s3://example-runs/d1ge57/spill/");
+    }
+
+    #[test]
+    fn the_token_belongs_to_the_object_not_to_the_run() {
+        let token = |more: &str| systems(more)[0].create.client_request_token.clone();
+        let first = token("");
+        assert!(first.len() <= 63 && first.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)), "{first}");
+        assert_eq!(first, token("train { optimizer \"adamw\" lr=1e-4; }"), "an edited learning rate");
+        assert_eq!(first, token("storage \"lustre\" name=\"corpus\" capacity=\"7200GiB\" throughput=500"), "what can change in place");
+        assert_ne!(first, token("storage \"lustre\" name=\"corpus\" kms=\"alias/other\""), "what cannot");
+        let plan = sample::full("full", "");
+        let second = file_system(&plan, &plan.job.storage[0], "", 2).unwrap();
+        assert_ne!(first, second.create.client_request_token);
+        assert_ne!(second.associations[0].client_request_token, systems("")[0].associations[0].client_request_token);
+    }
+
+    #[test]
+    fn the_version_is_what_the_links_and_the_metadata_need() {
+        let version = |more: &str| {
+            let text = format!("storage \"lustre\" name=\"s\" capacity=\"1200GiB\" {more}");
+            file_systems(&sample::small("v", &text), "")[0].create.file_system_type_version.clone()
+        };
+        assert_eq!(version("deployment=\"scratch-2\""), "2.10");
+        assert_eq!(version("deployment=\"scratch-2\" { import \"s3://b/a/\"; }"), "2.12");
+        assert_eq!(version("deployment=\"persistent-2\" throughput=250"), "2.12");
+        assert_eq!(version("deployment=\"persistent-2\" throughput=250 { efa #true; }"), "2.15");
+        assert_eq!(version("deployment=\"scratch-2\" version=\"2.15\""), "2.15");
+    }
+}

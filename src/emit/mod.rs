@@ -14,6 +14,8 @@ pub mod python;
 mod request;
 pub mod resources;
 mod sagemaker;
+#[cfg(test)]
+mod sample;
 mod shell;
 mod tags;
 mod template;
@@ -72,6 +74,7 @@ pub fn identity(plan: &Plan) -> Identity {
             hyperparameters.remove("sagemaker_submit_directory");
         }
     }
+    sort_named(&mut request);
     let mut shape = serde_json::Map::new();
     shape.insert("request".to_owned(), request);
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
@@ -85,6 +88,19 @@ pub fn identity(plan: &Plan) -> Identity {
     let digest = sha256_hex(text.as_bytes());
     let training_job = names::training_job(plan, &digest);
     Identity { digest, training_job }
+}
+
+/// Named things have no order: a job whose channels were written the other way round is the same job.
+fn sort_named(request: &mut Value) {
+    for (path, key) in [
+        ("/InputDataConfig", "ChannelName"),
+        ("/AlgorithmSpecification/MetricDefinitions", "Name"),
+        ("/ResourceConfig/InstanceGroups", "InstanceGroupName"),
+    ] {
+        if let Some(Value::Array(items)) = request.pointer_mut(path) {
+            items.sort_by_key(|item| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
+        }
+    }
 }
 
 /// What of the plan shapes a run without standing in its request: engine `worker` reads it from its config.

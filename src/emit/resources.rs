@@ -158,3 +158,41 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     }
     out.append(&mut lists);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::sample;
+
+    fn lines(plan: &Plan) -> Vec<String> {
+        resources(plan).into_iter().map(|r| format!("{} {} {}: {}", r.origin.offline_action(), r.kind, r.name, r.because)).collect()
+    }
+
+    #[test]
+    fn each_resource_says_why() {
+        let plan = sample::full("full", "");
+        let (job, source) = (crate::emit::identity(&plan).training_job, names::source_prefix(&plan));
+        let role = names::role(&plan);
+        let lines = lines(&plan);
+        for line in [
+            format!("create role {role}: `role create=#true`: SageMaker runs the job as this role"),
+            format!("create role-policy {role}/trainc: what the job uses and nothing else: 25 statements"),
+            "create file-system corpus: channel `tokens` reads it".to_owned(),
+            "create file-system cold: `storage`".to_owned(),
+            "use file-system fs-0123456789abcdef0: `storage`".to_owned(),
+            format!("create source {source}/sourcedir.tar.gz: `program`: the container fetches its code there"),
+            format!("create training-job {job}: the job itself, on 2 instances"),
+        ] {
+            assert!(lines.contains(&line), "{line}\n{lines:#?}");
+        }
+        assert_eq!(lines.iter().filter(|line| line.starts_with("create association corpus/")).count(), 2);
+        assert_eq!(lines.len(), 10);
+    }
+
+    #[test]
+    fn what_exists_is_used() {
+        let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+        assert_eq!(lines(&plan).first().map(String::as_str), Some("use role arn:aws:iam::111122223333:role/training: `role arn=`"));
+        assert_eq!(lines(&sample::small("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
+    }
+}

@@ -7,6 +7,7 @@ use crate::ir::Override;
 use crate::source::{SourceId, SourceMap, Span, Spanned};
 use crate::syntax::ast::{File, Node};
 use crate::text;
+use std::collections::BTreeMap;
 
 declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a circle");
 declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
@@ -18,6 +19,9 @@ declare_code!(T0207, "not-a-job", Error, "the file describes no job");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];
+
+/// More layers than anybody lays over each other; keeps the work in bounds where each extends two others.
+const MOST_LAYERS: usize = 256;
 
 /// A layer that was found.
 #[derive(Clone, Debug)]
@@ -67,6 +71,10 @@ struct Layers<'a> {
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
     incomplete: bool,
+    /// Layers already read, by identity: one that several files extend is read, and its problems said, once.
+    read: BTreeMap<String, Option<File>>,
+    /// How many were laid, those that stand there again included.
+    laid: usize,
 }
 
 /// Merges all layers of a file. `None` where the file has no job.
@@ -89,7 +97,17 @@ pub(super) fn merge(
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
     let identity = loader.identity(&name);
-    let mut layers = Layers { loader, sources, problems, open: vec![identity], base: Vec::new(), envs: Vec::new(), incomplete: false };
+    let mut layers = Layers {
+        loader,
+        sources,
+        problems,
+        open: vec![identity],
+        base: Vec::new(),
+        envs: Vec::new(),
+        incomplete: false,
+        read: BTreeMap::new(),
+        laid: 0,
+    };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
     let Layers { base, envs, mut incomplete, .. } = layers;
@@ -178,7 +196,16 @@ impl Layers<'_> {
             self.incomplete = true;
             return;
         }
-        let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+        self.laid += 1;
+        if self.laid > MOST_LAYERS {
+            if self.laid == MOST_LAYERS + 1 {
+                self.problems.push(
+                    Diagnostic::new(&T0201, path.span, format!("over {MOST_LAYERS} layers lie over each other")).help("flatten them"),
+                );
+                self.incomplete = true;
+            }
+            return;
+        }
         if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
             crate::syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
             _ => None,
@@ -191,11 +218,20 @@ impl Layers<'_> {
                 );
             }
         }
-        let Some(file) = crate::syntax::parse(source, &loaded.text, self.problems) else {
+        let (file, is_new) = match self.read.get(&loaded.identity) {
+            Some(file) => (file.clone(), false),
+            None => {
+                let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+                let file = crate::syntax::parse(source, &loaded.text, self.problems);
+                self.read.insert(loaded.identity.clone(), file.clone());
+                (file, true)
+            }
+        };
+        let Some(file) = file else {
             self.incomplete = true;
             return;
         };
-        if let Some(job) = &file.job {
+        if let Some(job) = file.job.as_ref().filter(|_| is_new) {
             self.problems.push(
                 Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
                     .label(path.span, "extended here")

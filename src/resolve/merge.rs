@@ -1,8 +1,8 @@
 //! Laying one set of nodes over another: same node and same name merge, later wins.
 
 use crate::ir::Override;
-use crate::source::Span;
-use crate::syntax::ast::Node;
+use crate::source::{Span, Spanned};
+use crate::syntax::ast::{Node, Value};
 use crate::syntax::spec::Repeat;
 
 /// Lays later nodes over earlier ones and notes what changed.
@@ -36,7 +36,30 @@ fn twin<'a>(base: &'a mut [Node], node: &Node) -> Option<&'a mut Node> {
     })
 }
 
+/// Drops the earlier properties that exclude what the later layer writes, as `arn` when it says `create`.
+fn choose_anew(
+    earlier: &mut Node,
+    later: &[(Spanned<String>, Spanned<Value>)],
+    path: &str,
+    overrides: &mut Vec<Override>,
+) {
+    let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
+    let chosen = |set: &[&str]| set.first().and_then(|leader| later.iter().find(|(name, _)| name.value == *leader));
+    let Some((by, _)) = alternatives.iter().find_map(|set| chosen(set)) else { return };
+    let kept: Vec<&str> =
+        alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
+    let all: Vec<&str> = alternatives.iter().flat_map(|set| set.iter().copied()).collect();
+    earlier.props.retain(|(name, value)| {
+        let stays = !all.contains(&name.value.as_str()) || kept.contains(&name.value.as_str());
+        if !stays {
+            overrides.push(Override { path: format!("{path}.{}", name.value), from: value.span, by: by.span });
+        }
+        stays
+    });
+}
+
 fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
+    choose_anew(earlier, &later.props, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
     let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });

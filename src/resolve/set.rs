@@ -5,8 +5,8 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceMap, Span, Spanned};
 use crate::syntax::ast::{Node, Value};
 use crate::syntax::nodes::JOB;
-use crate::syntax::read::typed;
 use crate::syntax::spec::{NodeSpec, Repeat, Ty};
+use crate::syntax::value::typed;
 use crate::text;
 use kdl::{KdlDocument, KdlValue};
 

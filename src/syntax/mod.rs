@@ -10,6 +10,7 @@ pub mod edit;
 pub mod format;
 mod lex;
 mod literal;
+mod meant;
 pub mod nodes;
 pub mod read;
 pub mod recover;
@@ -17,6 +18,7 @@ pub mod schema;
 pub mod spec;
 mod tree;
 pub mod units;
+pub(crate) mod value;
 
 use crate::diag::{Code, Problems};
 use crate::source::SourceId;
@@ -29,5 +31,9 @@ pub fn codes() -> Vec<&'static Code> {
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
     let document = recover::parse(source, text, problems)?;
-    Some(read::file(&document, source, text, problems))
+    let mut found = Problems::default();
+    let file = read::file(&document, source, text, &mut found);
+    read::cap(&mut found);
+    problems.extend(found);
+    Some(file)
 }

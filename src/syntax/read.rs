@@ -6,12 +6,14 @@
 use super::ast::{self, File, Node, Value};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat, Ty};
-use super::{recover, units};
+use super::meant::{add_missing, homes_of, other_spelling, parents_of, put_under};
+use super::recover;
+use super::value::typed;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
 use crate::text;
-use kdl::{KdlDocument, KdlEntry, KdlNode, KdlValue};
+use kdl::{KdlDocument, KdlEntry, KdlNode};
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
 declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
@@ -103,32 +105,32 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
     file
 }
 
-/// Adds a node unless one of its kind and name is there.
-fn add_missing(list: &mut Vec<Node>, node: Node) {
-    let repeat = node.spec.map_or(Repeat::Once, |spec| spec.repeat);
-    let is_there = list.iter().any(|other| {
-        other.name.value == node.name.value
-            && match repeat {
-                Repeat::Many => false,
-                Repeat::Once => true,
-                Repeat::ByFirst | Repeat::ByName => other.key() == node.key(),
-            }
-    });
-    if !is_there {
-        list.push(node);
-    }
-}
+/// After so many mistakes of one file the rest is only counted: the file is most likely no manifest.
+const MOST_PROBLEMS: usize = 300;
 
-/// Puts a node that stood elsewhere under the parent it belongs to, if there is one.
-fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>) {
-    for candidate in list {
-        if candidate.name.value == parent {
-            if let Some(node) = node.take() {
-                add_missing(&mut candidate.children, node);
-            }
-            return;
+/// Keeps the first mistakes of a file and counts the rest.
+pub(super) fn cap(problems: &mut Problems) {
+    let all = problems.iter().count();
+    if all <= MOST_PROBLEMS {
+        return;
+    }
+    problems.sort();
+    let mut seen = 0;
+    let mut next = None;
+    problems.retain(|diagnostic| {
+        seen += 1;
+        if seen == MOST_PROBLEMS + 1 {
+            next = Some(diagnostic.span);
         }
-        put_under(&mut candidate.children, parent, node);
+        seen <= MOST_PROBLEMS
+    });
+    if let Some(span) = next {
+        let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
+        problems.push(
+            Diagnostic::new(&recover::T0101, span, format!("{} more follow from here on", text::count(rest, "mistake")))
+                .here("the first that is not shown")
+                .fact("mistakes", all),
+        );
     }
 }
 
@@ -501,188 +503,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// Reads a value by a type: for `--set`, where there is no document.
-pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
-    match (ty, value) {
-        (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
-        (Ty::Text, _) => Err(Fault::WantsQuotes),
-        (Ty::Word(words), KdlValue::String(text)) => {
-            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
-        }
-        (Ty::Int(low, high), KdlValue::Integer(n)) => {
-            if *n >= i128::from(low) && *n <= i128::from(high) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
-        }
-        (Ty::Count, KdlValue::Integer(n)) => {
-            if *n >= 1 && *n <= i128::from(u64::MAX) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
-        }
-        (Ty::Int(..) | Ty::Count, KdlValue::Float(x)) => Err(Fault::NotWhole(*x)),
-        (Ty::Number(low, high), KdlValue::Float(x)) => {
-            if x.is_finite() && *x >= low && *x <= high { Ok(Value::Float(*x)) } else { Err(Fault::Range) }
-        }
-        (Ty::Number(low, high), KdlValue::Integer(n)) => {
-            let x = *n as f64;
-            if x >= low && x <= high { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
-        }
-        (Ty::Bool | Ty::BoolOr(_), KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
-        (Ty::BoolOr(words), KdlValue::String(text)) => {
-            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
-        }
-        (Ty::Bytes, KdlValue::String(text)) => units::bytes(text).map(Value::Bytes).map_err(Fault::Unit),
-        (Ty::Duration, KdlValue::String(text)) => units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit),
-        (Ty::Rate, KdlValue::String(text)) => units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit),
-        (Ty::Every, KdlValue::String(text)) => match text.as_str() {
-            "optimal" => Ok(Value::Text(text.clone())),
-            _ => units::steps(text)
-                .map(Value::Steps)
-                .or_else(|_| units::milliseconds(text).map(Value::Milliseconds))
-                .map_err(Fault::Unit),
-        },
-        (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
-        (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
-        (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
-        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(_) | KdlValue::Float(_)) => {
-            Err(Fault::UnitMissing)
-        }
-        (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
-        (Ty::Scalar, KdlValue::Integer(n)) => Ok(Value::Int(*n)),
-        (Ty::Scalar, KdlValue::Float(x)) if x.is_finite() => Ok(Value::Float(*x)),
-        (Ty::Scalar, KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
-        (Ty::Scalar, KdlValue::Null) => Ok(Value::Null),
-        _ => Err(Fault::Type),
-    }
-}
-
-/// Why a value does not fit its place.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fault {
-    Type,
-    WantsQuotes,
-    Word(String),
-    Range,
-    NotWhole(f64),
-    UnitMissing,
-    Unit(units::Fault),
-}
-
-impl Fault {
-    pub(crate) fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
-        let expected = ty.expected();
-        match self {
-            Self::Type => Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}")),
-            Self::WantsQuotes => {
-                let bare = shown.trim_start_matches('#');
-                Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"))
-                    .help(format!("put it in quotes: `\"{bare}\"`"))
-                    .fix(span, format!("\"{bare}\""))
-            }
-            Self::Word(word) => {
-                let words = match ty {
-                    Ty::Word(words) | Ty::BoolOr(words) => words,
-                    _ => &[],
-                };
-                let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
-                match text::nearest(word, words.iter().copied()) {
-                    Some(near) => {
-                        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
-                    }
-                    None => diagnostic,
-                }
-            }
-            Self::Range => Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected))),
-            Self::NotWhole(x) => {
-                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
-                if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
-                    let whole = text::group(*x as u64).replace(',', "_");
-                    diagnostic.help(format!("write `{whole}`")).fix(span, whole)
-                } else {
-                    diagnostic
-                }
-            }
-            Self::UnitMissing => {
-                let (units, example) = match ty {
-                    Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
-                    Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
-                    Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
-                    Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
-                    _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
-                };
-                Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
-                    .help(format!("write `{example}`"))
-                    .note(format!("units here: {units}"))
-            }
-            Self::Unit(fault) => {
-                let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
-                match fault {
-                    units::Fault::UnknownUnit { near: Some(near), .. } => diagnostic.help(format!("did you mean `{near}`?")),
-                    units::Fault::UnknownUnit { unit, near: None } => {
-                        diagnostic.note(format!("`{unit}` is no unit that is known here"))
-                    }
-                    units::Fault::NoUnit => diagnostic.note("the unit is missing"),
-                    units::Fault::NoNumber => diagnostic,
-                    units::Fault::TooLarge => diagnostic.note("the value is too large"),
-                }
-            }
-        }
-    }
-}
-
-fn range_words(ty: Ty, expected: &str) -> String {
-    match ty {
-        Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
-        Ty::Number(low, high) => format!("a number from {low} to {high}"),
-        Ty::Count => "a whole number, 1 or more".to_owned(),
-        _ => expected.to_owned(),
-    }
-}
-
-/// Names that other tools use for what the language calls differently.
-fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
-    Some(match name {
-        "partitions" | "pipeline-parallel-degree" | "pipeline_parallel_degree" => ("pipeline-degree", "(SMP's `partitions`)"),
-        "sharded-data-parallel-degree" | "sharded_data_parallel_degree" | "hybrid-shard-degree" | "hybrid_shard_degree" => {
-            ("shard-degree", "(all engines use one name)")
-        }
-        "tensor-parallel-degree" | "tensor_parallel_degree" => ("tensor-degree", "(all engines use one name)"),
-        "context-parallel-degree" | "context_parallel_degree" => ("context-degree", "(all engines use one name)"),
-        "expert-parallel-degree" | "expert_parallel_degree" => ("expert-degree", "(all engines use one name)"),
-        "placement-strategy" | "placement_strategy" => ("placement", "(SMP's `placement_strategy`)"),
-        "sm-activation-offloading" | "sm_activation_offloading" => ("offload-activations", "(SMP v2's own name differs)"),
-        "activation-loading-horizon" | "activation_loading_horizon" => {
-            ("offload-activations", "with `horizon=` (SMP's `activation_loading_horizon`)")
-        }
-        "microbatches" | "active-microbatches" => ("pipeline-degree", "with this as a property"),
-        "gradient-accumulation" | "gradient-accumulation-steps" => ("accumulation", "for the passes per optimizer step"),
-        "batch-size" | "micro-batch-size" | "per-device-train-batch-size" => ("micro-batch", "for the sequences of one pass"),
-        "seq-len" | "seq-length" | "max-seq-length" => ("sequence-length", "for the tokens of one sequence"),
-        "gradient-checkpointing" => ("activation-checkpointing", "for recomputation"),
-        "bf16" | "fp16" | "dtype" => ("precision", "with \"bf16\", \"fp16\" or \"fp32\""),
-        "hyperparameters" => ("hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
-        "env" => ("environment", "for variables of the container"),
-        _ => return None,
-    })
-}
-
-/// Where in the language a node of that name stands: the names of its parents.
-fn homes_of(name: &str) -> Vec<String> {
-    parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
-}
-
-/// The parents of a node of that name, each with the node's table there.
-fn parents_of(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
-    fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<(&'static str, &'static NodeSpec)>) {
-        if let Some(child) = spec.child(name) {
-            out.push((spec.name, child));
-        }
-        for child in spec.children {
-            walk(child, name, out);
-        }
-    }
-    let mut out = Vec::new();
-    walk(&nodes::JOB, name, &mut out);
-    out
 }
 
 /// Reports arguments and properties that a node must have and lacks, once all layers are merged.

@@ -136,6 +136,9 @@ pub struct NodeSpec {
     pub free_children: bool,
     /// How often it may stand.
     pub repeat: Repeat,
+    /// Sets of properties that exclude each other, each led by the property that chooses it: a later layer that
+    /// writes the leader drops the earlier layers' properties of the other sets, so that it can choose anew.
+    pub alternatives: &'static [&'static [&'static str]],
 }
 
 impl NodeSpec {
@@ -149,6 +152,7 @@ impl NodeSpec {
         children: &[],
         free_children: false,
         repeat: Repeat::Once,
+        alternatives: &[],
     };
 
     /// The child of that name.

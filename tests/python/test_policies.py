@@ -78,7 +78,9 @@ def test_trust_policy(job):
     for statement in trust["Statement"]:
         assert statement["Effect"] == "Allow"
         assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}  # the same in every partition
-        assert statement["Action"] in ("sts:AssumeRole", ["sts:AssumeRole"])
+        # Session chaining tags the session of the role: the service then needs sts:TagSession as well.
+        actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
+        assert actions in ({"sts:AssumeRole"}, {"sts:AssumeRole", "sts:TagSession"})
         assert "Resource" not in statement
         keys = {key: value for operator in statement["Condition"].values() for key, value in operator.items()}
         account, arn = keys.get("aws:SourceAccount"), keys.get("aws:SourceArn")

@@ -99,6 +99,20 @@ impl Shape {
             .as_deref()
             .map_or_else(|| self.values.clone(), enum_values)
     }
+
+    /// Whether the member takes the text: length, words and pattern. A pattern that Rust cannot read refuses nothing.
+    pub fn takes_text(&self, text: &str) -> bool {
+        let length = text.chars().count() as f64;
+        let words = self.enum_values();
+        self.min.is_none_or(|min| length >= min)
+            && self.max.is_none_or(|max| length <= max)
+            && (words.is_empty() || words.iter().any(|word| word == text))
+            && self
+                .pattern
+                .as_deref()
+                .and_then(pattern::compile)
+                .is_none_or(|regex| regex.is_match(text))
+    }
 }
 
 /// One operation of a service model.

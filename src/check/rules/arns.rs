@@ -36,14 +36,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some((role, arn)) = job.role.as_ref().and_then(|role| Some((role, role.arn.val()?))) {
         elsewhere(plan, arn, role.span, "the role", true, problems);
     }
+    if let Some((role, arn)) = job.role.as_ref().and_then(|role| Some((role, role.boundary.val()?))) {
+        elsewhere(plan, arn, role.span, "the boundary", true, problems);
+    }
     let mut keys: Vec<(&Val<String>, Span, &str)> = Vec::new();
     if let Some((output, key)) = job.output.as_ref().and_then(|output| Some((output, output.kms.val()?))) {
         keys.push((key, output.span, "the output's key"));
     }
     if let Some(cluster) = &job.cluster {
         keys.extend(cluster.volume_kms.val().map(|key| (key, cluster.span, "the volume's key")));
-        keys.extend(cluster.training_plan.val().map(|arn| (arn, cluster.span, "the training plan")));
+        if let Some(arn) = cluster.training_plan.val() {
+            elsewhere(plan, arn, cluster.span, "the training plan", true, problems);
+        }
     }
+    keys.extend(job.storage.iter().filter_map(|storage| Some((storage.kms.val()?, storage.span, "the file system's key"))));
     for (key, span, what) in keys {
         elsewhere(plan, key, span, what, false, problems);
     }
@@ -116,7 +122,7 @@ fn elsewhere(plan: &Plan, val: &Val<String>, fallback: Span, what: &str, same_ac
             Severity::Error,
             format!("{what} is of account {}; the job is of {}", arn.account, account.value),
             account.origin.span(),
-            "CreateTrainingJob passes roles of its own account only (iam:PassRole)",
+            "a role, its boundary and a training plan are of the account that starts the job (iam:PassRole, CreateRole)",
         );
     }
 }

@@ -7,10 +7,11 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Channel, Engine};
 
 declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc needs itself");
+declare_code!(T0255, "prefix-without-slash", Warning, "an S3 prefix that is no directory");
 declare_code!(T0432, "channel-input", Error, "ways of input that do not go together");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0419, &T0432];
+pub(super) static CODES: &[&Code] = &[&T0255, &T0419, &T0432];
 
 /// Each channel on its own.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -20,6 +21,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty()) && engine != Some(Engine::Worker);
     for channel in &plan.job.channels {
         input(channel, problems);
+        slash(context, channel, problems);
         let Some(name) = channel.name.val() else { continue };
         if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
             problems.push(
@@ -29,6 +31,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// CTJ-52a: `s3://b/train` takes `train2/…` as well. A last part with a dot is a file.
+fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
+    let Some(uri) = channel.s3.val() else { return };
+    let last = uri.value.rsplit('/').next().unwrap_or("");
+    let is_bucket = uri.value.strip_prefix("s3://").is_none_or(|rest| !rest.contains('/'));
+    if last.is_empty() || last.contains('.') || is_bucket {
+        return;
+    }
+    let span = uri.span_or(channel.span);
+    let literal = format!("\"{}/\"", uri.value);
+    let diagnostic = Diagnostic::new(&T0255, span, format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"))
+        .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
+    problems.push(if context.sources.slice(span).contains("{{") {
+        diagnostic.help("end a directory with `/`")
+    } else {
+        diagnostic.help(format!("write `s3={literal}`")).fix(span, literal)
+    });
 }
 
 /// CTJ-12, 48, 49, 50: what CreateTrainingJob's documentation says of input modes.

@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(&T0448, span, "a changed job would go on from these checkpoints of the old one")
                 .note("SageMaker copies what lies under this prefix into the container before the program starts");
             let instead = format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/'));
-            problems.push(if bound { diagnostic.help("put `{{ job.digest }}` into it") } else { diagnostic.help(format!("write `s3=\"{instead}\"`")) });
+            problems.push(if bound { diagnostic.help("put `{{ job.digest }}` into it") } else { diagnostic.help(format!("write `s3=\"{instead}\"`")).fix(span, format!("\"{instead}\"")) });
         }
     }
     if let (Some(Every::Steps(every)), Some(steps)) = (checkpoint.every.get(), &plan.run.steps)

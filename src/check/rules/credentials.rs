@@ -138,7 +138,7 @@ fn looks_random(text: &str) -> bool {
         bytes.len() >= 24
             && bytes.iter().any(u8::is_ascii_lowercase)
             && bytes.iter().any(u8::is_ascii_uppercase)
-            && bytes.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+            && bytes.iter().any(u8::is_ascii_digit)
             && changes * 3 >= bytes.len()
             && entropy(run) >= 3.8
     })

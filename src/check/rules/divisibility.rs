@@ -76,8 +76,8 @@ fn tensor(parallel: &Parallel, mesh: &Mesh, model: &ModelFacts, architecture: &A
         }
         return;
     }
-    // The degrees that divide all of them divide their greatest common divisor.
-    let common = hard.into_iter().filter(|(_, n)| *n > 0).fold(0, |common, (_, n)| gcd(common, n));
+    // The degrees that divide all of them, and the world, divide their greatest common divisor.
+    let common = hard.into_iter().filter(|(_, n)| *n > 0).fold(mesh.world_size, |common, (_, n)| gcd(common, n));
     let (near, legal) = nearest(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group(*n))).collect();
     let mut diagnostic = Diagnostic::new(
@@ -87,9 +87,11 @@ fn tensor(parallel: &Parallel, mesh: &Mesh, model: &ModelFacts, architecture: &A
     )
     .note("each tensor rank holds whole heads and an equal part of every width (SMP and Megatron-LM; pytorch/torchtitan#4016)")
     .fact("legal", legal);
-    if !near.is_empty() {
-        diagnostic = diagnostic.help(format!("write `tensor-degree` {near}"));
-    }
+    diagnostic = if near.is_empty() || common == 1 {
+        diagnostic.help("remove `tensor-degree`: no degree divides the model and the world; shard instead")
+    } else {
+        diagnostic.help(format!("write `tensor-degree` {near}"))
+    };
     problems.push(diagnostic);
 }
 
@@ -103,7 +105,8 @@ fn context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut 
     if degree.value <= 1 || length.value.is_multiple_of(degree.value) {
         return;
     }
-    let (near, legal) = nearest(length.value, degree.value);
+    // It is a part of the shard group as well.
+    let (near, legal) = nearest(gcd(length.value, mesh.shard_degree.value), degree.value);
     problems.push(
         Diagnostic::new(
             &T0391,
@@ -111,7 +114,7 @@ fn context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut 
             format!("`context-degree` {} does not divide the sequence of {} tokens", degree.value, text::group(length.value)),
         )
         .label(length.span_or(parallel.span), "the sequence")
-        .help(format!("write `context-degree` {near}"))
+        .help(if near.is_empty() { "remove `context-degree`, or pad the sequence".to_owned() } else { format!("write `context-degree` {near}") })
         .note("each rank holds an equal part of every sequence")
         .fact("legal", legal),
     );
@@ -125,7 +128,7 @@ fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problem
         return;
     }
     let by_hand = parallel.options.iter().find(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
-    let (near, legal) = nearest(layers, stages.value);
+    let (near, legal) = nearest(gcd(layers, mesh.world_size), stages.value);
     let most = layers.div_ceil(stages.value);
     let diagnostic = Diagnostic::new(
         &T0392,
@@ -139,7 +142,7 @@ fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problem
         Some(option) => diagnostic
             .severity(Severity::Warning)
             .label(option.span, "the script assigns layers to stages")
-            .help(format!("write `pipeline-degree` {near}, or `auto-partition #true`")),
+            .help(if near.is_empty() { "write `auto-partition #true`".to_owned() } else { format!("write `pipeline-degree` {near}, or `auto-partition #true`") }),
         None => diagnostic.note("`auto-partition` weighs the layers itself, embedding and head included"),
     });
 }

@@ -6,11 +6,13 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Engine, Smp};
 use crate::source::Span;
+use std::collections::BTreeMap;
 
+declare_code!(T0256, "variable-twice", Error, "a variable that is written twice");
 declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0411];
+pub(super) static CODES: &[&Code] = &[&T0256, &T0411];
 
 /// Both kinds of variables, written and fetched.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -25,7 +27,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let torchrun = engine == Some(Engine::Fsdp) || (engine == Some(Engine::Ddp) && launcher == "torchrun") || plan.smp == Some(Smp::V2);
     let written = program.environment.iter().map(|pair| (&pair.key, pair.key_span));
     let names: Vec<(&String, Span)> = written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
+    let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
     for (name, span) in names {
+        if let Some(first) = seen.insert(name, span) {
+            problems.push(
+                Diagnostic::new(&T0256, span, format!("variable `{name}` is written twice"))
+                    .label(first, "the first time")
+                    .help("remove one of the two"),
+            );
+        }
         if program.entrypoint.is_empty()
             && let Some(row) = reserved::get(Kind::Environment, name)
         {

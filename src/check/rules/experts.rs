@@ -33,7 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let near: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
     problems.push(
         Diagnostic::new(&T0377, span, format!("`expert-degree` {} does not divide the {} of each layer", degree.value, text::count(experts, "expert")))
-            .help(format!("{} does", text::list(&near, "or")))
+            .help(format!("write `expert-degree` {}", text::list(&near, "or")))
             .fact("experts", experts),
     );
 }

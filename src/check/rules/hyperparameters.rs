@@ -91,7 +91,10 @@ fn name(h: &Hyperparameter, problems: &mut Problems) {
     }
     let fine = |c: char| is_plain(c) && c != '=';
     if h.name.is_empty() || h.name.starts_with('-') || !h.name.chars().all(fine) {
-        let odd: String = h.name.chars().find(|c| !fine(*c)).map_or_else(|| "a leading dash".to_owned(), |c| format!("`{c}`"));
+        let odd: String = h.name.chars().find(|c| !fine(*c)).map_or_else(
+            || if h.name.is_empty() { "no letter" } else { "a leading dash" }.to_owned(),
+            |c| if c == ' ' { "a blank".to_owned() } else { format!("`{c}`") },
+        );
         let diagnostic = Diagnostic::new(&T0405, h.name_span, format!("`{}` cannot be an option of the script: it has {odd}", h.name))
             .note("the toolkit writes `--name value` on a line that a shell reads; names are not quoted");
         let near = spelling(&h.name, '_');

@@ -1,10 +1,11 @@
 //! The container: a path that SageMaker can pull, from this region, and still patched.
 
-use crate::catalog::{images, shapes};
+use crate::catalog::images::{self, ImageFamily};
+use crate::catalog::shapes;
 use crate::check::Context;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Raw, RequestMember};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::ir::{ImageAsk, Raw, RequestMember};
 
 declare_code!(T0440, "image-uri", Error, "an image path that SageMaker cannot pull");
 declare_code!(T0441, "image-region", Warning, "an image in another region than the job");
@@ -17,17 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(ask) = &plan.job.image else { return };
-    if let Some(window) = plan.image.as_ref().and_then(|image| image.patch_window.as_ref())
-        && window.1.as_str() < context.today
-    {
-        let version = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("");
-        let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
-        problems.push(
-            Diagnostic::new(&T0442, span, format!("containers with PyTorch {version} got their last patch on {}", window.1))
-                .note(format!("supported from {} to {} (Deep Learning Containers support policy)", window.0, window.1))
-                .fact("end_of_patch", window.1.as_str()),
-        );
-    }
+    out_of_patch(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let span = uri.span_or(ask.span);
     let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage").and_then(|shape| shape.max).unwrap_or(f64::MAX);
@@ -65,6 +56,34 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         None => {}
     }
+}
+
+/// A warning where a patched container could be written instead; else a note, for there is nothing to mend.
+fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
+    let Some(image) = &context.plan.image else { return };
+    let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today) else { return };
+    let family = match image.family.as_str() {
+        "huggingface" => ImageFamily::HuggingFace,
+        "smp" => ImageFamily::SmpV2,
+        _ => ImageFamily::PyTorch,
+    };
+    // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
+    let patched = images::all()
+        .filter(|row| row.family == family && row.sdk.iter().any(|sdk| sdk == "v2"))
+        .filter(|row| row.patch_window.as_ref().is_some_and(|window| window.0.as_str() <= context.today && window.1.as_str() >= context.today))
+        .max_by_key(|row| images::version_key(&row.pytorch));
+    let version = image.pytorch.as_deref().unwrap_or("");
+    let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
+    let diagnostic = Diagnostic::new(&T0442, span, format!("containers with PyTorch {version} got their last patch on {until}"))
+        .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
+        .fact("end_of_patch", until.as_str());
+    problems.push(match patched {
+        Some(row) => diagnostic.help(match &row.transformers {
+            Some(transformers) => format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch),
+            None => format!("write `version=\"{}\"`", row.pytorch),
+        }),
+        None => diagnostic.severity(Severity::Note).note("no container of this family that the training toolkit starts is patched any more"),
+    });
 }
 
 fn has_repository_config(member: &RequestMember) -> bool {

@@ -24,6 +24,14 @@ declare_code!(T0444, "service-limit", Error, "a value outside the service's shap
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0402, &T0403, &T0410, &T0412, &T0415, &T0418, &T0420, &T0444];
 
+/// How values are written whose pattern says little to people.
+const FORMS: &[(&str, &str)] = &[
+    ("OutputDataConfig.KmsKeyId", "arn:aws:kms:REGION:ACCOUNT:key/ID"),
+    ("ResourceConfig.TrainingPlanArn", "arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME"),
+    ("ResourceConfig.VolumeKmsKeyId", "arn:aws:kms:REGION:ACCOUNT:key/ID"),
+    ("RoleArn", "arn:aws:iam::ACCOUNT:role/NAME"),
+];
+
 /// What stands for values known only at apply; no limit is checked on it.
 const UNKNOWN: &str = "${";
 
@@ -45,6 +53,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             || violation.found.contains(UNKNOWN)
             || request_members::says(plan, &violation.path)
         {
+            continue;
+        }
+        // A text too short or too long breaks the pattern as well; one of the two is said, the one that tells more.
+        let beside = |kind: ViolationKind| violations.iter().any(|other| other.path == violation.path && other.kind == kind);
+        let repeats = match violation.kind {
+            ViolationKind::TooShort => violation.expected != "at least 1 characters" && beside(ViolationKind::Pattern),
+            ViolationKind::Pattern => beside(ViolationKind::TooLong) || violation.found.is_empty(),
+            _ => false,
+        };
+        if repeats {
             continue;
         }
         let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
@@ -79,6 +97,10 @@ fn message(place: &places::Place, violation: &Violation) -> String {
         Some(key) if is_of_key(key, violation) => format!("the name of {}", place.what),
         Some(_) => format!("the value of {}", place.what),
     };
+    if place.code == &T0402 {
+        let count = violation.found.trim_end_matches(" entries");
+        return format!("the job has {count} hyperparameters; SageMaker takes {}", violation.expected.trim_end_matches(" entries"));
+    }
     match violation.kind {
         ViolationKind::TooLong | ViolationKind::TooShort => {
             format!("{what} has {}; SageMaker takes {}", figure(&violation.found), figure(&violation.expected))
@@ -131,6 +153,9 @@ fn help(context: &Context, request: &Value, place: &places::Place, violation: &V
     }
     if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
         return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
+    }
+    if let Some(form) = FORMS.iter().find(|(path, _)| *path == place.path).map(|(_, form)| *form) {
+        return diagnostic.help(format!("write it as `{form}`"));
     }
     if let (Some(joint), ViolationKind::Pattern) = (place.joint, violation.kind) {
         let legal = spelling(&violation.found, joint);

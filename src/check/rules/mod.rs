@@ -6,10 +6,14 @@ use crate::diag::Code;
 mod account;
 mod arguments;
 mod arns;
-mod availability;
+mod batch_size;
 mod budget;
+mod channel_overlap;
+mod channel_path;
 mod channels;
+mod checkpoint_interval;
 mod checkpoints;
+mod container_network;
 mod credentials;
 mod debugger;
 mod degrees;
@@ -25,7 +29,11 @@ mod instance_groups;
 mod instances;
 mod isolation;
 mod job_name;
+mod kms_alias;
 mod limits;
+mod lustre_links;
+mod lustre_settings;
+mod lustre_upkeep;
 mod metrics;
 mod optimizer;
 mod pipeline;
@@ -34,8 +42,9 @@ mod precision;
 mod processes;
 mod program_source;
 mod quantize;
-mod quotas;
+mod refused;
 mod request_members;
+mod role;
 mod s3_uris;
 mod shard_group;
 mod smddp;
@@ -44,10 +53,14 @@ mod smp_parameters;
 mod smp_written;
 mod source;
 mod spot;
+mod storage_kind;
+mod storage_network;
+mod storage_use;
 mod tags;
 mod torchrun;
 mod unused;
 mod volume;
+mod vpc;
 mod wrap;
 
 /// Every rule, in the order in which they run (the order does not matter).
@@ -55,10 +68,14 @@ pub static RULES: &[Rule] = &[
     account::rule,
     arguments::rule,
     arns::rule,
-    availability::rule,
+    batch_size::rule,
     budget::rule,
+    channel_overlap::rule,
+    channel_path::rule,
     channels::rule,
+    checkpoint_interval::rule,
     checkpoints::rule,
+    container_network::rule,
     credentials::rule,
     debugger::rule,
     degrees::rule,
@@ -74,7 +91,11 @@ pub static RULES: &[Rule] = &[
     instances::rule,
     isolation::rule,
     job_name::rule,
+    kms_alias::rule,
     limits::rule,
+    lustre_links::rule,
+    lustre_settings::rule,
+    lustre_upkeep::rule,
     metrics::rule,
     optimizer::rule,
     pipeline::rule,
@@ -82,7 +103,7 @@ pub static RULES: &[Rule] = &[
     processes::rule,
     program_source::rule,
     quantize::rule,
-    quotas::rule,
+    role::rule,
     s3_uris::rule,
     shard_group::rule,
     smddp::rule,
@@ -90,10 +111,14 @@ pub static RULES: &[Rule] = &[
     smp_parameters::rule,
     source::rule,
     spot::rule,
+    storage_kind::rule,
+    storage_network::rule,
+    storage_use::rule,
     tags::rule,
     torchrun::rule,
     unused::rule,
     volume::rule,
+    vpc::rule,
     wrap::rule,
 ];
 
@@ -103,10 +128,14 @@ pub(super) fn codes() -> Vec<&'static Code> {
         account::CODES,
         arguments::CODES,
         arns::CODES,
-        availability::CODES,
+        batch_size::CODES,
         budget::CODES,
+        channel_overlap::CODES,
+        channel_path::CODES,
         channels::CODES,
+        checkpoint_interval::CODES,
         checkpoints::CODES,
+        container_network::CODES,
         credentials::CODES,
         debugger::CODES,
         degrees::CODES,
@@ -122,7 +151,11 @@ pub(super) fn codes() -> Vec<&'static Code> {
         instances::CODES,
         isolation::CODES,
         job_name::CODES,
+        kms_alias::CODES,
         limits::CODES,
+        lustre_links::CODES,
+        lustre_settings::CODES,
+        lustre_upkeep::CODES,
         metrics::CODES,
         optimizer::CODES,
         pipeline::CODES,
@@ -130,8 +163,8 @@ pub(super) fn codes() -> Vec<&'static Code> {
         processes::CODES,
         program_source::CODES,
         quantize::CODES,
-        quotas::CODES,
         request_members::CODES,
+        role::CODES,
         s3_uris::CODES,
         shard_group::CODES,
         smddp::CODES,
@@ -139,10 +172,14 @@ pub(super) fn codes() -> Vec<&'static Code> {
         smp_parameters::CODES,
         source::CODES,
         spot::CODES,
+        storage_kind::CODES,
+        storage_network::CODES,
+        storage_use::CODES,
         tags::CODES,
         torchrun::CODES,
         unused::CODES,
         volume::CODES,
+        vpc::CODES,
         wrap::CODES,
     ]
     .concat()

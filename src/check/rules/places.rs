@@ -99,8 +99,8 @@ fn program(plan: &Plan, places: &mut Places) {
         places.field(&format!("{metrics}[{at}].Regex"), &limits::T0412, &metric.regex, "a metric's expression");
     }
     places.put(metrics, &limits::T0412, program.metrics.first().map(|metric| metric.name_span), "the list of metrics");
-    places.words("AlgorithmSpecification.ContainerEntrypoint", &limits::T0444, &program.entrypoint, None, "`entrypoint`");
-    places.words("AlgorithmSpecification.ContainerArguments", &limits::T0444, &program.arguments, None, "`arguments`");
+    places.words("AlgorithmSpecification.ContainerEntrypoint", &limits::T0444, &program.entrypoint, None, "a word of `entrypoint`");
+    places.words("AlgorithmSpecification.ContainerArguments", &limits::T0444, &program.arguments, None, "a word of `arguments`");
 }
 
 fn cluster(plan: &Plan, places: &mut Places) {

@@ -61,7 +61,7 @@ fn bf16(plan: &Plan, problems: &mut Problems) {
     for (span, instead) in asks {
         problems.push(labelled(
             plan,
-            Diagnostic::new(&T0381, span, format!("{} has no bf16; bf16 begins with Ampere (A100, A10G)", gpu(plan)))
+            Diagnostic::new(&T0381, span, format!("{} has no bf16: it begins with Ampere", gpu(plan)))
                 .help(format!("write `{instead}`, or take a type with it: `ml.g5` or `ml.p4d`"))
                 .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));

@@ -92,10 +92,12 @@ fn idle(plan: &Plan, diagnostic: Diagnostic, gpus: u64, used: u64) -> Diagnostic
 fn stray(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
     let Some(engine) = parallel.engine.get() else { return };
     let launcher = parallel.launcher.value().map(String::as_str);
-    let starter = match engine {
-        _ if torchrun::starts(plan) => "torchrun",
-        Engine::Ddp if launcher == Some("pytorchddp") => "pytorchddp",
-        _ => return,
+    let starter = if torchrun::starts(plan) {
+        "torchrun"
+    } else if engine == Engine::Ddp && launcher == Some("pytorchddp") {
+        "pytorchddp"
+    } else {
+        return;
     };
     let mut written: Vec<(&str, crate::source::Span)> = Vec::new();
     if let Some(span) = parallel.processes.span() {

@@ -30,10 +30,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             refuse(span, format!("the entry point `{path}` lies outside the program's directory"), "write it relative to `source=`", "the archive holds the directory's content and nothing else");
         } else if let Some(tree) = plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && path.ends_with(".py")) {
             let dir = tree.dir.trim_end_matches('/');
+            // Under torchrun a package does not start at all, which has a rule of its own.
             let torchrun = matches!(engine, Some(Engine::Fsdp)) || plan.smp == Some(crate::ir::Smp::V2);
-            if torchrun {
-                refuse(span, format!("`{dir}/setup.py` makes the program a package, which torchrun does not start"), "move `setup.py` into a sub-directory, or into a `dependency`", "the training toolkit refuses packages under torch_distributed (sagemaker-training-toolkit, `torch_distributed.py`)");
-            } else if path.contains('/') {
+            if !torchrun && path.contains('/') {
                 refuse(span, format!("`{dir}/setup.py` makes the program a package, and `{path}` is no module of it"), "move the entry point beside `setup.py`", "aws/sagemaker-python-sdk#966, #1325: `No module named src/train`");
             }
         }

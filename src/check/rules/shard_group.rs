@@ -117,7 +117,8 @@ impl Group<'_> {
     fn small(&self, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
-        if nodes >= minimum.value {
+        // The rule counts 16 B per parameter; under an adapter the frozen weights have no gradients and no states.
+        if nodes >= minimum.value || self.plan.job.adapter.is_some() {
             return;
         }
         let parameters = model.parameters.value;
@@ -138,7 +139,7 @@ impl Group<'_> {
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.degree_of(recommended.value).or_else(|| self.degree_of(minimum.value)) {
                 Some(degree) if self.mesh.nodes >= minimum.value => diagnostic.help(format!("write `shard-degree {degree}`")),
-                _ => diagnostic.help(format!("write `nodes={}`, or plan with less: offload, a smaller micro-batch, larger GPUs", recommended.value)),
+                _ => diagnostic.help(format!("write `nodes={}`, or take larger GPUs", recommended.value)),
             };
         }
         problems.push(match self.states() {
@@ -152,7 +153,7 @@ impl Group<'_> {
         let model = self.model?;
         let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
         let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
-        if self.plan.job.adapter.is_some() || !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
+        if !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
             return None;
         }
         let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);
@@ -189,11 +190,7 @@ impl Group<'_> {
                 ),
             )
             .help(format!("write {write}, if it fits"))
-            .note(format!(
-                "one node per 3 billion parameters: {}, {} by powers of two; every layer is gathered over the whole group",
-                self.mesh.minimum_nodes.as_ref().map_or(1, |minimum| minimum.value),
-                recommended.value
-            ))
+            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree),

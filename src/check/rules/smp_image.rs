@@ -21,10 +21,9 @@ pub(super) static CODES: &[&Code] = &[&T0364, &T0365, &T0366, &T0376];
 /// Whether the job would have SMP v2, but names a Hugging Face image, which has none.
 pub(super) fn is_v2_on_huggingface(plan: &Plan) -> bool {
     let Some(first) = support::smp_v2().and_then(|row| row.pytorch_versions.first().cloned()) else { return false };
-    matches!(plan.smp, Some(Smp::V1(_)))
-        && plan.image.as_ref().is_some_and(|image| {
-            image.family == "huggingface" && image.pytorch.as_deref().is_some_and(|version| version_key(version) >= version_key(&first))
-        })
+    let huggingface = plan.job.image.as_ref().is_some_and(|ask| ask.family.value().is_some_and(|family| family == "huggingface"));
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    huggingface && pytorch.is_some_and(|version| version_key(version) >= version_key(&first))
 }
 
 /// The SDK looks for an image and no further; the container fails where the library is not in it.

@@ -10,7 +10,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::job::Recompute;
-use crate::ir::{Engine, Parallel, Plan, Scalar, Smp};
+use crate::ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
 use crate::source::Span;
 use crate::text;
 
@@ -124,7 +124,7 @@ impl Smp1<'_> {
     fn range(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
         if let Scalar::Text(word) = &one.value {
             if !row.sdk_words.is_empty() && !row.sdk_words.contains(word) {
-                self.placement(one, word, row, problems);
+                placement(one, word, row, problems);
             }
             return;
         }
@@ -161,25 +161,6 @@ impl Smp1<'_> {
                     .help(format!("write `active-microbatches={microbatches}`, or more `microbatches`")),
             );
         }
-    }
-
-    fn placement(&self, one: &Written, word: &str, row: &Parameter, problems: &mut Problems) {
-        // cluster = DPT and spread = TPD (SDK documentation of placement_strategy).
-        let same = match word {
-            "DPT" => Some("cluster"),
-            "TPD" => Some("spread"),
-            _ => None,
-        };
-        let diagnostic = Diagnostic::new(
-            &T0372,
-            one.span,
-            format!("the SageMaker SDK takes placement {} only, not `{word}`", text::ticked(&row.sdk_words, "and")),
-        )
-        .note("the library takes every permutation, and the request that trainc sends carries it; `estimator.py` would be refused");
-        problems.push(match same {
-            Some(same) => diagnostic.help(format!("write `placement \"{same}\"`, which is the same")).fix(one.span, format!("\"{same}\"")),
-            None => diagnostic.help("write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too"),
-        });
     }
 
     fn excludes(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
@@ -260,9 +241,9 @@ impl Smp1<'_> {
                     .note("the SDK refuses it when the job is made; modules that the script assigns to no stage go there"),
             ),
             ("offload_activations", Scalar::Bool(true)) => match &self.plan.job.train.activation_checkpointing {
-                crate::ir::Field::Bad => {}
+                Field::Bad => {}
                 field if field.get().is_some_and(|what| what != Recompute::None) => {}
-                _ => problems.push(
+                Field::Absent | Field::Is(_) => problems.push(
                     Diagnostic::new(&T0371, one.span, "`offload-activations` needs `activation-checkpointing`: it moves checkpointed activations only")
                         .help("add `activation-checkpointing #true` to `train`")
                         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
@@ -305,4 +286,23 @@ impl Smp1<'_> {
                 .note("SageMaker developer guide, activation offloading: the copy hides behind the next micro-batch"),
         );
     }
+}
+
+fn placement(one: &Written, word: &str, row: &Parameter, problems: &mut Problems) {
+    // cluster = DPT and spread = TPD (SDK documentation of placement_strategy).
+    let same = match word {
+        "DPT" => Some("cluster"),
+        "TPD" => Some("spread"),
+        _ => None,
+    };
+    let diagnostic = Diagnostic::new(
+        &T0372,
+        one.span,
+        format!("the SageMaker SDK takes placement {} only, not `{word}`", text::ticked(&row.sdk_words, "and")),
+    )
+    .note("the library takes every permutation, and the request that trainc sends carries it; `estimator.py` would be refused");
+    problems.push(match same {
+        Some(same) => diagnostic.help(format!("write `placement \"{same}\"`, which is the same")).fix(one.span, format!("\"{same}\"")),
+        None => diagnostic.help("write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too"),
+    });
 }

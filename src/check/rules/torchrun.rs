@@ -94,13 +94,21 @@ fn versions(plan: &Plan, problems: &mut Problems) {
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("usable", usable.clone());
     if let Some(near) = nearest(version.full, &usable).filter(|_| is_pytorch(plan)) {
-        diagnostic = diagnostic.help(format!("write `version=\"{near}\"`"));
+        diagnostic = diagnostic.help(match python(near) {
+            Some(python) => format!("write `version=\"{near}\" python=\"{python}\"`"),
+            None => format!("write `version=\"{near}\"`"),
+        });
     }
     problems.push(diagnostic);
 }
 
 fn is_pytorch(plan: &Plan) -> bool {
     plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
+}
+
+/// The newest Python of the PyTorch image of that version.
+fn python(version: &str) -> Option<String> {
+    images::all().find(|image| image.family == images::ImageFamily::PyTorch && image.pytorch == version)?.python.pop()
 }
 
 /// The nearest newer version, else the newest.
@@ -136,7 +144,8 @@ fn entry(plan: &Plan, problems: &mut Problems) {
     }
     let Some(entry) = program.entry.val() else { return };
     let span = entry.span_or(program.span);
-    if !entry.value.ends_with(".py") {
+    // The SDK compares the text, capitals and all.
+    if !entry.value.as_bytes().ends_with(b".py") {
         problems.push(
             Diagnostic::new(&T0352, span, format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value))
                 .help("name the `.py` file that the script starts, and drop its own `torchrun`")

@@ -6,6 +6,8 @@
 mod document;
 mod reach;
 mod statements;
+#[cfg(test)]
+mod tests;
 
 pub use document::{CreateRole, PolicyDocument, TrustPolicy};
 pub use statements::{Condition, Statement};

@@ -83,17 +83,30 @@ impl Reach {
         matches!(self.place, Place::Prefix(_)) || self.purpose == Purpose::Channels
     }
 
-    /// Widens it to the directory above; false where there is none below the bucket itself.
-    pub(super) fn widen(&mut self) -> bool {
+    fn key(&self) -> &str {
         let (Place::Prefix(key) | Place::Object(key)) = &self.place;
-        let Some((parent, _)) = key.trim_end_matches('/').rsplit_once('/') else { return false };
-        self.place = Place::Prefix(format!("{parent}/"));
-        true
+        key
     }
 
     pub(super) fn key_length(&self) -> usize {
-        let (Place::Prefix(key) | Place::Object(key)) = &self.place;
-        key.len()
+        self.key().len()
+    }
+
+    /// The directory above, unless that is the bucket itself.
+    fn parent(&self) -> Option<&str> {
+        let (parent, _) = self.key().trim_end_matches('/').rsplit_once('/')?;
+        (!parent.trim_matches('/').is_empty()).then_some(parent)
+    }
+
+    pub(super) fn can_widen(&self) -> bool {
+        self.parent().is_some()
+    }
+
+    /// Widens it to the directory above, if there is one.
+    pub(super) fn widen(&mut self) {
+        if let Some(parent) = self.parent() {
+            self.place = Place::Prefix(format!("{parent}/"));
+        }
     }
 }
 
@@ -131,11 +144,8 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
         add(Purpose::Channels, channel.manifest.value(), true, because.clone());
         add(Purpose::Channels, channel.augmented_manifest.value(), true, because);
     }
-    if let Some(program) = &job.program {
-        if !names::code_in_channel(plan) {
-            add(Purpose::Code, program.s3.value(), true, "`program s3=`".to_owned());
-        }
-    }
+    let packed = job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
+    add(Purpose::Code, packed, true, "`program s3=`".to_owned());
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
         add(Purpose::Worker, Some(&worker::prefix(plan)), false, "engine `worker`".to_owned());
     }
@@ -184,7 +194,8 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
     }
     for (at, bucket) in buckets.into_iter().enumerate() {
         let here: Vec<&Reach> = reaches.iter().filter(|reach| reach.is_listed() && reach.bucket == bucket).collect();
-        let prefixes = narrowest(here.iter().flat_map(|reach| reach.patterns()).collect());
+        let patterns: Vec<String> = here.iter().flat_map(|reach| reach.patterns()).collect();
+        let prefixes = narrowest(&patterns);
         let whole = prefixes.iter().any(|prefix| prefix == "*");
         out.push(Statement {
             // Numbered: names of buckets may differ in nothing but what a Sid cannot hold.
@@ -207,7 +218,7 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
             sid: purpose.sid().to_owned(),
             because: because(&here),
             actions: purpose.actions(),
-            resources: narrowest(here.iter().flat_map(arn).collect()),
+            resources: narrowest(&here.iter().flat_map(arn).collect::<Vec<_>>()),
             conditions: Vec::new(),
         });
     }
@@ -225,7 +236,7 @@ fn because(reaches: &[&Reach]) -> String {
 }
 
 /// The patterns without those that another one covers, in the order given.
-fn narrowest(patterns: Vec<String>) -> Vec<String> {
+fn narrowest(patterns: &[String]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, pattern) in patterns.iter().enumerate() {
         let covered = patterns.iter().enumerate().any(|(other_at, other)| {

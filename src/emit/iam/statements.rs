@@ -51,8 +51,8 @@ impl Condition {
     }
 }
 
-/// The statements, and whether prefixes were widened to make them fit into a role: readings first, the longest key
-/// first, one directory at a time, never to a whole bucket.
+/// The statements, and whether prefixes were widened to make them fit into a role: readings before writings, long
+/// keys before short ones, one directory at a time, never to a whole bucket.
 pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
     let mut reaches = reach::reaches(plan);
     let mut widened = false;
@@ -62,13 +62,22 @@ pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
         if prefixes <= MOST_PREFIXES && PolicyDocument::of(&statements).characters() <= INLINE_POLICY_LIMIT {
             return (statements, widened);
         }
-        let mut order: Vec<&mut Reach> = reaches.iter_mut().collect();
-        order.sort_by_key(|reach| (reach.purpose.writes(), std::cmp::Reverse(reach.key_length())));
-        if !order.into_iter().any(Reach::widen) {
+        if !(widen(&mut reaches, false) || widen(&mut reaches, true)) {
             return (statements, widened);
         }
         widened = true;
     }
+}
+
+/// Widens the long ones among the readings, or among the writings, by one directory; false where none has one.
+fn widen(reaches: &mut [Reach], writings: bool) -> bool {
+    let mut candidates: Vec<&mut Reach> = reaches.iter_mut().filter(|reach| reach.purpose.writes() == writings && reach.can_widen()).collect();
+    let longest = candidates.iter().map(|reach| reach.key_length()).max().unwrap_or_default();
+    candidates.retain(|reach| reach.key_length() > longest / 4 * 3);
+    for reach in &mut candidates {
+        reach.widen();
+    }
+    !candidates.is_empty()
 }
 
 fn all(plan: &Plan, reaches: &[Reach]) -> Vec<Statement> {

@@ -46,6 +46,13 @@ pub(crate) static STORAGE: NodeSpec = NodeSpec {
     ],
     children: &[&IMPORT, &EXPORT, &DELETE_AFTER_JOB, &EFA],
     repeat: Repeat::ByName,
+    alternatives: &[
+        &["id", "mount"],
+        &[
+            "capacity", "deployment", "throughput", "type", "compression", "drive-cache", "kms", "metadata-iops",
+            "maintenance", "version",
+        ],
+    ],
     ..NodeSpec::LEAF
 };
 
@@ -70,6 +77,7 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("groups", Ty::Text, "instance groups that get it, separated by commas"),
     ],
     repeat: Repeat::ByFirst,
+    alternatives: &[&["s3"], &["manifest"], &["augmented-manifest", "attributes"], &["from", "path", "mode"]],
     ..NodeSpec::LEAF
 };
 

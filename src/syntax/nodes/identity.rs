@@ -11,6 +11,7 @@ pub(crate) static ROLE: NodeSpec = NodeSpec {
         prop("boundary", Ty::Text, "permissions boundary of a created role"),
         prop("path", Ty::Text, "path of a created role; /trainc/ if left out"),
     ],
+    alternatives: &[&["create", "boundary", "path"], &["arn"]],
     ..NodeSpec::LEAF
 };
 

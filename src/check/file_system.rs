@@ -1,0 +1,123 @@
+//! What a `storage` is: one that exists or one to make, its service words, its links, its price.
+
+use crate::catalog::fsx::{self, Legal};
+use crate::catalog::prices::{self, StoragePrice};
+use crate::ir::{Field, Plan, Storage};
+use crate::source::Span;
+
+/// Bytes of a GiB.
+const GIB: u64 = 1 << 30;
+
+/// The storage's name in the manifest.
+pub(super) fn name(storage: &Storage) -> &str {
+    storage.name.value().map_or("", String::as_str)
+}
+
+/// Whether it is Amazon EFS.
+pub(super) fn is_efs(storage: &Storage) -> bool {
+    storage.kind.value().is_some_and(|kind| kind == "efs")
+}
+
+/// Whether it is a Lustre file system that trainc makes.
+pub(super) fn is_made(storage: &Storage) -> bool {
+    storage.kind.value().is_some_and(|kind| kind == "lustre")
+        && storage.id.is_absent()
+        && !(storage.capacity_bytes.is_absent() && storage.deployment.is_absent())
+}
+
+/// The storage that a channel takes from.
+pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
+    plan.job.storage.iter().find(|storage| storage.name.value().is_some_and(|name| name == from))
+}
+
+/// The service's word for the deployment type: `PERSISTENT_2`.
+pub(super) fn deployment(storage: &Storage) -> Option<String> {
+    storage.deployment.value().map(|word| word.to_uppercase().replace('-', "_"))
+}
+
+/// The service's word for the storage type: `SSD` unless another one is written.
+pub(super) fn storage_type(storage: &Storage) -> Option<String> {
+    match &storage.storage_type {
+        Field::Absent => Some("SSD".to_owned()),
+        Field::Bad => None,
+        Field::Is(word) => Some(word.value.to_uppercase()),
+    }
+}
+
+/// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
+pub(super) fn legal(storage: &Storage) -> Option<Legal> {
+    let (deployment, storage_type) = (deployment(storage)?, storage_type(storage)?);
+    if storage.efa.get() == Some(true) {
+        return fsx::legal_with_efa(&deployment, &storage_type);
+    }
+    fsx::legal(&deployment, &storage_type)
+}
+
+/// The throughput tier as the catalogue has it, MB/s per TiB.
+pub(super) fn tier(storage: &Storage) -> Option<u32> {
+    storage.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok())
+}
+
+/// Capacity in whole GiB, where it is whole.
+pub(super) fn capacity_gib(storage: &Storage) -> Option<u64> {
+    let bytes = storage.capacity_bytes.get()?;
+    bytes.is_multiple_of(GIB).then_some(bytes / GIB)
+}
+
+/// What a capacity costs for a month, US dollars, with the row; `None` where the catalogue has no price of the region.
+pub(super) fn monthly_usd(plan: &Plan, storage: &Storage) -> Option<(f64, StoragePrice)> {
+    let region = plan.job.region.value()?;
+    let price = prices::lustre(region, &deployment(storage)?, &storage_type(storage)?, tier(storage))?;
+    Some((capacity_gib(storage)? as f64 * price.usd_per_gb_month, price))
+}
+
+/// One data repository association: a path of the file system and an S3 prefix, for import, export or both.
+pub(super) struct Association {
+    /// The word `import` or `export` that says it first.
+    pub span: Span,
+    /// The path, with `/` at both ends.
+    pub path: String,
+    /// Whether the path was written.
+    pub path_written: bool,
+    /// The S3 prefix, with `/` at its end, as the service completes it.
+    pub s3: String,
+    /// The place of the S3 prefix.
+    pub s3_span: Span,
+    /// Whether S3 objects appear in the file system.
+    pub imports: bool,
+}
+
+/// The associations: an import and an export of one path and one prefix are one.
+pub(super) fn associations(storage: &Storage) -> Vec<Association> {
+    let mut out: Vec<Association> = Vec::new();
+    let links = storage.imports.iter().map(|link| (link, true)).chain(storage.exports.iter().map(|link| (link, false)));
+    for (link, imports) in links {
+        let (Some(s3), false) = (link.s3.val(), link.path.is_bad()) else { continue };
+        let path = with_slashes(link.path.value().map_or("/", String::as_str));
+        let prefix = format!("{}/", s3.value.trim_end_matches('/'));
+        if let Some(known) = out.iter_mut().find(|known| known.path == path && known.s3 == prefix) {
+            known.imports |= imports;
+            continue;
+        }
+        let s3_span = s3.span_or(link.span);
+        out.push(Association { span: link.span, path, path_written: !link.path.is_absent(), s3: prefix, s3_span, imports });
+    }
+    out
+}
+
+/// A path with `/` at both ends and no empty parts: `/`, `/a/b/`.
+pub(super) fn with_slashes(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
+}
+
+/// The same without the `/` at its end, but for the root.
+pub(super) fn without_slash(path: &str) -> &str {
+    let bare = path.trim_end_matches('/');
+    if bare.is_empty() { "/" } else { bare }
+}
+
+/// `4800GiB`, or with a fraction where the size is none of whole GiB.
+pub(super) fn gib(bytes: u64) -> String {
+    if bytes.is_multiple_of(GIB) { format!("{}GiB", bytes / GIB) } else { format!("{:.1}GiB", bytes as f64 / GIB as f64) }
+}

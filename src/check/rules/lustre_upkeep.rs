@@ -1,0 +1,124 @@
+//! A new Lustre file system over its life: maintenance, EFA, what staying costs, what leaving loses.
+
+use crate::catalog::prices::HOURS_PER_MONTH;
+use crate::catalog::shapes;
+use crate::check::{Context, file_system};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Plan, Storage};
+use crate::text;
+
+declare_code!(T0460, "maintenance-window", Error, "a maintenance window that cannot be read");
+declare_code!(T0461, "maintenance-unset", Note, "AWS picks the maintenance window of a file system used for days");
+declare_code!(T0462, "lustre-efa", Warning, "EFA on a file system, unproven from a training job");
+declare_code!(T0480, "delete-loses-data", Warning, "a file system goes with what the job wrote to it");
+declare_code!(T0482, "file-system-left", Note, "a file system stays after the job, and costs");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0460, &T0461, &T0462, &T0480, &T0482];
+
+/// Seconds of a day: a job shorter than that rarely meets a weekly window.
+const DAY: u64 = 86_400;
+
+/// Judges each file system that trainc makes.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+        maintenance(plan, storage, problems);
+        efa(storage, problems);
+        leaving(plan, storage, problems);
+        losing(plan, storage, problems);
+    }
+}
+
+fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+    let name = file_system::name(storage);
+    let Some(window) = storage.maintenance.val() else {
+        let Some(max_run) = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()) else { return };
+        if storage.maintenance.is_absent() && max_run > DAY {
+            problems.push(
+                Diagnostic::new(&T0461, storage.span, format!("AWS picks the weekly maintenance window of `{name}`"))
+                    .help("add `maintenance=\"7:03:00\"` with a day and an hour (UTC, Monday is 1) that the run does not meet")
+                    .note(format!("the job may run for {}, and file operations can pause during maintenance", text::duration(max_run))),
+            );
+        }
+        return;
+    };
+    let Some(shape) = shapes::member("CreateFileSystem", "LustreConfiguration.WeeklyMaintenanceStartTime") else { return };
+    if !shape.takes_text(&window.value) {
+        problems.push(
+            Diagnostic::new(&T0460, window.span_or(storage.span), format!("`{}` is no maintenance window", window.value))
+                .help("write `d:HH:MM` in UTC, as `\"7:03:00\"` for Sunday 03:00; Monday is 1"),
+        );
+    }
+}
+
+fn efa(storage: &Storage, problems: &mut Problems) {
+    if storage.efa.get() == Some(true) && file_system::legal(storage).is_some() {
+        problems.push(
+            Diagnostic::new(&T0462, storage.efa.span().unwrap_or(storage.span), "no AWS page says that a training job can mount a file system over EFA")
+                .help("remove `efa`, unless you have tried it")
+                .note("with EFA the throughput cannot be changed later, and the capacity comes in larger steps"),
+        );
+    }
+}
+
+fn leaving(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+    if storage.delete_after_job.get() == Some(true) || storage.delete_after_job.is_bad() || !plan.deployable {
+        return;
+    }
+    let name = file_system::name(storage);
+    let span = storage.delete_after_job.span().unwrap_or(storage.span);
+    let help = "add `delete-after-job` inside it, or run `trainc destroy --delete-data` when it is no longer needed";
+    let note = "a file system is billed by the second until it is deleted, used or not";
+    problems.push(match file_system::monthly_usd(plan, storage) {
+        Some((usd, price)) => {
+            let recalled = if price.recalled { ", a recalled figure" } else { "" };
+            Diagnostic::new(
+                &T0482,
+                span,
+                format!("`{name}` stays after the job and costs {} a month ({} an hour)", text::dollars(usd), text::dollars(usd / HOURS_PER_MONTH)),
+            )
+            .note(format!(
+                "{} × ${} per GiB and month in {} ({}{recalled})",
+                storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
+                price.usd_per_gb_month,
+                price.region,
+                price.provenance.date
+            ))
+            .fact("usd_per_month", usd)
+        }
+        None => Diagnostic::new(&T0482, span, format!("`{name}` stays after the job, and costs until it is deleted"))
+            .note("the catalogue has no price of it for the region, so no figure is given"),
+    }
+    .help(help)
+    .note(note));
+}
+
+fn losing(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+    if storage.delete_after_job.get() != Some(true) {
+        return;
+    }
+    let name = file_system::name(storage);
+    let span = storage.delete_after_job.span().unwrap_or(storage.span);
+    if let Some(export) = storage.exports.first() {
+        problems.push(
+            Diagnostic::new(&T0480, span, format!("`{name}` goes when the job is done, with what is not exported by then"))
+                .label(export.span, "exported in the background")
+                .help("remove `delete-after-job`, and destroy it once the export has caught up (AgeOfOldestQueuedMessage is 0)")
+                .note("DeleteFileSystem does not wait for the export queue, and a Lustre file system is deleted without a final backup"),
+        );
+        return;
+    }
+    let writer = plan.job.channels.iter().find(|channel| {
+        channel.from.value().is_some_and(|from| from == name) && channel.mode.value().is_some_and(|mode| mode == "rw")
+    });
+    if let Some(channel) = writer {
+        problems.push(
+            Diagnostic::new(&T0480, span, format!("`{name}` goes when the job is done, with all that was written to it"))
+                .label(channel.mode.span().unwrap_or(channel.span), "written here, and exported nowhere")
+                .help("remove `delete-after-job`, or make the channel `mode=\"ro\"`")
+                .note("DeleteFileSystem makes no final backup of a Lustre file system unless it is told to"),
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! A role that trainc makes: its path, its boundary, its name.
+
+use crate::catalog::{limits, shapes};
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Plan, Role};
+use crate::text;
+
+declare_code!(T0494, "role-path", Error, "a path that a role cannot have");
+declare_code!(T0495, "role-boundary", Error, "a permissions boundary that is no policy's ARN");
+declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0499];
+
+/// Judges the role.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(role) = &plan.job.role else { return };
+    if role.create.get() == Some(true) {
+        path(role, problems);
+        boundary(role, problems);
+        name_cut(plan, role, problems);
+    }
+}
+
+fn path(role: &Role, problems: &mut Problems) {
+    let (Some(path), Some(shape)) = (role.path.val(), shapes::member("CreateRole", "Path")) else { return };
+    if shape.takes_text(&path.value) {
+        return;
+    }
+    let span = path.span_or(role.span);
+    let inner = path.value.trim_matches('/');
+    let fixed = if inner.is_empty() { "/".to_owned() } else { format!("/{inner}/") };
+    let diagnostic = Diagnostic::new(&T0494, span, format!("`{}` is no path of a role", path.value))
+        .note("a path is `/`, or begins and ends with `/`, with 512 visible ASCII characters at most (botocore, CreateRole)");
+    problems.push(if fixed != path.value && shape.takes_text(&fixed) {
+        diagnostic.help(format!("write `path=\"{fixed}\"`")).fix(span, format!("\"{fixed}\""))
+    } else {
+        diagnostic
+    });
+}
+
+fn boundary(role: &Role, problems: &mut Problems) {
+    let Some(boundary) = role.boundary.val() else { return };
+    let parts: Vec<&str> = boundary.value.splitn(6, ':').collect();
+    let is_policy = matches!(
+        parts.as_slice(),
+        ["arn", partition, "iam", "", account, resource]
+            if partition.starts_with("aws")
+                && (*account == "aws" || (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())))
+                && resource.strip_prefix("policy/").is_some_and(|name| !name.is_empty() && !name.ends_with('/'))
+    );
+    let fits = shapes::member("CreateRole", "PermissionsBoundary").is_none_or(|shape| shape.takes_text(&boundary.value));
+    if !is_policy || !fits {
+        problems.push(
+            Diagnostic::new(&T0495, boundary.span_or(role.span), format!("`{}` is no ARN of a policy", boundary.value))
+                .help("write `boundary=\"arn:aws:iam::111122223333:policy/…\"`")
+                .note("PermissionsBoundary takes the ARN of a managed policy (AWS IAM, CreateRole)"),
+        );
+    }
+}
+
+fn name_cut(plan: &Plan, role: &Role, problems: &mut Problems) {
+    let (Some(job), Some(limit)) = (plan.job.name.val(), limits::get("iam.role-name")) else { return };
+    // `trainc-`, the job, `-` and eight hexadecimal digits, as the role is named.
+    let room = usize::try_from(limit.value).unwrap_or(usize::MAX).saturating_sub("trainc-".len() + 1 + 8);
+    let length = job.value.chars().count();
+    if length > room {
+        let kept: String = job.value.chars().take(room).collect();
+        problems.push(
+            Diagnostic::new(&T0499, job.span_or(role.span), format!("the role's name keeps {room} of the {} of the job's name", text::count(length as u64, "character")))
+                .note(format!("it begins with `trainc-{}` and ends with a digest, so it stays unique; a role's name has {} characters at most", kept.trim_end_matches('-'), limit.value)),
+        );
+    }
+}

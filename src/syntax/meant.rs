@@ -1,0 +1,82 @@
+//! What a node was probably meant to be: names of other tools, the parents that a name belongs under, and laying
+//! such a node where it belongs. It was reported; read on as meant, nothing is said to be missing.
+
+use super::ast::Node;
+use super::nodes;
+use super::spec::{NodeSpec, Repeat};
+
+/// Adds a node unless one of its kind and name is there.
+pub(super) fn add_missing(list: &mut Vec<Node>, node: Node) {
+    let repeat = node.spec.map_or(Repeat::Once, |spec| spec.repeat);
+    let is_there = list.iter().any(|other| {
+        other.name.value == node.name.value
+            && match repeat {
+                Repeat::Many => false,
+                Repeat::Once => true,
+                Repeat::ByFirst | Repeat::ByName => other.key() == node.key(),
+            }
+    });
+    if !is_there {
+        list.push(node);
+    }
+}
+
+/// Puts a node that stood elsewhere under the parent it belongs to, if there is one.
+pub(super) fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>) {
+    for candidate in list {
+        if candidate.name.value == parent {
+            if let Some(node) = node.take() {
+                add_missing(&mut candidate.children, node);
+            }
+            return;
+        }
+        put_under(&mut candidate.children, parent, node);
+    }
+}
+
+/// Names that other tools use for what the language calls differently.
+pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "partitions" | "pipeline-parallel-degree" | "pipeline_parallel_degree" => ("pipeline-degree", "(SMP's `partitions`)"),
+        "sharded-data-parallel-degree" | "sharded_data_parallel_degree" | "hybrid-shard-degree" | "hybrid_shard_degree" => {
+            ("shard-degree", "(all engines use one name)")
+        }
+        "tensor-parallel-degree" | "tensor_parallel_degree" => ("tensor-degree", "(all engines use one name)"),
+        "context-parallel-degree" | "context_parallel_degree" => ("context-degree", "(all engines use one name)"),
+        "expert-parallel-degree" | "expert_parallel_degree" => ("expert-degree", "(all engines use one name)"),
+        "placement-strategy" | "placement_strategy" => ("placement", "(SMP's `placement_strategy`)"),
+        "sm-activation-offloading" | "sm_activation_offloading" => ("offload-activations", "(SMP v2's own name differs)"),
+        "activation-loading-horizon" | "activation_loading_horizon" => {
+            ("offload-activations", "with `horizon=` (SMP's `activation_loading_horizon`)")
+        }
+        "microbatches" | "active-microbatches" => ("pipeline-degree", "with this as a property"),
+        "gradient-accumulation" | "gradient-accumulation-steps" => ("accumulation", "for the passes per optimizer step"),
+        "batch-size" | "micro-batch-size" | "per-device-train-batch-size" => ("micro-batch", "for the sequences of one pass"),
+        "seq-len" | "seq-length" | "max-seq-length" => ("sequence-length", "for the tokens of one sequence"),
+        "gradient-checkpointing" => ("activation-checkpointing", "for recomputation"),
+        "bf16" | "fp16" | "dtype" => ("precision", "with \"bf16\", \"fp16\" or \"fp32\""),
+        "hyperparameters" => ("hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
+        "env" => ("environment", "for variables of the container"),
+        _ => return None,
+    })
+}
+
+/// Where in the language a node of that name stands: the names of its parents.
+pub(super) fn homes_of(name: &str) -> Vec<String> {
+    parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
+}
+
+/// The parents of a node of that name, each with the node's table there.
+pub(super) fn parents_of(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
+    fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<(&'static str, &'static NodeSpec)>) {
+        if let Some(child) = spec.child(name) {
+            out.push((spec.name, child));
+        }
+        for child in spec.children {
+            walk(child, name, out);
+        }
+    }
+    let mut out = Vec::new();
+    walk(&nodes::JOB, name, &mut out);
+    out
+}

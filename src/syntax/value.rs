@@ -1,0 +1,145 @@
+//! One value against the type of its place, and the words for what does not fit.
+
+use super::ast::Value;
+use super::read::{T0124, T0125, T0126, T0127, T0130};
+use super::spec::Ty;
+use super::units;
+use crate::diag::Diagnostic;
+use crate::source::Span;
+use crate::text;
+use kdl::KdlValue;
+
+/// Reads a value by a type: for `--set`, where there is no document.
+pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
+    match (ty, value) {
+        (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Text, _) => Err(Fault::WantsQuotes),
+        (Ty::Word(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+        }
+        (Ty::Int(low, high), KdlValue::Integer(n)) => {
+            if *n >= i128::from(low) && *n <= i128::from(high) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Count, KdlValue::Integer(n)) => {
+            if *n >= 1 && *n <= i128::from(u64::MAX) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Int(..) | Ty::Count, KdlValue::Float(x)) => Err(Fault::NotWhole(*x)),
+        (Ty::Number(low, high), KdlValue::Float(x)) => {
+            if x.is_finite() && *x >= low && *x <= high { Ok(Value::Float(*x)) } else { Err(Fault::Range) }
+        }
+        (Ty::Number(low, high), KdlValue::Integer(n)) => {
+            let x = *n as f64;
+            if x >= low && x <= high { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Bool | Ty::BoolOr(_), KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::BoolOr(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+        }
+        (Ty::Bytes, KdlValue::String(text)) => units::bytes(text).map(Value::Bytes).map_err(Fault::Unit),
+        (Ty::Duration, KdlValue::String(text)) => units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit),
+        (Ty::Rate, KdlValue::String(text)) => units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit),
+        (Ty::Every, KdlValue::String(text)) => match text.as_str() {
+            "optimal" => Ok(Value::Text(text.clone())),
+            _ => units::steps(text)
+                .map(Value::Steps)
+                .or_else(|_| units::milliseconds(text).map(Value::Milliseconds))
+                .map_err(Fault::Unit),
+        },
+        (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
+        (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
+        (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(_) | KdlValue::Float(_)) => {
+            Err(Fault::UnitMissing)
+        }
+        (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Scalar, KdlValue::Integer(n)) => Ok(Value::Int(*n)),
+        (Ty::Scalar, KdlValue::Float(x)) if x.is_finite() => Ok(Value::Float(*x)),
+        (Ty::Scalar, KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::Scalar, KdlValue::Null) => Ok(Value::Null),
+        _ => Err(Fault::Type),
+    }
+}
+
+/// Why a value does not fit its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Type,
+    WantsQuotes,
+    Word(String),
+    Range,
+    NotWhole(f64),
+    UnitMissing,
+    Unit(units::Fault),
+}
+
+impl Fault {
+    pub(crate) fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+        let expected = ty.expected();
+        match self {
+            Self::Type => Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}")),
+            Self::WantsQuotes => {
+                let bare = shown.trim_start_matches('#');
+                Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"))
+                    .help(format!("put it in quotes: `\"{bare}\"`"))
+                    .fix(span, format!("\"{bare}\""))
+            }
+            Self::Word(word) => {
+                let words = match ty {
+                    Ty::Word(words) | Ty::BoolOr(words) => words,
+                    _ => &[],
+                };
+                let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
+                match text::nearest(word, words.iter().copied()) {
+                    Some(near) => {
+                        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+                    }
+                    None => diagnostic,
+                }
+            }
+            Self::Range => Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected))),
+            Self::NotWhole(x) => {
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
+                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+                    let whole = text::group(*x as u64).replace(',', "_");
+                    diagnostic.help(format!("write `{whole}`")).fix(span, whole)
+                } else {
+                    diagnostic
+                }
+            }
+            Self::UnitMissing => {
+                let (units, example) = match ty {
+                    Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
+                    Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
+                    Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
+                    Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
+                    _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
+                };
+                Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+                    .help(format!("write `{example}`"))
+                    .note(format!("units here: {units}"))
+            }
+            Self::Unit(fault) => {
+                let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
+                match fault {
+                    units::Fault::UnknownUnit { near: Some(near), .. } => diagnostic.help(format!("did you mean `{near}`?")),
+                    units::Fault::UnknownUnit { unit, near: None } => {
+                        diagnostic.note(format!("`{unit}` is no unit that is known here"))
+                    }
+                    units::Fault::NoUnit => diagnostic.note("the unit is missing"),
+                    units::Fault::NoNumber => diagnostic,
+                    units::Fault::TooLarge => diagnostic.note("the value is too large"),
+                }
+            }
+        }
+    }
+}
+
+fn range_words(ty: Ty, expected: &str) -> String {
+    match ty {
+        Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
+        Ty::Number(low, high) => format!("a number from {low} to {high}"),
+        Ty::Count => "a whole number, 1 or more".to_owned(),
+        _ => expected.to_owned(),
+    }
+}
