@@ -4,7 +4,7 @@
 //! by hand into the hyperparameters, which the SDK lets through (2.257.7, captured).
 
 use super::code::Code;
-use super::Class;
+use super::class::Class;
 use crate::emit::launch::{self, Launcher};
 use crate::ir::Plan;
 use serde_json::{Map, Value};

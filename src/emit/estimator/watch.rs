@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::rest::Rest;
-use super::{Class, Modules};
+use super::class::{Class, Modules};
 use serde_json::{Map, Value};
 
 const MODULE: &str = "sagemaker.debugger";
