@@ -36,15 +36,13 @@ impl Reader {
         if let Some(seconds) = stopping.number("MaxPendingTimeInSeconds") {
             node = node.child(duration("max-pending", seconds));
         }
-        // Spot needs both; a wait without spot stays under `request`.
-        match self.rest.switch("EnableManagedSpotTraining") {
-            Some(true) => match stopping.number("MaxWaitTimeInSeconds") {
-                Some(seconds) => node = node.child(Node::new("spot").prop("max-wait", &string(&written_duration(seconds)))),
-                None => {
-                    self.rest.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
-                }
-            },
-            Some(false) | None => {}
+        // Spot needs both; one without the other is left, and listed.
+        if self.rest.switch("EnableManagedSpotTraining") == Some(true) {
+            if let Some(seconds) = stopping.number("MaxWaitTimeInSeconds") {
+                node = node.child(Node::new("spot").prop("max-wait", &string(&written_duration(seconds))));
+            } else {
+                self.rest.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
+            }
         }
         if let Some(seconds) = resources.number("KeepAlivePeriodInSeconds") {
             node = node.child(duration("warm-pool", seconds));

@@ -193,7 +193,7 @@ pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
             let children: Vec<Node> = members.iter().filter_map(|(key, value)| member(key, value)).collect();
             Some(Node::new(name).children(children))
         }
-        scalar => Some(Node::new(name).arg(&literal(scalar)?)),
+        scalar @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(Node::new(name).arg(&literal(scalar)?)),
     }
 }
 

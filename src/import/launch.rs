@@ -50,29 +50,26 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
     if (torchrun || mpi) && keys.get("mp_parameters").is_some_and(Value::is_object) {
         let Some(Value::Object(parameters)) = keys.get("mp_parameters").cloned() else { return plain(node("none"), "none") };
         let read = if torchrun { smp_v2(&parameters) } else { smp_v1(&parameters, ground) };
-        match read {
-            Some((children, precision)) => {
-                let mut children = children;
-                if torchrun {
-                    keys.remove("sagemaker_torch_distributed_enabled");
-                } else {
-                    keys.remove("sagemaker_mpi_enabled");
-                    if let Some(processes) = keys.remove("sagemaker_mpi_num_of_processes_per_host")
-                        && processes.as_u64() != ground.per_node
-                        && let Some(number) = literal(&processes)
-                    {
-                        children.push(Node::new("processes").arg(&number));
-                    }
-                    children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options")));
+        // Parameters without a node leave the keys where they are, and the caller lists them.
+        if let Some((mut children, precision)) = read {
+            if torchrun {
+                keys.remove("sagemaker_torch_distributed_enabled");
+            } else {
+                keys.remove("sagemaker_mpi_enabled");
+                if let Some(processes) = keys.remove("sagemaker_mpi_num_of_processes_per_host")
+                    && processes.as_u64() != ground.per_node
+                    && let Some(number) = literal(&processes)
+                {
+                    children.push(Node::new("processes").arg(&number));
                 }
-                for key in ["mp_parameters", "sagemaker_distributed_dataparallel_enabled"] {
-                    keys.remove(key);
-                }
-                take_instance(keys);
-                let offload = ["offload_activations", "sm_activation_offloading"].iter().any(|key| parameters.get(*key) == Some(&Value::Bool(true)));
-                return Launch { parallel: node("smp").children(children), engine: "smp", precision, torchrun, offload };
+                children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
             }
-            None => {} // It is left, and the caller says so.
+            for key in ["mp_parameters", "sagemaker_distributed_dataparallel_enabled"] {
+                keys.remove(key);
+            }
+            take_instance(keys);
+            let offload = ["offload_activations", "sm_activation_offloading"].iter().any(|key| parameters.get(*key) == Some(&Value::Bool(true)));
+            return Launch { parallel: node("smp").children(children), engine: "smp", precision, torchrun, offload };
         }
     } else if torchrun {
         keys.remove("sagemaker_torch_distributed_enabled");
@@ -86,7 +83,7 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
     } else if on(keys, "sagemaker_distributed_dataparallel_enabled") {
         keys.remove("sagemaker_distributed_dataparallel_enabled");
         take_instance(keys);
-        let children = options(keys.remove("sagemaker_distributed_dataparallel_custom_mpi_options"));
+        let children = options(keys.remove("sagemaker_distributed_dataparallel_custom_mpi_options").as_ref());
         return plain(node("smddp").children(children), "smddp");
     } else if mpi {
         keys.remove("sagemaker_mpi_enabled");
@@ -94,15 +91,15 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
         if let Some(number) = keys.remove("sagemaker_mpi_num_of_processes_per_host").as_ref().and_then(literal) {
             children.push(Node::new("processes").arg(&number));
         }
-        children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options")));
+        children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
         return plain(node("ddp").prop("launcher", "\"mpi\"").children(children), "ddp");
     }
     plain(node("none"), "none")
 }
 
 /// `-x K=V …` as `mpi-env`, the rest as `mpi-options`.
-fn options(written: Option<Value>) -> Vec<Node> {
-    let Some(written) = written.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()) else { return Vec::new() };
+fn options(written: Option<&Value>) -> Vec<Node> {
+    let Some(written) = written.and_then(Value::as_str).filter(|text| !text.is_empty()) else { return Vec::new() };
     let mut rest = written;
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     while let Some(after) = rest.strip_prefix("-x ") {
@@ -245,7 +242,7 @@ mod tests {
     #[track_caller]
     fn check(options_text: &str, expected: &str) {
         let mut out = String::new();
-        for node in options(Some(Value::from(options_text))) {
+        for node in options(Some(&Value::from(options_text))) {
             node.write(0, &mut out);
         }
         assert_eq!(out, expected);

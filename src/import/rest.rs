@@ -14,36 +14,23 @@ impl Rest {
 
     /// Takes a member that is an object.
     pub(super) fn object(&mut self, name: &str) -> Option<Self> {
-        match self.0.remove(name)? {
-            Value::Object(members) => Some(Self(members)),
-            other => {
-                self.0.insert(name.to_owned(), other);
-                None
-            }
-        }
+        let members = self.0.get(name)?.as_object()?.clone();
+        self.0.remove(name);
+        Some(Self(members))
     }
 
     /// Takes a member that is a list.
     pub(super) fn list(&mut self, name: &str) -> Vec<Value> {
-        match self.0.remove(name) {
-            Some(Value::Array(items)) => items,
-            Some(other) => {
-                self.0.insert(name.to_owned(), other);
-                Vec::new()
-            }
-            None => Vec::new(),
-        }
+        let Some(items) = self.0.get(name).and_then(Value::as_array).cloned() else { return Vec::new() };
+        self.0.remove(name);
+        items
     }
 
     /// Takes a text.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
-        match self.0.remove(name)? {
-            Value::String(text) => Some(text),
-            other => {
-                self.0.insert(name.to_owned(), other);
-                None
-            }
-        }
+        let text = self.0.get(name)?.as_str()?.to_owned();
+        self.0.remove(name);
+        Some(text)
     }
 
     /// Takes a whole number.

@@ -19,7 +19,7 @@ impl Script<'_> {
         if let (Some(image), Some(ask), true) = (resolved, ask, self.class != Class::Estimator) {
             let versions = match self.class {
                 Class::HuggingFace => vec![("transformers_version", &ask.transformers), ("pytorch_version", &ask.pytorch)],
-                _ => vec![("framework_version", &ask.version)],
+                Class::PyTorch | Class::Estimator => vec![("framework_version", &ask.version)],
             };
             for (argument, field) in versions {
                 if let Some(version) = field.value() {
@@ -42,7 +42,7 @@ impl Script<'_> {
             Class::Estimator => false,
         };
         let metrics = self.rest.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
-        self.say_value("enable_sagemaker_metrics", metrics.filter(|on| *on != Value::from(default)));
+        self.say_value("enable_sagemaker_metrics", metrics.filter(|on| on.as_bool() != Some(default)));
         for (argument, member) in [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")] {
             let value = self.rest.take_in("AlgorithmSpecification", member);
             self.say_value(argument, value);
