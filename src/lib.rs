@@ -31,6 +31,8 @@ pub mod emit;
 
 pub mod report;
 
+pub mod import;
+
 pub mod cli;
 
 use diag::{Code, Problems};
@@ -90,6 +92,7 @@ pub fn codes() -> Vec<&'static Code> {
         bind::codes(),
         check::codes(),
         emit::codes(),
+        import::codes(),
         cli::codes(),
     ]
     .concat();

@@ -22,6 +22,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("calibrate", &["source", "ir", "catalog", "diag", "text", "plan", "predict"]),
     ("apply", &["source", "ir", "emit", "catalog", "diag", "text"]),
     ("report", &["source", "ir", "catalog", "predict", "diag", "text", "emit", "apply"]),
+    // Of `syntax` the names of an engine's nodes, of `emit` the encodings that it takes back.
+    ("import", &["source", "ir", "catalog", "emit", "syntax", "diag", "text"]),
     ("data", &["source", "diag", "text"]),
     ("aws", &["apply", "ir", "emit"]),
     ("lsp", &["source", "syntax", "resolve", "ir", "catalog", "diag", "text", "plan", "bind", "check", "Options", "World"]),

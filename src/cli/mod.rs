@@ -12,6 +12,7 @@ mod emit;
 mod exit;
 mod explain;
 mod fmt;
+mod import;
 mod init;
 mod io;
 mod manifests;
@@ -51,6 +52,7 @@ enum Command {
     Emit(emit::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
+    Import(import::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -77,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
+        Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use resources::{Resource, resources};
 pub(crate) use launch::{launcher_words, python_str, smp_name};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
-pub(crate) use shell::{is_plain, quoted};
+pub(crate) use shell::{is_plain, quoted, unquoted};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

@@ -80,12 +80,17 @@ pub(super) fn program(plan: &Plan) -> String {
     if program.secrets.is_empty() { entry } else { super::archive::SECRETS_SHIM.to_owned() }
 }
 
+/// Whether the program is a script that the image's training toolkit starts: not one that the image starts by its
+/// own entry point, or by the one that the job gives it.
+pub(super) fn is_script(plan: &Plan) -> bool {
+    plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
+}
+
 /// Whether code travels as a channel: a container that may not call out cannot fetch it.
 pub(super) fn code_in_channel(plan: &Plan) -> bool {
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty());
     let worker = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
-    isolated && toolkit && !worker
+    isolated && is_script(plan) && !worker
 }
 
 /// Digits of the source's digest in its prefix.
@@ -104,6 +109,12 @@ pub(super) fn source_home(plan: &Plan) -> String {
         Some(upload) => upload.trim_end_matches('/').to_owned(),
         None => format!("s3://{}/trainc/{}/source", default_bucket(plan), job(plan)),
     }
+}
+
+/// What the channel that carries the code points at: the archive, or the prefix where it alone lies.
+pub(super) fn code_channel(plan: &Plan) -> String {
+    let s3 = plan.job.program.as_ref().and_then(|program| program.s3.value());
+    s3.cloned().unwrap_or_else(|| source_prefix(plan))
 }
 
 /// Where the toolkit finds the archive.

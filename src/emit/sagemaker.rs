@@ -172,7 +172,7 @@ pub(crate) fn takes_debugger(plan: &Plan) -> bool {
 /// The script's arguments, then the toolkit's and the launcher's own keys.
 fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let Some(program) = &plan.job.program else { return BTreeMap::new() };
-    if !program.entrypoint.is_empty() {
+    if !names::is_script(plan) {
         // No toolkit in between: the container reads hyperparameters itself, as plain strings.
         return program
             .hyperparameters
@@ -263,7 +263,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
 fn channels(plan: &Plan) -> Vec<Channel> {
     let mut out: Vec<Channel> = plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
     if names::code_in_channel(plan) {
-        out.push(s3_channel("code", &names::source_prefix(plan)));
+        out.push(s3_channel("code", &names::code_channel(plan)));
     }
     if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
         out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::prefix(plan)));

@@ -15,6 +15,17 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
+/// The value that [`quoted`] made this of; `None` for what it never makes.
+pub fn unquoted(text: &str) -> Option<String> {
+    let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    let value = match (inner('"'), inner('\'')) {
+        (Some(value), _) => value.to_owned(),
+        (None, Some(value)) => value.replace("'\\''", "'"),
+        (None, None) => text.to_owned(),
+    };
+    (quoted(&value) == text).then_some(value)
+}
+
 /// Whether a shell takes the character as it is.
 pub fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '%' | '+' | '=' | ':' | ',' | '.' | '/' | '-')
@@ -31,6 +42,15 @@ mod tests {
         assert_eq!(quoted(""), "\"\"");
         assert_eq!(quoted("a$b; rm -rf"), "'a$b; rm -rf'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
+    }
+
+    #[test]
+    fn what_was_quoted_comes_back() {
+        for value in ["plain", "two words", "", "$HOME", "a'b", "a\"b", "'", "\"", "it's \"so\""] {
+            assert_eq!(unquoted(&quoted(value)).as_deref(), Some(value));
+        }
+        assert_eq!(unquoted("two words"), None);
+        assert_eq!(unquoted("'plain'"), None);
     }
 
     #[test]

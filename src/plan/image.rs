@@ -43,7 +43,10 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         return None;
     };
     // Without a region or an instance type the versions are judged all the same, in the place that has most.
-    let written = job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str);
+    let cluster = job.cluster.as_ref();
+    // Instance groups share one container: the first group's kind of processor chooses it.
+    let first = || cluster.and_then(|cluster| cluster.groups.iter().find_map(|group| group.instance.value()));
+    let written = cluster.and_then(|cluster| cluster.instance.value()).or_else(first).map(String::as_str);
     if matches!(written, Some("custom" | "local")) {
         return None;
     }

@@ -77,15 +77,18 @@ emit() {
 }
 
 install
-if [ -z "${TRAINC_EMITTED:-}" ] && [ -n "${TRAINC_BIN:-}" ]; then
+if [ -n "${TRAINC_BIN:-}" ]; then
     case $TRAINC_BIN in
-    */*) binary=$(cd "$(dirname "$TRAINC_BIN")" && pwd)/$(basename "$TRAINC_BIN") ;;
-    *) binary=$(command -v "$TRAINC_BIN") ;;
+    */*) TRAINC_BIN=$(cd "$(dirname "$TRAINC_BIN")" && pwd)/$(basename "$TRAINC_BIN") ;;
+    *) TRAINC_BIN=$(command -v "$TRAINC_BIN") ;;
     esac
-    TRAINC_EMITTED=$(mktemp -d)
-    trap 'rm -rf "$TRAINC_EMITTED"' EXIT
-    trap 'exit 130' INT TERM
-    emit "$binary" "$TRAINC_EMITTED"
+    export TRAINC_BIN
+    if [ -z "${TRAINC_EMITTED:-}" ]; then
+        TRAINC_EMITTED=$(mktemp -d)
+        trap 'rm -rf "$TRAINC_EMITTED"' EXIT
+        trap 'exit 130' INT TERM
+        emit "$TRAINC_BIN" "$TRAINC_EMITTED"
+    fi
 fi
 
 cd "$here"

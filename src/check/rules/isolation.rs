@@ -39,7 +39,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let archive = program.s3.val().filter(|_| toolkit && engine != Some(Engine::Worker));
-    if let Some(s3) = archive {
-        blocked(s3.span_or(program.span), "the archive cannot be fetched from S3: the container may not call out".to_owned(), "use `source=`: trainc brings the program as a channel");
+    // The archive comes as channel `code`, under its own name, and the toolkit looks for one name only.
+    if let Some(s3) = archive.filter(|s3| !s3.value.ends_with("/sourcedir.tar.gz")) {
+        let name = s3.value.rsplit('/').next().unwrap_or("");
+        blocked(
+            s3.span_or(program.span),
+            format!("channel `code` brings the archive as `{name}`, and the container looks for `sourcedir.tar.gz`"),
+            "name the archive `sourcedir.tar.gz`, or use `source=`",
+        );
     }
 }

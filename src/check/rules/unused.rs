@@ -90,6 +90,12 @@ impl Judge<'_, '_> {
             }
             return;
         }
+        // An image of one's own may start by itself: the container then gets the hyperparameters as they are.
+        let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own");
+        let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
+        if own && program.entry.is_absent() && !files && program.secrets.is_empty() {
+            return;
+        }
         if let Some(word) = program.arguments.first() {
             self.unused_at(word.span_or(program.span), "arguments", "they belong to `entrypoint`; the toolkit passes hyperparameters", "write `hyperparameter \"name\" value`, or add `entrypoint`");
         }

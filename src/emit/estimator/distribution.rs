@@ -4,7 +4,7 @@
 //! by hand into the hyperparameters, which the SDK lets through (2.257.7, captured).
 
 use super::code::Code;
-use super::Class;
+use super::class::Class;
 use crate::emit::launch::{self, Launcher};
 use crate::ir::Plan;
 use serde_json::{Map, Value};
@@ -126,7 +126,9 @@ impl Said {
         let instance = self.instance.as_str().unwrap_or("");
         match self.launcher {
             // Anything but a Python program is refused under torchrun.
-            Launcher::Torchrun | Launcher::SmpV2 => crate::emit::names::program(plan).ends_with(".py"),
+            Launcher::Torchrun | Launcher::SmpV2 => {
+                std::path::Path::new(&crate::emit::names::program(plan)).extension().is_some_and(|extension| extension == "py")
+            },
             // The eight permutations are newer than the SDK's check of `parameters`.
             Launcher::SmpV1 => {
                 let placement = self.parameters.get("placement_strategy").and_then(Value::as_str);

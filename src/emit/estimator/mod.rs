@@ -4,77 +4,22 @@
 //! the argument that makes the SDK send it, and what is left over is named in the script as not sayable. Names and
 //! defaults of the SDK are those of sagemaker 2.257.7, tried one by one; `tests/python` runs every script under it.
 
+mod class;
 mod code;
 mod distribution;
 mod inputs;
+mod members;
 mod rest;
 mod watch;
 
 use super::{Identity, archive, names, shell};
 use crate::ir::{Engine, Plan, Scalar};
+use class::{Class, Modules};
 use code::Code;
 use minijinja::context;
 use minijinja::value::{Serde, Value as Jinja};
 use rest::Rest;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-
-/// Defaults of the SDK that need no argument.
-const SDK_VOLUME_GB: u64 = 30;
-const SDK_MAX_RUN_SECONDS: u64 = 86_400;
-
-/// The estimator classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    PyTorch,
-    HuggingFace,
-    Estimator,
-}
-
-impl Class {
-    fn name(self) -> &'static str {
-        match self {
-            Self::PyTorch => "PyTorch",
-            Self::HuggingFace => "HuggingFace",
-            Self::Estimator => "Estimator",
-        }
-    }
-
-    fn module(self) -> &'static str {
-        match self {
-            Self::PyTorch => "sagemaker.pytorch",
-            Self::HuggingFace => "sagemaker.huggingface",
-            Self::Estimator => "sagemaker.estimator",
-        }
-    }
-
-    fn of(plan: &Plan) -> Self {
-        let script = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty());
-        match plan.image.as_ref().map(|image| image.family.as_str()) {
-            Some("pytorch" | "smp") if script => Self::PyTorch,
-            Some("huggingface") if script => Self::HuggingFace,
-            _ => Self::Estimator,
-        }
-    }
-}
-
-/// What the script imports, by module.
-#[derive(Default)]
-struct Modules(BTreeMap<&'static str, Vec<&'static str>>);
-
-impl Modules {
-    fn add(&mut self, module: &'static str, name: &'static str) {
-        let names = self.0.entry(module).or_default();
-        if !names.contains(&name) {
-            names.push(name);
-            names.sort_unstable();
-        }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.iter().map(|(module, names)| format!("from {module} import {}", names.join(", "))).collect()
-    }
-}
 
 /// The script of a request; `None` where the SDK has no word for the job at all.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
@@ -177,7 +122,7 @@ impl Script<'_> {
     /// Where the code comes from.
     fn program(&mut self) {
         let plan = self.plan;
-        let Some(program) = plan.job.program.as_ref().filter(|program| program.entrypoint.is_empty()) else { return };
+        let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
         self.say("entry_point", Code::text(&names::program(plan)));
         if let Some(git) = program.git.value() {
             let mut config = vec![("repo".to_owned(), Code::text(git))];
@@ -214,90 +159,13 @@ impl Script<'_> {
         self.constants.push(("SOURCE".to_owned(), plain("Path(__file__).resolve().parent.parent / \"source\"")));
     }
 
-    fn image(&mut self) {
-        let uri = self.rest.take_in("AlgorithmSpecification", "TrainingImage");
-        let ask = self.plan.job.image.as_ref();
-        let found = self.plan.image.as_ref();
-        let resolved = found.filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
-        let mut by_version = false;
-        if let (Some(image), Some(ask), true) = (resolved, ask, self.class != Class::Estimator) {
-            let versions = match self.class {
-                Class::HuggingFace => vec![("transformers_version", &ask.transformers), ("pytorch_version", &ask.pytorch)],
-                _ => vec![("framework_version", &ask.version)],
-            };
-            for (argument, field) in versions {
-                if let Some(version) = field.value() {
-                    self.say(argument, Code::text(version));
-                }
-            }
-            if let Some(python) = &image.python {
-                self.say("py_version", Code::text(python));
-                by_version = true;
-            }
-        }
-        if !by_version {
-            self.arguments.retain(|(name, _)| !name.ends_with("_version"));
-            self.say_value("image_uri", uri);
-        }
-        // On for class HuggingFace, and for PyTorch where it knows the version (1.3 and later).
-        let default = match self.class {
-            Class::HuggingFace => true,
-            Class::PyTorch => by_version,
-            Class::Estimator => false,
-        };
-        let metrics = self.rest.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
-        self.say_value("enable_sagemaker_metrics", metrics.filter(|on| *on != Value::from(default)));
-        for (argument, member) in [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")] {
-            let value = self.rest.take_in("AlgorithmSpecification", member);
-            self.say_value(argument, value);
-        }
-        if let Some(config) = self.rest.take_in("AlgorithmSpecification", "TrainingImageConfig") {
-            self.say_value("training_repository_access_mode", config.get("TrainingRepositoryAccessMode").cloned());
-            let provider = config.pointer("/TrainingRepositoryAuthConfig/TrainingRepositoryCredentialsProviderArn").cloned();
-            self.say_value("training_repository_credentials_provider_arn", provider);
-        }
-        let mode = self.rest.take_in("AlgorithmSpecification", "TrainingInputMode");
-        self.say_value("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
-    }
-
-    fn resources(&mut self) {
-        if let Some(Value::Array(groups)) = self.rest.take_in("ResourceConfig", "InstanceGroups") {
-            self.modules.add("sagemaker.instance_group", "InstanceGroup");
-            let groups = groups
-                .iter()
-                .map(|group| {
-                    let part = |name: &str| (String::new(), group.get(name).map_or_else(|| plain("None"), Code::json));
-                    let parts = ["InstanceGroupName", "InstanceType", "InstanceCount"].map(part);
-                    Code::Call("InstanceGroup".to_owned(), parts.to_vec())
-                })
-                .collect();
-            self.say("instance_groups", Code::List(groups));
-        }
-        for (argument, member) in [("instance_type", "InstanceType"), ("instance_count", "InstanceCount")] {
-            let value = self.rest.take_in("ResourceConfig", member);
-            self.say_value(argument, value);
-        }
-        if let Some(size) = self.rest.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB) {
-            self.say("volume_size", plain(&size.to_string()));
-        }
-        for (argument, member) in [
-            ("volume_kms_key", "VolumeKmsKeyId"),
-            ("keep_alive_period_in_seconds", "KeepAlivePeriodInSeconds"),
-            ("training_plan", "TrainingPlanArn"),
-            ("instance_placement_config", "InstancePlacementConfig"),
-        ] {
-            let value = self.rest.take_in("ResourceConfig", member);
-            self.say_value(argument, value);
-        }
-    }
-
     /// The script's arguments as Python values, then the launcher: by its own argument, or key by key.
     fn hyperparameters(&mut self, sent: &Map<String, Value>) {
         // Made by the SDK from the other arguments.
         const MADE: &[&str] =
             &["sagemaker_program", "sagemaker_submit_directory", "sagemaker_container_log_level", "sagemaker_job_name", "sagemaker_region"];
         let program = self.plan.job.program.as_ref();
-        let script = program.is_some_and(|program| program.entrypoint.is_empty());
+        let script = names::is_script(self.plan);
         let distribution = distribution::distribution(self.plan, self.class, sent);
         let written = program.map(|program| program.hyperparameters.as_slice()).unwrap_or_default();
         let order = written.iter().map(|hyperparameter| hyperparameter.name.as_str());
@@ -333,66 +201,6 @@ impl Script<'_> {
         let comment = if quoted && script { "Inner quotes: the container joins the arguments with blanks and runs them through a shell." } else { "" };
         self.variable(comment, "hyperparameters", Code::Dict(out));
         self.say("hyperparameters", plain("hyperparameters"));
-    }
-
-    fn metrics(&mut self) {
-        if let Some(metrics) = self.rest.take_in("AlgorithmSpecification", "MetricDefinitions") {
-            self.say_value("metric_definitions", Some(metrics));
-        }
-    }
-
-    fn places(&mut self) {
-        for (argument, member) in [("output_path", "S3OutputPath"), ("output_kms_key", "KmsKeyId")] {
-            let value = self.rest.take_in("OutputDataConfig", member);
-            self.say_value(argument, value);
-        }
-        let compression = self.rest.take_in("OutputDataConfig", "CompressionType");
-        if compression.as_ref().and_then(Value::as_str) == Some("NONE") {
-            self.say("disable_output_compression", plain("True"));
-        }
-        for (argument, member) in [("subnets", "Subnets"), ("security_group_ids", "SecurityGroupIds")] {
-            let value = self.rest.take_in("VpcConfig", member);
-            self.say_value(argument, value);
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        if let Some(config) = self.rest.take("CheckpointConfig") {
-            self.say_value("checkpoint_s3_uri", config.get("S3Uri").cloned());
-            self.say_value("checkpoint_local_path", config.get("LocalPath").cloned());
-        }
-    }
-
-    fn limits(&mut self) {
-        if let Some(seconds) = self.rest.number_in("StoppingCondition", "MaxRuntimeInSeconds").filter(|n| *n != SDK_MAX_RUN_SECONDS) {
-            self.say("max_run", plain(&seconds.to_string()));
-        }
-        let spot = self.rest.take("EnableManagedSpotTraining");
-        if spot == Some(Value::Bool(true)) {
-            self.say("use_spot_instances", plain("True"));
-        }
-        let wait = self.rest.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
-        self.say_value("max_wait", wait);
-        let retries = self.rest.take_in("RetryStrategy", "MaximumRetryAttempts");
-        self.say_value("max_retry_attempts", retries);
-    }
-
-    fn switches(&mut self) {
-        for (argument, member) in [
-            ("enable_network_isolation", "EnableNetworkIsolation"),
-            ("encrypt_inter_container_traffic", "EnableInterContainerTrafficEncryption"),
-        ] {
-            let value = self.rest.take(member).filter(|value| *value == Value::Bool(true));
-            self.say_value(argument, value);
-        }
-        for (argument, outer, member) in [
-            ("enable_remote_debug", "RemoteDebugConfig", "EnableRemoteDebug"),
-            ("enable_infra_check", "InfraCheckConfig", "EnableInfraCheck"),
-            ("enable_session_tag_chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
-        ] {
-            let value = self.rest.take_in(outer, member);
-            self.say_value(argument, value);
-        }
     }
 
     fn fit(&mut self) -> Code {

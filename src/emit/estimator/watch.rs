@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::rest::Rest;
-use super::{Class, Modules};
+use super::class::{Class, Modules};
 use serde_json::{Map, Value};
 
 const MODULE: &str = "sagemaker.debugger";
@@ -15,10 +15,7 @@ fn arguments(members: &mut Map<String, Value>, table: &[(&str, &str)]) -> Argume
 }
 
 fn object(value: Option<Value>) -> Option<Map<String, Value>> {
-    match value? {
-        Value::Object(members) => Some(members),
-        _ => None,
-    }
+    if let Some(Value::Object(members)) = value { Some(members) } else { None }
 }
 
 /// `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.

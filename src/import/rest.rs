@@ -1,0 +1,77 @@
+//! The request, eaten member by member: what is left over goes into `request { … }`.
+
+use serde_json::{Map, Value};
+
+/// What of a request no node says yet.
+#[derive(Clone, Debug)]
+pub(super) struct Rest(pub(super) Map<String, Value>);
+
+impl Rest {
+    /// Takes a member.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    /// Takes a member that is an object.
+    pub(super) fn object(&mut self, name: &str) -> Option<Self> {
+        let members = self.0.get(name)?.as_object()?.clone();
+        self.0.remove(name);
+        Some(Self(members))
+    }
+
+    /// Takes a member that is a list.
+    pub(super) fn list(&mut self, name: &str) -> Vec<Value> {
+        let Some(items) = self.0.get(name).and_then(Value::as_array).cloned() else { return Vec::new() };
+        self.0.remove(name);
+        items
+    }
+
+    /// Takes a text.
+    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        let text = self.0.get(name)?.as_str()?.to_owned();
+        self.0.remove(name);
+        Some(text)
+    }
+
+    /// Takes a whole number.
+    pub(super) fn number(&mut self, name: &str) -> Option<u64> {
+        let found = self.0.get(name)?.as_u64()?;
+        self.0.remove(name);
+        Some(found)
+    }
+
+    /// Takes a switch.
+    pub(super) fn switch(&mut self, name: &str) -> Option<bool> {
+        let found = self.0.get(name)?.as_bool()?;
+        self.0.remove(name);
+        Some(found)
+    }
+
+    /// Takes a text if it is this one.
+    pub(super) fn take_if(&mut self, name: &str, value: &str) -> bool {
+        let same = self.0.get(name).and_then(Value::as_str) == Some(value);
+        if same {
+            self.0.remove(name);
+        }
+        same
+    }
+
+    /// Takes a map of texts.
+    pub(super) fn map(&mut self, name: &str) -> Vec<(String, String)> {
+        match self.0.get(name) {
+            Some(Value::Object(members)) if members.values().all(Value::is_string) => {
+                let out = members.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+                self.0.remove(name);
+                out
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts back what is left of a member.
+    pub(super) fn put_back(&mut self, name: &str, rest: Self) {
+        if !rest.0.is_empty() {
+            self.0.insert(name.to_owned(), Value::Object(rest.0));
+        }
+    }
+}

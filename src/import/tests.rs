@@ -1,0 +1,121 @@
+use super::*;
+use crate::ir::SourceTree;
+use crate::resolve::{LayerFault, Loaded, Loader};
+use crate::source::SourceMap;
+use crate::{Options, World, compile, emit};
+
+/// No files: an imported manifest names none.
+struct Nowhere;
+
+impl Loader for Nowhere {
+    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Nowhere {
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}
+
+#[track_caller]
+fn imported(text: &str) -> Imported {
+    import(SourceId(0), text, &mut Problems::default()).unwrap()
+}
+
+/// The request that a manifest makes.
+#[track_caller]
+fn emitted(manifest: &str) -> Value {
+    let mut sources = SourceMap::default();
+    let source = sources.add("imported.kdl", manifest);
+    let compiled = compile(source, manifest, &Options::default(), &mut Nowhere, &mut sources);
+    let errors: Vec<String> = compiled.problems.iter().filter(|p| p.severity == crate::diag::Severity::Error).map(|p| p.message.clone()).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{manifest}");
+    let plan = compiled.plan.as_ref().unwrap();
+    emit::training_job(plan, &emit::identity(plan))
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// A capture becomes a manifest, that becomes a request, and that becomes the same manifest: nothing gets lost on the
+/// way. Whether the two requests are the same is for `tests/python/test_import.py`, which knows all defaults.
+#[test]
+fn captures_come_back() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden-requests");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ext| ext != "json") || path.ends_with("refused.json") {
+            continue;
+        }
+        let first = imported(&std::fs::read_to_string(&path).unwrap());
+        let request = emitted(&first.manifest);
+        let second = imported(&request.to_string());
+        assert_eq!(without_comments(&second.manifest), without_comments(&first.manifest), "{}", path.display());
+        let parts = |request: &Value| (request["AlgorithmSpecification"]["TrainingImage"].clone(), request["ResourceConfig"].clone(), request["InputDataConfig"].clone());
+        assert_eq!(parts(&request), parts(&first.request), "{}", path.display());
+        assert!(crate::syntax::format::format(&first.manifest).is_ok_and(|text| text == first.manifest), "{}", first.manifest);
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn an_answer_loses_what_only_answers_have() {
+    let text = r#"{
+        "TrainingJobName": "team-a-2026-01-01-00-00-00-000",
+        "TrainingJobArn": "arn:aws:sagemaker:eu-west-1:111122223333:training-job/team-a",
+        "TrainingJobStatus": "Failed", "FailureReason": "AlgorithmError: out of memory",
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://bucket/model.tar.gz"},
+        "AlgorithmSpecification": {"TrainingImage": "111122223333.dkr.ecr.eu-west-1.amazonaws.com/own:1", "TrainingInputMode": "FastFile"},
+        "HyperParameters": {"lr": "0.1", "name": "a {{ b }}"},
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+        "CreationTime": 1767225600, "TrainingTimeInSeconds": 600, "BillableTimeInSeconds": 600
+    }"#;
+    let found = imported(text);
+    assert_eq!(found.job, "team-a");
+    assert_eq!(found.outcome.as_ref().map(|outcome| outcome.status.as_str()), Some("Failed"));
+    let request = emitted(&found.manifest);
+    assert_eq!(request["HyperParameters"], serde_json::json!({"lr": "0.1", "name": "a {{ b }}"}));
+    assert!(found.unsaid.iter().any(|line| line.contains("FastFile")));
+    assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
+    assert!(request.get("ModelArtifacts").is_none());
+}
+
+#[test]
+fn what_is_no_job_is_said() {
+    for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {
+        let mut problems = Problems::default();
+        assert!(import(SourceId(0), text, &mut problems).is_none());
+        assert_eq!(problems.iter().map(|problem| problem.code.id).collect::<Vec<_>>(), [code]);
+    }
+}
+
+#[test]
+fn names_lose_their_stamp() {
+    assert_eq!(base_name("a-b-2026-01-01-00-00-00-000"), "a-b");
+    assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
+    assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");
+}
+
+#[test]
+fn names_of_trainc_lose_their_digest() {
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("team-20260101"), None);
+    assert_eq!(digest_named("team-facade"), None);
+}
