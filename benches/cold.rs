@@ -3,7 +3,12 @@
 //! `cargo bench --bench cold`. Peers are measured where they are there: the SageMaker SDK in `.venv` (made by
 //! `tests/python/run.sh`), `terraform` on the path. Each figure is the median of runs taken in turn, so that a
 //! machine that slows down slows all of them.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::unwrap_used, reason = "a bench prints and starts programs")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a bench prints and starts programs"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -87,21 +92,35 @@ fn main() {
     let trainc = env!("CARGO_BIN_EXE_trainc");
     let (repo, empty) = (many(root), env::temp_dir().join(format!("trainc-bench-tf-{}", std::process::id())));
     fs::create_dir_all(&empty).unwrap();
-    let mut quick = vec![
-        Row::new("an empty process (true)", &["true"], root),
+    let mut quick = [Row::new("an empty process (true)", &["true"], root),
         Row::new("trainc --version", &[trainc, "--version"], root),
         Row::new("trainc check, largest example", &[trainc, "check", LARGEST], root),
         Row::new("trainc plan --offline, largest example", &[trainc, "plan", "--offline", LARGEST], root),
-        Row::new("trainc plan --offline -o json, largest example", &[trainc, "plan", "--offline", LARGEST, "-o", "json"], root),
-    ];
-    let mut slow = vec![Row::new(&format!("trainc check, {MANIFESTS} manifests"), &[trainc, "check", ".", "-o", "short"], &repo)];
+        Row::new(
+            "trainc plan --offline -o json, largest example",
+            &[trainc, "plan", "--offline", LARGEST, "-o", "json"],
+            root,
+        )];
+    let mut slow = vec![Row::new(
+        &format!("trainc check, {MANIFESTS} manifests"),
+        &[trainc, "check", ".", "-o", "short"],
+        &repo,
+    )];
     let python = root.join(".venv/bin/python");
     if python.exists() {
         let python = python.to_string_lossy().into_owned();
-        slow.push(Row::new("python: import sagemaker.pytorch", &[&python, "-c", "import sagemaker.pytorch"], root));
+        slow.push(Row::new(
+            "python: import sagemaker.pytorch",
+            &[&python, "-c", "import sagemaker.pytorch"],
+            root,
+        ));
     }
     if on_path("terraform") {
-        slow.push(Row::new("terraform plan, empty configuration", &["terraform", "plan", "-input=false"], &empty));
+        slow.push(Row::new(
+            "terraform plan, empty configuration",
+            &["terraform", "plan", "-input=false"],
+            &empty,
+        ));
     }
     for _ in 0..41 {
         quick.iter_mut().for_each(Row::run);
@@ -113,7 +132,12 @@ fn main() {
     println!("{:<50} {:>10} {:>22}", "median", "ms", "over an empty process");
     for row in quick.iter().chain(&slow) {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        println!("{:<50} {:>10.2} {:>22.2}", row.what, ms(row.median()), ms(row.median().saturating_sub(floor)));
+        println!(
+            "{:<50} {:>10.2} {:>22.2}",
+            row.what,
+            ms(row.median()),
+            ms(row.median().saturating_sub(floor))
+        );
     }
     if !python.exists() {
         println!("not measured: the SageMaker SDK (run tests/python/run.sh once)");

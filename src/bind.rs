@@ -85,7 +85,9 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
         }
     }
     for channel in &mut job.channels {
-        for field in [&mut channel.s3, &mut channel.manifest, &mut channel.augmented_manifest, &mut channel.path] {
+        for field in
+            [&mut channel.s3, &mut channel.manifest, &mut channel.augmented_manifest, &mut channel.path]
+        {
             with(Slot::Text(field));
         }
     }
@@ -106,7 +108,9 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
         with(Slot::Text(&mut tensorboard.s3));
     }
     if let Some(experiment) = &mut job.experiment {
-        for field in [&mut experiment.name, &mut experiment.trial, &mut experiment.component, &mut experiment.run] {
+        for field in
+            [&mut experiment.name, &mut experiment.trial, &mut experiment.component, &mut experiment.run]
+        {
             with(Slot::Text(field));
         }
     }
@@ -123,9 +127,28 @@ enum Entry {
 
 /// What `train.…` has.
 const TRAIN_PATHS: [&str; 22] = [
-    "precision", "sequence_length", "micro_batch", "accumulation", "global_batch", "steps", "tokens", "seed", "epochs",
-    "activation_checkpointing", "flash_attention", "optimizer", "schedule", "lr", "min_lr", "eps", "weight_decay",
-    "clip", "beta1", "beta2", "betas", "warmup",
+    "precision",
+    "sequence_length",
+    "micro_batch",
+    "accumulation",
+    "global_batch",
+    "steps",
+    "tokens",
+    "seed",
+    "epochs",
+    "activation_checkpointing",
+    "flash_attention",
+    "optimizer",
+    "schedule",
+    "lr",
+    "min_lr",
+    "eps",
+    "weight_decay",
+    "clip",
+    "beta1",
+    "beta2",
+    "betas",
+    "warmup",
 ];
 
 struct Table {
@@ -138,7 +161,9 @@ impl Table {
         let mut table = Self { entries: BTreeMap::new() };
         let job = &plan.job;
         table.put("job.digest", Some(DIGEST_MARK), "");
-        let reported = |field: &Field<String>| if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() };
+        let reported = |field: &Field<String>| {
+            if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() }
+        };
         table.field("job.name", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
         table.field("job.region", &reported(&job.region), "the job has no region");
         let mesh = plan.mesh.as_ref();
@@ -160,7 +185,11 @@ impl Table {
             if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
                 table.poison(path);
             } else {
-                table.put(path, value.map(|val| val.value), "nothing is sharded, so the 3-billion rule does not apply");
+                table.put(
+                    path,
+                    value.map(|val| val.value),
+                    "nothing is sharded, so the 3-billion rule does not apply",
+                );
             }
         }
         match job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) {
@@ -185,23 +214,24 @@ impl Table {
             table.poisoned("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
         }
         let cluster = job.cluster.as_ref();
-        match cluster {
-            Some(cluster) => {
-                let groups = !cluster.groups.is_empty();
-                let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
-                table.field("cluster.instance", &instance, "`cluster` names no instance type");
-                table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
-            }
-            None => {
-                table.poison("cluster.instance");
-                table.poison("cluster.nodes");
-            }
+        if let Some(cluster) = cluster {
+            let groups = !cluster.groups.is_empty();
+            let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
+            table.field("cluster.instance", &instance, "`cluster` names no instance type");
+            table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
+        } else {
+            table.poison("cluster.instance");
+            table.poison("cluster.nodes");
         }
         table.poisoned("cluster.gpus_per_node", plan.machine.as_ref().map(|machine| machine.gpus_per_node));
         table.poisoned("cluster.world_size", mesh.map(|mesh| mesh.world_size));
         table.poisoned("run.steps", plan.run.steps.as_ref().map(|val| val.value));
         if plan.run.tokens.is_none() && batch.is_some() && no_length {
-            table.put("run.tokens", None::<u64>, "the tokens of a step are not known: `train` has no `sequence-length`");
+            table.put(
+                "run.tokens",
+                None::<u64>,
+                "the tokens of a step are not known: `train` has no `sequence-length`",
+            );
         } else {
             table.poisoned("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
         }
@@ -247,34 +277,46 @@ impl Table {
     fn model(&mut self, plan: &Plan) {
         const NO_MODEL: &str = "the job has no `model`";
         const SIZE_ONLY: &str = "only the model's size is known, not its dimensions";
-        const PATHS: [&str; 8] = ["hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "positions"];
+        const PATHS: [&str; 8] =
+            ["hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "positions"];
         let written = plan.job.model.is_some();
-        match &plan.model {
-            Some(model) => {
-                self.put("model.name", Some(model.name.as_str()), "");
-                self.put("model.parameters", Some(model.parameters.value), "");
-                if model.trainable.is_none() && model.architecture.is_some() {
-                    self.poison("model.parameters_trainable");
-                } else {
-                    self.put("model.parameters_trainable", model.trainable.as_ref().map(|val| val.value), SIZE_ONLY);
-                }
-                let a = model.architecture.as_ref();
-                let values = a.map(|a| [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]);
-                for (at, path) in PATHS.iter().enumerate() {
-                    self.put(&format!("model.{path}"), values.and_then(|values| values.get(at).copied()), SIZE_ONLY);
-                }
+        if let Some(model) = &plan.model {
+            self.put("model.name", Some(model.name.as_str()), "");
+            self.put("model.parameters", Some(model.parameters.value), "");
+            if model.trainable.is_none() && model.architecture.is_some() {
+                self.poison("model.parameters_trainable");
+            } else {
+                self.put(
+                    "model.parameters_trainable",
+                    model.trainable.as_ref().map(|val| val.value),
+                    SIZE_ONLY,
+                );
             }
-            None => {
-                for path in ["name", "parameters", "parameters_trainable"].iter().chain(&PATHS) {
-                    let entry = if written { Entry::Poison } else { Entry::Missing(NO_MODEL) };
-                    self.entries.insert(format!("model.{path}"), entry);
-                }
-                if let Some(name) = plan.job.model.as_ref().and_then(|model| model.name.value()) {
-                    self.put("model.name", Some(name.as_str()), "");
-                }
+            let a = model.architecture.as_ref();
+            let values = a.map(|a| {
+                [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]
+            });
+            for (at, path) in PATHS.iter().enumerate() {
+                self.put(
+                    &format!("model.{path}"),
+                    values.and_then(|values| values.get(at).copied()),
+                    SIZE_ONLY,
+                );
+            }
+        } else {
+            for path in ["name", "parameters", "parameters_trainable"].iter().chain(&PATHS) {
+                let entry = if written { Entry::Poison } else { Entry::Missing(NO_MODEL) };
+                self.entries.insert(format!("model.{path}"), entry);
+            }
+            if let Some(name) = plan.job.model.as_ref().and_then(|model| model.name.value()) {
+                self.put("model.name", Some(name.as_str()), "");
             }
         }
-        self.number("model.sequence_length", &plan.job.train.sequence_length, "`train` has no `sequence-length`");
+        self.number(
+            "model.sequence_length",
+            &plan.job.train.sequence_length,
+            "`train` has no `sequence-length`",
+        );
     }
 
     fn train(&mut self, plan: &Plan) {
@@ -312,7 +354,8 @@ impl Table {
             Field::Bad => Entry::Poison,
         };
         self.entries.insert("train.epochs".to_owned(), epochs);
-        let checkpointing = train.activation_checkpointing.clone().map(|what| what != crate::ir::Recompute::None);
+        let checkpointing =
+            train.activation_checkpointing.clone().map(|what| what != crate::ir::Recompute::None);
         self.number("train.activation_checkpointing", &checkpointing, UNWRITTEN);
         self.number("train.flash_attention", &train.flash_attention, UNWRITTEN);
         let none = crate::ir::Field::Absent;
@@ -332,7 +375,9 @@ impl Table {
         let betas = optimizer.map_or(Field::Absent, |o| o.betas.clone());
         self.number("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);
         self.number("train.beta2", &betas.clone().map(|betas| betas.1), NO_OPTIMIZER);
-        let both = betas.map(|(a, b)| format!("{},{}", crate::ir::digest::python_float(a), crate::ir::digest::python_float(b)));
+        let both = betas.map(|(a, b)| {
+            format!("{},{}", crate::ir::digest::python_float(a), crate::ir::digest::python_float(b))
+        });
         self.field("train.betas", &both, NO_OPTIMIZER);
         match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
             Field::Bad => self.poison("train.warmup"),
@@ -374,7 +419,8 @@ impl Binder<'_> {
         match slot {
             Slot::Text(field) => {
                 let Some(val) = field.val() else { return };
-                match self.expand(&val.value, val.span_or(Span::whole(crate::source::SourceId(0))), problems) {
+                match self.expand(&val.value, val.span_or(Span::whole(crate::source::SourceId(0))), problems)
+                {
                     Some(value) => {
                         if let Some(text) = field.value_mut() {
                             *text = plain(&value);
@@ -453,8 +499,12 @@ impl Binder<'_> {
             Err(error) => {
                 let why = error.detail().unwrap_or("it is no expression").to_owned();
                 problems.push(
-                    Diagnostic::new(&T0231, self.inside(span, expression), format!("`{{{{ {expression} }}}}` cannot be read: {why}"))
-                        .help("write a path of the plan, as `{{ batch.micro }}`"),
+                    Diagnostic::new(
+                        &T0231,
+                        self.inside(span, expression),
+                        format!("`{{{{ {expression} }}}}` cannot be read: {why}"),
+                    )
+                    .help("write a path of the plan, as `{{ batch.micro }}`"),
                 );
                 return None;
             }
@@ -468,8 +518,12 @@ impl Binder<'_> {
                 Some(Entry::Poison) => fine = false,
                 Some(Entry::Missing(why)) => {
                     problems.push(
-                        Diagnostic::new(&T0232, self.inside(span, &name), format!("`{name}` has no value in this job: {why}"))
-                            .help("write the value itself, or say what it is computed from"),
+                        Diagnostic::new(
+                            &T0232,
+                            self.inside(span, &name),
+                            format!("`{name}` has no value in this job: {why}"),
+                        )
+                        .help("write the value itself, or say what it is computed from"),
                     );
                     fine = false;
                 }
@@ -485,14 +539,22 @@ impl Binder<'_> {
         match compiled.eval(self.context) {
             Ok(value) => scalar(&value).or_else(|| {
                 problems.push(
-                    Diagnostic::new(&T0231, self.inside(span, expression), format!("`{expression}` gives no single value"))
-                        .help("name one value of the plan, as `{{ batch.micro }}`"),
+                    Diagnostic::new(
+                        &T0231,
+                        self.inside(span, expression),
+                        format!("`{expression}` gives no single value"),
+                    )
+                    .help("name one value of the plan, as `{{ batch.micro }}`"),
                 );
                 None
             }),
             Err(error) => {
                 let why = error.detail().unwrap_or("it cannot be computed").to_owned();
-                problems.push(Diagnostic::new(&T0231, self.inside(span, expression), format!("`{expression}`: {why}")));
+                problems.push(Diagnostic::new(
+                    &T0231,
+                    self.inside(span, expression),
+                    format!("`{expression}`: {why}"),
+                ));
                 None
             }
         }
@@ -504,14 +566,18 @@ impl Binder<'_> {
         let known = self.table.entries.keys().map(String::as_str);
         let (group, last) = name.split_once('.').unwrap_or((name, ""));
         if matches!(group, "memory" | "speed") {
-            return diagnostic.note("predicted figures are not available to the job: they must not reach its digest");
+            return diagnostic
+                .note("predicted figures are not available to the job: they must not reach its digest");
         }
         if let Some(near) = text::nearest(name, known.clone()) {
             return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
         }
         let same: Vec<&str> = known
             .clone()
-            .filter(|path| path.split_once('.').is_some_and(|(g, n)| (g == group) || (!last.is_empty() && n == last) || n == name))
+            .filter(|path| {
+                path.split_once('.')
+                    .is_some_and(|(g, n)| (g == group) || (!last.is_empty() && n == last) || n == name)
+            })
             .collect();
         if let [only] = same.as_slice() {
             return diagnostic.help(format!("did you mean `{{{{ {only} }}}}`?")).fix(at, *only);

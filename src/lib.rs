@@ -14,7 +14,6 @@ pub mod text;
 
 pub mod diag;
 
-
 pub mod ir;
 
 pub mod catalog;
@@ -113,7 +112,8 @@ pub fn compile(
         problems.sort();
         return Compiled { job: None, plan: None, problems, is_layer: false };
     };
-    let is_layer = file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
+    let is_layer =
+        file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
     let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
         return Compiled { job: None, plan: None, problems, is_layer };
@@ -130,9 +130,11 @@ pub fn compile(
 /// Reads what the job names, through the caller.
 fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &SourceMap) -> plan::Given {
     let file_of = |span: Option<source::Span>| {
-        span.and_then(|span| sources.get(span.source)).map_or_else(String::new, |source| source.name.to_string())
+        span.and_then(|span| sources.get(span.source))
+            .map_or_else(String::new, |source| source.name.to_string())
     };
-    let mut given = plan::Given { prices: options.prices.clone(), discount: options.discount, ..plan::Given::default() };
+    let mut given =
+        plan::Given { prices: options.prices.clone(), discount: options.discount, ..plan::Given::default() };
     if let Some(program) = &job.program {
         if let Some(dir) = program.source.val() {
             given.source = Some(world.directory(&file_of(dir.origin.span()), &dir.value));

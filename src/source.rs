@@ -117,9 +117,12 @@ impl SourceMap {
         let text: Arc<str> = text.into();
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let line_starts = std::iter::once(0)
-            .chain(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| {
-                u32::try_from(at + 1).unwrap_or(u32::MAX)
-            }))
+            .chain(
+                text.bytes()
+                    .enumerate()
+                    .filter(|&(_, byte)| byte == b'\n')
+                    .map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX)),
+            )
             .collect();
         self.sources.push(Source { name: name.into(), text, line_starts });
         id
@@ -139,7 +142,10 @@ impl SourceMap {
 
     /// All sources with their names.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
-        self.sources.iter().enumerate().map(|(at, source)| (SourceId(u32::try_from(at).unwrap_or(u32::MAX)), source))
+        self.sources
+            .iter()
+            .enumerate()
+            .map(|(at, source)| (SourceId(u32::try_from(at).unwrap_or(u32::MAX)), source))
     }
 }
 

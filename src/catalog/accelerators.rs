@@ -32,11 +32,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         name: name.to_owned(),
         product: row.product,
         vendor: row.vendor,
-        kind: if row.kind == "gpu" {
-            AcceleratorKind::Gpu
-        } else {
-            AcceleratorKind::Trainium
-        },
+        kind: if row.kind == "gpu" { AcceleratorKind::Gpu } else { AcceleratorKind::Trainium },
         architecture: row.architecture,
         compute_capability: row.compute_capability,
         memory_bytes: row.memory_mib.map(|mib| mib << 20),
@@ -79,10 +75,7 @@ mod tests {
             ("L40S-48GB", 44.7),
             ("T4-16GB", 16.0),
         ] {
-            let memory = get(name)
-                .unwrap_or_else(|| panic!("{name}"))
-                .memory_bytes
-                .unwrap();
+            let memory = get(name).unwrap_or_else(|| panic!("{name}")).memory_bytes.unwrap();
             let found = memory as f64 / f64::from(1 << 30);
             assert!((found - gib).abs() < 0.1, "{name}: {found}");
         }

@@ -41,7 +41,13 @@ mod tests {
         assert_eq!(find("id AKIAIOSFODNN7EXAMPLE"), Some("an AWS access key id"));
         assert_eq!(find("hf_abcdefghijklmnopqrstuvwx"), Some("a Hugging Face token"));
         assert_eq!(find("https://user:pass@github.com/a/b.git"), Some("a password in a URL"));
-        for fine in ["s3://bucket/a:b@c/", "huggyllama/llama-7b", "git@github.com:a/b.git", "https://github.com/a/b.git", "arn:aws:iam::111122223333:role/x"] {
+        for fine in [
+            "s3://bucket/a:b@c/",
+            "huggyllama/llama-7b",
+            "git@github.com:a/b.git",
+            "https://github.com/a/b.git",
+            "arn:aws:iam::111122223333:role/x",
+        ] {
             assert_eq!(find(fine), None, "{fine}");
         }
     }

@@ -120,10 +120,7 @@ pub fn legal_with_efa(deployment: &str, storage: &str) -> Option<Legal> {
 
 /// All pairs of deployment and storage type, in the order of the file, the EFA row left out.
 pub fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    TABLE
-        .keys()
-        .filter_map(|key| key.split_once('/'))
-        .filter(|(_, storage)| !storage.contains('/'))
+    TABLE.keys().filter_map(|key| key.split_once('/')).filter(|(_, storage)| !storage.contains('/'))
 }
 
 fn read(key: &str) -> Option<Legal> {
@@ -161,10 +158,7 @@ impl Legal {
     /// Step of the capacity in GiB at a throughput; `None` where StorageCapacity must be absent or the throughput is not one of the values.
     pub fn step_gib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
-        let step = self
-            .steps_gib
-            .iter()
-            .find(|(of, _)| *of == 0 || *of == tier);
+        let step = self.steps_gib.iter().find(|(of, _)| *of == 0 || *of == tier);
         step.map(|(_, step)| *step)
     }
 
@@ -173,45 +167,23 @@ impl Legal {
         let Some(step) = self.step_gib(throughput_mb_s_per_tib) else {
             return false;
         };
-        capacity_gib > 0
-            && (self.first_gib.contains(&capacity_gib) || capacity_gib.is_multiple_of(step))
+        capacity_gib > 0 && (self.first_gib.contains(&capacity_gib) || capacity_gib.is_multiple_of(step))
     }
 
     /// The least legal capacity that holds `wanted_gib`.
-    pub fn round_up_gib(
-        &self,
-        wanted_gib: u64,
-        throughput_mb_s_per_tib: Option<u32>,
-    ) -> Option<u64> {
+    pub fn round_up_gib(&self, wanted_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let step = self.step_gib(throughput_mb_s_per_tib)?;
         let multiple = wanted_gib.max(1).next_multiple_of(step);
-        let first = self
-            .first_gib
-            .iter()
-            .copied()
-            .filter(|first| *first >= wanted_gib)
-            .min();
+        let first = self.first_gib.iter().copied().filter(|first| *first >= wanted_gib).min();
         Some(first.map_or(multiple, |first| first.min(multiple)))
     }
 
     /// The greatest legal capacity below `wanted_gib`.
-    pub fn round_down_gib(
-        &self,
-        wanted_gib: u64,
-        throughput_mb_s_per_tib: Option<u32>,
-    ) -> Option<u64> {
+    pub fn round_down_gib(&self, wanted_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let step = self.step_gib(throughput_mb_s_per_tib)?;
         let multiple = wanted_gib - wanted_gib % step;
-        let first = self
-            .first_gib
-            .iter()
-            .copied()
-            .filter(|first| *first <= wanted_gib)
-            .max();
-        first
-            .into_iter()
-            .chain((multiple > 0).then_some(multiple))
-            .max()
+        let first = self.first_gib.iter().copied().filter(|first| *first <= wanted_gib).max();
+        first.into_iter().chain((multiple > 0).then_some(multiple)).max()
     }
 
     /// Whether that many metadata operations per second can be provisioned, up to the documented most.
@@ -219,21 +191,13 @@ impl Legal {
         iops > 0
             && iops <= most
             && (self.metadata_iops.contains(&iops)
-                || self
-                    .metadata_step_iops
-                    .is_some_and(|step| iops.is_multiple_of(step)))
+                || self.metadata_step_iops.is_some_and(|step| iops.is_multiple_of(step)))
     }
 
     /// Baseline network throughput at a tier, MB/s per TiB.
-    pub fn network_baseline_mb_s_per_tib(
-        &self,
-        throughput_mb_s_per_tib: Option<u32>,
-    ) -> Option<u32> {
+    pub fn network_baseline_mb_s_per_tib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u32> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
-        let found = self
-            .network_mb_s_per_tib
-            .iter()
-            .find(|(of, _)| *of == 0 || *of == tier);
+        let found = self.network_mb_s_per_tib.iter().find(|(of, _)| *of == 0 || *of == tier);
         found.map(|(_, baseline)| *baseline)
     }
 }
@@ -253,63 +217,23 @@ mod tests {
         for capacity in refuses {
             assert!(!legal.takes_gib(*capacity, tier), "{capacity}");
             let up = legal.round_up_gib(*capacity, tier).unwrap();
-            assert!(
-                up > *capacity && legal.takes_gib(up, tier),
-                "{capacity} -> {up}"
-            );
+            assert!(up > *capacity && legal.takes_gib(up, tier), "{capacity} -> {up}");
         }
     }
 
     #[test]
     fn capacities_follow_the_documentation() {
-        check(
-            ("SCRATCH_1", "SSD"),
-            None,
-            &[1200, 2400, 3600, 7200],
-            &[0, 1000, 4800, 3601],
-        );
-        check(
-            ("SCRATCH_2", "SSD"),
-            None,
-            &[1200, 2400, 4800],
-            &[0, 3600, 500],
-        );
-        check(
-            ("PERSISTENT_1", "HDD"),
-            Some(12),
-            &[6000, 12000],
-            &[1200, 1800],
-        );
-        check(
-            ("PERSISTENT_1", "HDD"),
-            Some(40),
-            &[1800, 3600],
-            &[1200, 2400],
-        );
-        check(
-            ("PERSISTENT_2", "SSD"),
-            Some(250),
-            &[1200, 2400, 12000],
-            &[1199, 3600, 12001],
-        );
+        check(("SCRATCH_1", "SSD"), None, &[1200, 2400, 3600, 7200], &[0, 1000, 4800, 3601]);
+        check(("SCRATCH_2", "SSD"), None, &[1200, 2400, 4800], &[0, 3600, 500]);
+        check(("PERSISTENT_1", "HDD"), Some(12), &[6000, 12000], &[1200, 1800]);
+        check(("PERSISTENT_1", "HDD"), Some(40), &[1800, 3600], &[1200, 2400]);
+        check(("PERSISTENT_2", "SSD"), Some(250), &[1200, 2400, 12000], &[1199, 3600, 12001]);
         let efa = legal_with_efa("PERSISTENT_2", "SSD").unwrap();
-        assert_eq!(
-            (efa.round_up_gib(1200, Some(250)), efa.metadata_required),
-            (Some(19200), true)
-        );
+        assert_eq!((efa.round_up_gib(1200, Some(250)), efa.metadata_required), (Some(19200), true));
         assert_eq!(legal_with_efa("PERSISTENT_1", "SSD"), None);
         let tiering = legal("PERSISTENT_2", "INTELLIGENT_TIERING").unwrap();
-        assert_eq!(
-            (
-                tiering.round_up_gib(1200, None),
-                tiering.takes_gib(1200, None)
-            ),
-            (None, false)
-        );
-        assert_eq!(
-            tiering.throughput_capacity_mb_s,
-            Some((4000, 2_000_000, 4000))
-        );
+        assert_eq!((tiering.round_up_gib(1200, None), tiering.takes_gib(1200, None)), (None, false));
+        assert_eq!(tiering.throughput_capacity_mb_s, Some((4000, 2_000_000, 4000)));
     }
 
     #[test]
@@ -327,46 +251,26 @@ mod tests {
 
     #[test]
     fn pairs_are_of_the_service_and_one_is_its_default() {
-        let (deployments, storages) = (
-            shapes::enum_values("fsx.LustreDeploymentType"),
-            shapes::enum_values("fsx.StorageType"),
-        );
+        let (deployments, storages) =
+            (shapes::enum_values("fsx.LustreDeploymentType"), shapes::enum_values("fsx.StorageType"));
         assert_eq!(pairs().count(), 6);
         for (deployment, storage) in pairs() {
-            assert!(
-                deployments.iter().any(|known| known == deployment),
-                "{deployment}"
-            );
+            assert!(deployments.iter().any(|known| known == deployment), "{deployment}");
             assert!(storages.iter().any(|known| known == storage), "{storage}");
             let legal = legal(deployment, storage).unwrap();
             assert_eq!(legal.api_default, deployment == "SCRATCH_1");
-            assert_eq!(
-                legal.throughput == Presence::Required,
-                !legal.throughputs.is_empty()
-            );
+            assert_eq!(legal.throughput == Presence::Required, !legal.throughputs.is_empty());
             for tier in &legal.throughputs {
                 assert!(legal.step_gib(Some(*tier)).is_some());
-                let bounds = shapes::member(
-                    "CreateFileSystem",
-                    "LustreConfiguration.PerUnitStorageThroughput",
-                )
-                .unwrap();
+                let bounds =
+                    shapes::member("CreateFileSystem", "LustreConfiguration.PerUnitStorageThroughput")
+                        .unwrap();
                 let tier = f64::from(*tier);
-                assert!(
-                    bounds.min.is_none_or(|min| tier >= min)
-                        && bounds.max.is_none_or(|max| tier <= max)
-                );
+                assert!(bounds.min.is_none_or(|min| tier >= min) && bounds.max.is_none_or(|max| tier <= max));
             }
         }
         assert_eq!(legal("SCRATCH_2", "HDD"), None);
-        let network = |tier| {
-            legal("PERSISTENT_2", "SSD")
-                .unwrap()
-                .network_baseline_mb_s_per_tib(tier)
-        };
-        assert_eq!(
-            (network(Some(250)), network(Some(251)), network(None)),
-            (Some(640), None, None)
-        );
+        let network = |tier| legal("PERSISTENT_2", "SSD").unwrap().network_baseline_mb_s_per_tib(tier);
+        assert_eq!((network(Some(250)), network(Some(251)), network(None)), (Some(640), None, None));
     }
 }

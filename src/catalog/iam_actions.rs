@@ -77,11 +77,7 @@ fn fits(format: &str, arn: &str) -> bool {
     };
     rest = body;
     for (at, piece) in pieces.iter().enumerate() {
-        let found = if at == 0 {
-            rest.starts_with(piece).then_some(0)
-        } else {
-            rest.find(piece)
-        };
+        let found = if at == 0 { rest.starts_with(piece).then_some(0) } else { rest.find(piece) };
         let Some(found) = found else { return false };
         rest = rest.get(found + piece.len()..).unwrap_or("");
     }
@@ -131,16 +127,11 @@ mod tests {
         assert!(get("s3:GetObject").takes("arn:aws:s3:::bucket/train/*"));
         assert!(!get("s3:GetObject").takes("arn:aws:s3:::bucket"));
         assert!(get("s3:ListBucket").takes("arn:aws-cn:s3:::bucket"));
-        let stream = "arn:aws:logs:us-west-2:111122223333:log-group:/aws/sagemaker/TrainingJobs:log-stream:gpt2/*";
+        let stream =
+            "arn:aws:logs:us-west-2:111122223333:log-group:/aws/sagemaker/TrainingJobs:log-stream:gpt2/*";
         assert!(get("logs:PutLogEvents").takes(stream));
         assert!(!get("ecr:BatchGetImage").takes(stream));
-        assert!(
-            get("cloudwatch:PutMetricData").star_only
-                && !get("cloudwatch:PutMetricData").takes("*")
-        );
-        assert_eq!(
-            get("sagemaker:CreateTrainingJob").dependent,
-            ["iam:PassRole", "sagemaker:AddTags"]
-        );
+        assert!(get("cloudwatch:PutMetricData").star_only && !get("cloudwatch:PutMetricData").takes("*"));
+        assert_eq!(get("sagemaker:CreateTrainingJob").dependent, ["iam:PassRole", "sagemaker:AddTags"]);
     }
 }

@@ -82,9 +82,7 @@ pub fn all() -> impl Iterator<Item = Instance> {
 /// Whether SageMaker training knows the type at all, CPU types included.
 pub fn instance_exists(name: &str) -> bool {
     names().any(|known| known == name)
-        || shapes::enum_values("TrainingInstanceType")
-            .iter()
-            .any(|known| known == name)
+        || shapes::enum_values("TrainingInstanceType").iter().any(|known| known == name)
 }
 
 /// All type names that a training job may name, CPU types included, sorted.
@@ -103,55 +101,26 @@ mod tests {
     #[test]
     fn p4d_is_eight_a100_over_four_efa_interfaces() {
         let p4d = get("ml.p4d.24xlarge").unwrap();
-        assert_eq!(
-            (p4d.accelerators, p4d.accelerator.name.as_str()),
-            (8, "A100-SXM4-40GB")
-        );
+        assert_eq!((p4d.accelerators, p4d.accelerator.name.as_str()), (8, "A100-SXM4-40GB"));
         assert_eq!(p4d.accelerator_memory_bytes(), Some(320 << 30));
-        assert_eq!(
-            (p4d.efa, p4d.efa_interfaces, p4d.network_gbps),
-            (Some(true), Some(4), Some(400.0))
-        );
-        assert_eq!(
-            (p4d.nvme_disks.as_slice(), p4d.nvme_total_gb),
-            ([(8, 1000)].as_slice(), Some(8000))
-        );
+        assert_eq!((p4d.efa, p4d.efa_interfaces, p4d.network_gbps), (Some(true), Some(4), Some(400.0)));
+        assert_eq!((p4d.nvme_disks.as_slice(), p4d.nvme_total_gb), ([(8, 1000)].as_slice(), Some(8000)));
         assert!(p4d.smddp_v1 && p4d.smddp_v2 && p4d.smp_v1 && p4d.ebs_volume_ignored);
-        assert_eq!(
-            (p4d.vcpus, p4d.host_memory_bytes, p4d.family()),
-            (Some(96), Some(1152 << 30), "p4d")
-        );
+        assert_eq!((p4d.vcpus, p4d.host_memory_bytes, p4d.family()), (Some(96), Some(1152 << 30), "p4d"));
     }
 
     #[test]
     fn every_row_reads_and_agrees_with_itself() {
         let enumerated = shapes::enum_values("TrainingInstanceType");
-        assert_eq!(
-            (all().count(), names().count(), enumerated.len()),
-            (59, 59, 225)
-        );
+        assert_eq!((all().count(), names().count(), enumerated.len()), (59, 59, 225));
         for row in all() {
-            let disks: u64 = row
-                .nvme_disks
-                .iter()
-                .map(|(count, gb)| u64::from(*count) * gb)
-                .sum();
+            let disks: u64 = row.nvme_disks.iter().map(|(count, gb)| u64::from(*count) * gb).sum();
             if let Some(total) = row.nvme_total_gb {
                 assert_eq!(disks, total, "{}", row.name);
                 assert_eq!(row.ebs_volume_ignored, total > 0, "{}", row.name);
             }
-            assert_eq!(
-                row.efa,
-                row.efa_interfaces.map(|n| n > 0).or(row.efa),
-                "{}",
-                row.name
-            );
-            assert_eq!(
-                row.in_sagemaker_enum,
-                enumerated.contains(&row.name),
-                "{}",
-                row.name
-            );
+            assert_eq!(row.efa, row.efa_interfaces.map(|n| n > 0).or(row.efa), "{}", row.name);
+            assert_eq!(row.in_sagemaker_enum, enumerated.contains(&row.name), "{}", row.name);
         }
     }
 
@@ -159,9 +128,7 @@ mod tests {
     fn cpu_types_are_known_by_name_only() {
         assert!(instance_exists("ml.m5.xlarge") && get("ml.m5.xlarge").is_none());
         assert!(
-            instance_exists("ml.p4d.24xlarge")
-                && !instance_exists("ml.p4d.48xlarge")
-                && !instance_exists("")
+            instance_exists("ml.p4d.24xlarge") && !instance_exists("ml.p4d.48xlarge") && !instance_exists("")
         );
         assert!(all_names().len() >= 225 && all_names().is_sorted());
     }
@@ -170,9 +137,6 @@ mod tests {
     fn retired_and_unknown_figures_are_said() {
         assert!(get("ml.p3.2xlarge").unwrap().retired.is_some());
         let gb200 = get("ml.p6e-gb200.36xlarge").unwrap();
-        assert_eq!(
-            (gb200.efa, gb200.vcpus, gb200.accelerator.memory_bytes),
-            (None, None, None)
-        );
+        assert_eq!((gb200.efa, gb200.vcpus, gb200.accelerator.memory_bytes), (None, None, None));
     }
 }

@@ -63,18 +63,10 @@ mod tests {
     #[test]
     fn limits_that_shapes_hold_too_are_the_same() {
         for (key, operation, path) in [
-            (
-                "job.keep-alive",
-                "CreateTrainingJob",
-                "ResourceConfig.KeepAlivePeriodInSeconds",
-            ),
+            ("job.keep-alive", "CreateTrainingJob", "ResourceConfig.KeepAlivePeriodInSeconds"),
             ("job.channels", "CreateTrainingJob", "InputDataConfig"),
             ("job.tags", "CreateTrainingJob", "Tags"),
-            (
-                "job.mp-parameters",
-                "CreateTrainingJob",
-                "HyperParameters[]",
-            ),
+            ("job.mp-parameters", "CreateTrainingJob", "HyperParameters[]"),
             ("iam.role-name", "CreateRole", "RoleName"),
             ("iam.role-path", "CreateRole", "Path"),
             ("iam.role-description", "CreateRole", "Description"),
@@ -83,8 +75,7 @@ mod tests {
             ("fsx.client-token", "CreateFileSystem", "ClientRequestToken"),
             ("fsx.tags", "CreateFileSystem", "Tags"),
         ] {
-            let shape =
-                shapes::member(operation, path).unwrap_or_else(|| panic!("{operation} {path}"));
+            let shape = shapes::member(operation, path).unwrap_or_else(|| panic!("{operation} {path}"));
             assert_eq!(shape.max, get(key).map(|limit| limit.value as f64), "{key}");
         }
         assert_eq!(keys().filter_map(get).count(), keys().count());

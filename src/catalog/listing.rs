@@ -23,25 +23,13 @@ impl Listing {
         row: impl Fn(&T) -> (Vec<String>, Value),
     ) -> Self {
         let (rows, json): (Vec<_>, Vec<_>) = items.map(|item| row(&item)).unzip();
-        Self {
-            headers: headers.to_vec(),
-            rows,
-            json: Value::Array(json),
-        }
+        Self { headers: headers.to_vec(), rows, json: Value::Array(json) }
     }
 }
 
 /// The names of all listings.
-pub const NAMES: [&str; 8] = [
-    "accelerators",
-    "fsx",
-    "images",
-    "instances",
-    "limits",
-    "prices",
-    "quotas",
-    "regions",
-];
+pub const NAMES: [&str; 8] =
+    ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions"];
 
 /// A listing by name, all rows.
 pub fn named(name: &str) -> Option<Listing> {
@@ -89,15 +77,8 @@ fn accelerator_json(row: &Accelerator) -> Value {
 
 /// Accelerators.
 pub fn accelerators_listing() -> Listing {
-    let headers = [
-        "name",
-        "architecture",
-        "memory GiB",
-        "bf16 TFLOP/s",
-        "fp16 TFLOP/s",
-        "memory GB/s",
-        "NVLink GB/s",
-    ];
+    let headers =
+        ["name", "architecture", "memory GiB", "bf16 TFLOP/s", "fp16 TFLOP/s", "memory GB/s", "NVLink GB/s"];
     Listing::of(&headers, accelerators::all(), |row| {
         let cells = vec![
             row.name.clone(),
@@ -153,16 +134,8 @@ pub fn instances_listing() -> Listing {
 
 /// Images, all or those of one region.
 pub fn images_listing(region: Option<&str>) -> Listing {
-    let headers = [
-        "family",
-        "PyTorch",
-        "transformers",
-        "Python",
-        "repository",
-        "processors",
-        "end of patch",
-        "SDK",
-    ];
+    let headers =
+        ["family", "PyTorch", "transformers", "Python", "repository", "processors", "end of patch", "SDK"];
     let wanted = images::all()
         .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
     Listing::of(&headers, wanted, |row| {
@@ -193,9 +166,7 @@ pub fn prices_listing() -> Listing {
             row.instance.clone(),
             row.usd_per_hour.to_string(),
             cell(row.region.as_ref().or(row.region_words.as_ref())),
-            row.date_words
-                .clone()
-                .unwrap_or_else(|| row.provenance.date.clone()),
+            row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone()),
             row.product.clone(),
         ];
         let json = json!({
@@ -248,35 +219,25 @@ pub fn quotas_listing() -> Listing {
 /// Documented limits.
 pub fn limits_listing() -> Listing {
     let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
-    Listing::of(
-        &["key", "limit", "unit", "of", "recalled"],
-        rows,
-        |(key, row)| {
-            let cells = vec![
-                (*key).to_owned(),
-                row.value.to_string(),
-                row.unit.clone(),
-                row.statement.clone(),
-                yes(row.recalled),
-            ];
-            let json = json!({
-                "key": key, "value": row.value, "unit": row.unit, "statement": row.statement, "recalled": row.recalled,
-                "provenance": provenance_json(&row.provenance),
-            });
-            (cells, json)
-        },
-    )
+    Listing::of(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
+        let cells = vec![
+            (*key).to_owned(),
+            row.value.to_string(),
+            row.unit.clone(),
+            row.statement.clone(),
+            yes(row.recalled),
+        ];
+        let json = json!({
+            "key": key, "value": row.value, "unit": row.unit, "statement": row.statement, "recalled": row.recalled,
+            "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
 }
 
 /// Combinations of FSx for Lustre.
 pub fn fsx_listing() -> Listing {
-    let headers = [
-        "deployment",
-        "storage",
-        "capacities GiB",
-        "throughputs MB/s/TiB",
-        "associations",
-    ];
+    let headers = ["deployment", "storage", "capacities GiB", "throughputs MB/s/TiB", "associations"];
     let rows = fsx::pairs().filter_map(|pair| Some((pair, fsx::legal(pair.0, pair.1)?)));
     Listing::of(&headers, rows, |((deployment, storage), row)| {
         let mut capacities: Vec<String> = row.first_gib.iter().map(u64::to_string).collect();
@@ -304,10 +265,7 @@ pub fn fsx_listing() -> Listing {
 /// Names and sizes of the tables.
 pub fn tables_listing() -> Listing {
     Listing::of(&["table", "rows"], tables(), |(name, rows)| {
-        (
-            vec![(*name).to_owned(), rows.to_string()],
-            json!({"table": name, "rows": rows}),
-        )
+        (vec![(*name).to_owned(), rows.to_string()], json!({"table": name, "rows": rows}))
     })
 }
 
@@ -325,8 +283,7 @@ mod tests {
             for (row, json) in listing.rows.iter().zip(json) {
                 assert_eq!(row.len(), listing.headers.len(), "{name}");
                 assert!(
-                    json["provenance"]["source"].is_string()
-                        && json["provenance"]["date"].is_string(),
+                    json["provenance"]["source"].is_string() && json["provenance"]["date"].is_string(),
                     "{name}"
                 );
             }
@@ -338,14 +295,7 @@ mod tests {
     #[test]
     fn cells_carry_units_and_gaps() {
         let listing = instances_listing();
-        let row = |name: &str| {
-            listing
-                .rows
-                .iter()
-                .find(|row| row[0] == name)
-                .unwrap()
-                .join(" | ")
-        };
+        let row = |name: &str| listing.rows.iter().find(|row| row[0] == name).unwrap().join(" | ");
         assert_eq!(
             row("ml.p4d.24xlarge"),
             "ml.p4d.24xlarge | 8 x A100-SXM4-40GB | 40 | 96 | 1152 | 400 | 4 | 8000 | no"
@@ -354,10 +304,7 @@ mod tests {
             row("ml.p6e-gb200.36xlarge"),
             "ml.p6e-gb200.36xlarge | 4 x GB200 | - | - | - | - | - | - | no"
         );
-        assert_eq!(
-            row("ml.g5.xlarge"),
-            "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no"
-        );
+        assert_eq!(row("ml.g5.xlarge"), "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no");
         let all = images_listing(None).rows.len();
         let gov = images_listing(Some("us-gov-west-1")).rows.len();
         assert!(0 < gov && gov < all);

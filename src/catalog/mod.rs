@@ -51,7 +51,5 @@ const TABLES: &[table::Table] = &[
 
 /// Name and number of rows of every table, sorted by name.
 pub fn tables() -> impl Iterator<Item = (&'static str, usize)> {
-    TABLES
-        .iter()
-        .map(|table| (table.name, table.keys().count()))
+    TABLES.iter().map(|table| (table.name, table.keys().count()))
 }

@@ -66,9 +66,7 @@ fn look_up(name: &str) -> Option<ModelRow> {
 pub fn names() -> impl Iterator<Item = &'static str> {
     TEXT.lines().flat_map(|line| {
         let aliases = line.strip_prefix(ALIASES).map(quoted);
-        header(line)
-            .into_iter()
-            .chain(aliases.into_iter().flatten())
+        header(line).into_iter().chain(aliases.into_iter().flatten())
     })
 }
 
@@ -150,11 +148,7 @@ mod tests {
                 "{id}"
             );
             let (l, d) = (row.architecture.layers, row.architecture.decoder_layers);
-            assert_eq!(
-                count.layers_total,
-                count.per_layer * l + count.per_decoder_layer * d,
-                "{id}"
-            );
+            assert_eq!(count.layers_total, count.per_layer * l + count.per_decoder_layer * d, "{id}");
             assert!(!row.source.is_empty() && row.date.len() == 10, "{id}");
             assert!(row.license.as_deref() != Some("") && row.name == id);
             rows += 1;
@@ -204,11 +198,7 @@ mod tests {
         ];
         for (name, total) in totals {
             let row = find(name).unwrap_or_else(|| panic!("no `{name}`"));
-            assert_eq!(
-                row.architecture.parameters_as(row.class).unwrap().total,
-                total,
-                "{name}"
-            );
+            assert_eq!(row.architecture.parameters_as(row.class).unwrap().total, total, "{name}");
         }
     }
 
@@ -221,17 +211,8 @@ mod tests {
         for (id, full) in &all {
             let (name, text) = slice(id).unwrap();
             assert_eq!(name, id);
-            assert_eq!(
-                &toml::Value::Table(toml::from_str(text).unwrap()),
-                full,
-                "{id}"
-            );
-            for alias in full
-                .get("aliases")
-                .and_then(|list| list.as_array())
-                .into_iter()
-                .flatten()
-            {
+            assert_eq!(&toml::Value::Table(toml::from_str(text).unwrap()), full, "{id}");
+            for alias in full.get("aliases").and_then(|list| list.as_array()).into_iter().flatten() {
                 assert_eq!(find(alias.as_str().unwrap()).unwrap().name, id, "{alias}");
             }
         }
@@ -259,10 +240,7 @@ mod tests {
             assert!(find(name).is_some(), "{name}");
         }
         assert!(find("tiiuae/falcon").is_none());
-        assert_eq!(
-            find("eleutherai/GPT-J-6b").unwrap().name,
-            "EleutherAI/gpt-j-6B"
-        );
+        assert_eq!(find("eleutherai/GPT-J-6b").unwrap().name, "EleutherAI/gpt-j-6B");
         assert_eq!(crate::text::nearest("gptj6b", names()), Some("gptj-6b"));
     }
 }

@@ -7,8 +7,7 @@ use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
 pub(crate) const INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
-pub(crate) const STORAGE: Table =
-    Table::new("storage_prices", include_str!("data/storage_prices.toml"));
+pub(crate) const STORAGE: Table = Table::new("storage_prices", include_str!("data/storage_prices.toml"));
 
 /// Hours of a month in AWS bills.
 pub const HOURS_PER_MONTH: f64 = 730.0;
@@ -66,10 +65,7 @@ pub fn newest(instance: &str, region: &str) -> Option<Price> {
 fn look_up(instance: &str, region: &str) -> Option<Price> {
     let under = format!("{instance}/{region}/");
     newest_of(
-        INSTANCES
-            .keys_under(&under)
-            .filter_map(read)
-            .filter(|price| price.region.as_deref() == Some(region)),
+        INSTANCES.keys_under(&under).filter_map(read).filter(|price| price.region.as_deref() == Some(region)),
     )
 }
 
@@ -79,21 +75,16 @@ pub fn newest_anywhere(instance: &str) -> Option<Price> {
 }
 
 fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
-    prices
-        .filter(|price| price.product == "sagemaker")
-        .fold(None, |best: Option<Price>, price| match best {
-            Some(best) if best.provenance.date >= price.provenance.date => Some(best),
-            _ => Some(price),
-        })
+    prices.filter(|price| price.product == "sagemaker").fold(None, |best: Option<Price>, price| match best {
+        Some(best) if best.provenance.date >= price.provenance.date => Some(best),
+        _ => Some(price),
+    })
 }
 
 /// Every row of the type, unclear ones and EC2 prices included, in the order of the file.
 pub fn of(instance: &str) -> impl Iterator<Item = Price> {
     let under = format!("{instance}/");
-    INSTANCES
-        .keys()
-        .filter(move |key| key.starts_with(&under))
-        .filter_map(read)
+    INSTANCES.keys().filter(move |key| key.starts_with(&under)).filter_map(read)
 }
 
 /// Every row of every type.
@@ -140,10 +131,7 @@ pub fn lustre(
     storage: &str,
     tier_mb_s_per_tib: Option<u32>,
 ) -> Option<StoragePrice> {
-    read_storage(&format!(
-        "fsx/{region}/{deployment}/{storage}/{}",
-        tier_mb_s_per_tib.unwrap_or(0)
-    ))
+    read_storage(&format!("fsx/{region}/{deployment}/{storage}/{}", tier_mb_s_per_tib.unwrap_or(0)))
 }
 
 /// The EBS volume of a training instance without local NVMe, per GB of `VolumeSizeInGB`.
@@ -158,20 +146,11 @@ mod tests {
     #[test]
     fn the_newest_price_of_a_region_wins() {
         let price = newest("ml.g5.xlarge", "us-east-1").unwrap();
-        assert_eq!(
-            (price.usd_per_hour, price.date_words.as_deref()),
-            (1.408, Some("2026-07"))
-        );
+        assert_eq!((price.usd_per_hour, price.date_words.as_deref()), (1.408, Some("2026-07")));
         let price = newest("ml.p4d.24xlarge", "us-west-2").unwrap();
+        assert_eq!((price.usd_per_hour, price.provenance.date.as_str()), (25.251_286, "2026-09-01"));
         assert_eq!(
-            (price.usd_per_hour, price.provenance.date.as_str()),
-            (25.251_286, "2026-09-01")
-        );
-        assert_eq!(
-            newest("ml.p4d.24xlarge", "us-east-1")
-                .unwrap()
-                .date_words
-                .as_deref(),
+            newest("ml.p4d.24xlarge", "us-east-1").unwrap().date_words.as_deref(),
             Some("before 2025-06")
         );
     }
@@ -186,13 +165,7 @@ mod tests {
             Some("not stated; matches us-east-1")
         );
         assert_eq!(of("ml.p5en.48xlarge").count(), 5);
-        assert_eq!(
-            newest_anywhere("ml.p4d.24xlarge")
-                .unwrap()
-                .region
-                .as_deref(),
-            Some("us-west-2")
-        );
+        assert_eq!(newest_anywhere("ml.p4d.24xlarge").unwrap().region.as_deref(), Some("us-west-2"));
     }
 
     #[test]
@@ -202,15 +175,9 @@ mod tests {
             let region = price.region.as_deref().unwrap_or("unstated");
             let start = format!("{}/{region}/{}/", price.instance, price.provenance.date);
             assert!(key.starts_with(&start), "{key}");
+            assert!(crate::catalog::instances::get(&price.instance).is_some(), "{key}");
             assert!(
-                crate::catalog::instances::get(&price.instance).is_some(),
-                "{key}"
-            );
-            assert!(
-                price
-                    .region
-                    .as_deref()
-                    .is_none_or(|name| crate::catalog::regions::get(name).is_some()),
+                price.region.as_deref().is_none_or(|name| crate::catalog::regions::get(name).is_some()),
                 "{key}"
             );
         }
@@ -224,14 +191,7 @@ mod tests {
         assert!(recalled.recalled);
         assert!((12_000.0 * recalled.usd_per_gb_month / HOURS_PER_MONTH - 3.45).abs() < 0.005);
         assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(250)), None);
-        assert!(
-            !lustre("us-east-1", "SCRATCH_2", "SSD", None)
-                .unwrap()
-                .recalled
-        );
-        assert!(
-            training_volume("us-east-1").unwrap().recalled
-                && training_volume("unstated-eu").is_none()
-        );
+        assert!(!lustre("us-east-1", "SCRATCH_2", "SSD", None).unwrap().recalled);
+        assert!(training_volume("us-east-1").unwrap().recalled && training_volume("unstated-eu").is_none());
     }
 }

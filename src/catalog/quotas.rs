@@ -6,8 +6,7 @@ use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
-pub(crate) const GENERAL: Table =
-    Table::new("quotas_general", include_str!("data/quotas_general.toml"));
+pub(crate) const GENERAL: Table = Table::new("quotas_general", include_str!("data/quotas_general.toml"));
 
 /// One quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,22 +55,12 @@ struct Row {
 pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
     let row: Row = TABLE.row(name)?;
     let (code, default, words) = match usage {
-        Usage::OnDemand => (
-            row.on_demand,
-            row.on_demand_default,
-            "for training job usage",
-        ),
+        Usage::OnDemand => (row.on_demand, row.on_demand_default, "for training job usage"),
         Usage::Spot => (row.spot, row.spot_default, "for spot training job usage"),
-        Usage::WarmPool => (
-            row.warm_pool,
-            row.warm_pool_default,
-            "for training warm pool usage",
-        ),
-        Usage::TrainingPlan => (
-            row.training_plan,
-            None,
-            "in reserved capacity across training plans per Region",
-        ),
+        Usage::WarmPool => (row.warm_pool, row.warm_pool_default, "for training warm pool usage"),
+        Usage::TrainingPlan => {
+            (row.training_plan, None, "in reserved capacity across training plans per Region")
+        }
     };
     let code = code?;
     let name = match usage {
@@ -126,10 +115,7 @@ pub fn lustre(deployment: &str) -> Option<(Quota, Quota)> {
         "SCRATCH_1" | "SCRATCH_2" => "lustre-scratch",
         _ => return None,
     };
-    Some((
-        general(&format!("{stem}-capacity"))?,
-        general(&format!("{stem}-file-systems"))?,
-    ))
+    Some((general(&format!("{stem}-capacity"))?, general(&format!("{stem}-file-systems"))?))
 }
 
 #[cfg(test)]
@@ -139,34 +125,16 @@ mod tests {
     #[test]
     fn p4d_has_three_codes_and_no_instances() {
         for (usage, code, name) in [
-            (
-                Usage::OnDemand,
-                "L-09B4A649",
-                "ml.p4d.24xlarge for training job usage",
-            ),
-            (
-                Usage::Spot,
-                "L-09D56C4F",
-                "ml.p4d.24xlarge for spot training job usage",
-            ),
-            (
-                Usage::WarmPool,
-                "L-A8827666",
-                "ml.p4d.24xlarge for training warm pool usage",
-            ),
+            (Usage::OnDemand, "L-09B4A649", "ml.p4d.24xlarge for training job usage"),
+            (Usage::Spot, "L-09D56C4F", "ml.p4d.24xlarge for spot training job usage"),
+            (Usage::WarmPool, "L-A8827666", "ml.p4d.24xlarge for training warm pool usage"),
         ] {
             let quota = instance("ml.p4d.24xlarge", usage).unwrap();
-            assert_eq!(
-                (quota.code.as_deref(), quota.name.as_str()),
-                (Some(code), name)
-            );
+            assert_eq!((quota.code.as_deref(), quota.name.as_str()), (Some(code), name));
             assert_eq!(quota.default, Some(0));
         }
         assert_eq!(instance("ml.nothing", Usage::Spot), None);
-        assert_eq!(
-            instance("ml.g5.xlarge", Usage::OnDemand).map(|quota| quota.default),
-            Some(None)
-        );
+        assert_eq!(instance("ml.g5.xlarge", Usage::OnDemand).map(|quota| quota.default), Some(None));
     }
 
     #[test]
@@ -180,29 +148,16 @@ mod tests {
             assert_eq!(general(key).unwrap().default, Some(value), "{key}");
         }
         let (capacity, count) = lustre("PERSISTENT_2").unwrap();
-        assert_eq!(
-            (capacity.default, count.default),
-            (Some(100_800), Some(100))
-        );
+        assert_eq!((capacity.default, count.default), (Some(100_800), Some(100)));
         assert_eq!(lustre("PERSISTENT_3"), None);
-        assert_eq!(
-            general_keys().filter_map(general).count(),
-            general_keys().count()
-        );
+        assert_eq!(general_keys().filter_map(general).count(), general_keys().count());
     }
 
     #[test]
     fn codes_are_codes_and_differ() {
-        let mut codes: Vec<String> = general_keys()
-            .filter_map(|key| general(key)?.code)
-            .collect();
+        let mut codes: Vec<String> = general_keys().filter_map(|key| general(key)?.code).collect();
         for name in TABLE.keys() {
-            for usage in [
-                Usage::OnDemand,
-                Usage::Spot,
-                Usage::WarmPool,
-                Usage::TrainingPlan,
-            ] {
+            for usage in [Usage::OnDemand, Usage::Spot, Usage::WarmPool, Usage::TrainingPlan] {
                 codes.extend(instance(name, usage).and_then(|quota| quota.code));
             }
         }

@@ -80,13 +80,7 @@ mod tests {
     fn partitions_follow_the_region_name() {
         assert!(names().is_sorted() && all().count() == names().count());
         for region in all() {
-            let partition = match region
-                .name
-                .split('-')
-                .take(2)
-                .collect::<Vec<_>>()
-                .as_slice()
-            {
+            let partition = match region.name.split('-').take(2).collect::<Vec<_>>().as_slice() {
                 ["cn", _] => "aws-cn",
                 ["us", "gov"] => "aws-us-gov",
                 ["us", "iso"] => "aws-iso",
@@ -97,12 +91,7 @@ mod tests {
                 _ => "aws",
             };
             assert_eq!(region.partition, partition, "{}", region.name);
-            assert_eq!(
-                get(&region.iam_region).unwrap().partition,
-                partition,
-                "{}",
-                region.name
-            );
+            assert_eq!(get(&region.iam_region).unwrap().partition, partition, "{}", region.name);
             assert_eq!(region.service_principal, "sagemaker.amazonaws.com");
         }
     }
@@ -115,10 +104,7 @@ mod tests {
             ("amazonaws.com.cn", "cn-north-1")
         );
         let gov = get("us-gov-east-1").unwrap();
-        assert_eq!(
-            (gov.dns_suffix.as_str(), gov.iam_region.as_str()),
-            ("amazonaws.com", "us-gov-west-1")
-        );
+        assert_eq!((gov.dns_suffix.as_str(), gov.iam_region.as_str()), ("amazonaws.com", "us-gov-west-1"));
         assert_eq!(get("us-west-2").unwrap().iam_region, "us-east-1");
         assert_eq!(get("us-west-9"), None);
     }

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table =
-    Table::new("smp_parameters", include_str!("data/smp_parameters.toml"));
+pub(crate) const TABLE: Table = Table::new("smp_parameters", include_str!("data/smp_parameters.toml"));
 
 /// Version of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,9 +129,7 @@ pub fn parameters(version: SmpVersion) -> impl Iterator<Item = Parameter> {
 
 /// Names of all parameters of a version, without aliases.
 pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
-    TABLE
-        .keys()
-        .filter_map(move |key| key.strip_prefix(version.prefix()))
+    TABLE.keys().filter_map(move |key| key.strip_prefix(version.prefix()))
 }
 
 fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
@@ -171,12 +168,7 @@ mod tests {
             let known: Vec<&str> = names(version).collect();
             assert_eq!(parameters(version).count(), known.len());
             for row in parameters(version) {
-                assert_eq!(
-                    row.kind == ParameterKind::Word,
-                    !row.words.is_empty(),
-                    "{}",
-                    row.name
-                );
+                assert_eq!(row.kind == ParameterKind::Word, !row.words.is_empty(), "{}", row.name);
                 for other in row.needs.iter().chain(&row.excludes) {
                     assert!(known.contains(&other.as_str()), "{}: {other}", row.name);
                 }
@@ -184,9 +176,9 @@ mod tests {
                     continue;
                 };
                 let fits = match row.kind {
-                    ParameterKind::Int => default
-                        .parse::<i64>()
-                        .is_ok_and(|n| row.min.is_none_or(|min| n as f64 >= min)),
+                    ParameterKind::Int => {
+                        default.parse::<i64>().is_ok_and(|n| row.min.is_none_or(|min| n as f64 >= min))
+                    }
                     ParameterKind::Float => default.parse::<f64>().is_ok(),
                     ParameterKind::Bool => default == "true" || default == "false",
                     ParameterKind::Word => row.words.contains(default),
@@ -194,28 +186,18 @@ mod tests {
                 assert!(fits, "{}: {default}", row.name);
             }
         }
-        assert_eq!(
-            (names(SmpVersion::V1).count(), names(SmpVersion::V2).count()),
-            (31, 9)
-        );
+        assert_eq!((names(SmpVersion::V1).count(), names(SmpVersion::V2).count()), (31, 9));
     }
 
     #[test]
     fn names_and_aliases_are_found() {
         let partitions = parameter(SmpVersion::V1, "pipeline_parallel_degree").unwrap();
         assert_eq!(
-            (
-                partitions.name.as_str(),
-                partitions.required,
-                partitions.min
-            ),
+            (partitions.name.as_str(), partitions.required, partitions.min),
             ("partitions", true, Some(1.0))
         );
         let sharded = parameter(SmpVersion::V1, "sharded_data_parallel_degree").unwrap();
-        assert_eq!(
-            (sharded.divides.as_deref(), sharded.since.as_deref()),
-            (Some("dp"), Some("1.11"))
-        );
+        assert_eq!((sharded.divides.as_deref(), sharded.since.as_deref()), (Some("dp"), Some("1.11")));
         assert!(sharded.excludes.contains(&"partitions".to_owned()));
         assert_eq!(parameter(SmpVersion::V2, "partitions"), None);
         assert_eq!(parameter(SmpVersion::V1, "_private"), None);

@@ -90,11 +90,8 @@ pub fn engine(engine: Engine) -> Option<Support> {
     let mut support = read(engine.word())?;
     if support.pytorch_versions.is_empty() {
         let under = format!("{}/", engine.word());
-        support.pytorch_versions = TABLE
-            .keys()
-            .filter_map(|key| key.strip_prefix(&under))
-            .map(str::to_owned)
-            .collect();
+        support.pytorch_versions =
+            TABLE.keys().filter_map(|key| key.strip_prefix(&under)).map(str::to_owned).collect();
     }
     Some(support)
 }
@@ -102,11 +99,7 @@ pub fn engine(engine: Engine) -> Option<Support> {
 /// The library of the engine in the image of a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
 pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
     let row: Row = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
-    Some(Library {
-        version: row.library?,
-        note: row.note,
-        provenance: row.sourced.into(),
-    })
+    Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
 }
 
 /// SMP 2: PyTorch versions for which it exists.
@@ -159,10 +152,7 @@ mod tests {
                     && image.sdk.contains(&"v2".to_owned())
             })
         });
-        assert_eq!(
-            torch_distributed_usable().unwrap().pytorch_versions,
-            expected
-        );
+        assert_eq!(torch_distributed_usable().unwrap().pytorch_versions, expected);
     }
 
     #[test]
@@ -175,8 +165,7 @@ mod tests {
         ];
         for (of, flag) in flags {
             let mut listed = engine(of).unwrap().instances;
-            let mut flagged: Vec<String> =
-                instances::all().filter(flag).map(|row| row.name).collect();
+            let mut flagged: Vec<String> = instances::all().filter(flag).map(|row| row.name).collect();
             listed.sort();
             flagged.sort();
             assert_eq!(listed, flagged, "{of:?}");

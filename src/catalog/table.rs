@@ -41,9 +41,7 @@ impl Table {
 
     /// All keys, in the order of the file.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
-        self.text
-            .lines()
-            .filter_map(|line| line.strip_prefix("[\"")?.strip_suffix("\"]"))
+        self.text.lines().filter_map(|line| line.strip_prefix("[\"")?.strip_suffix("\"]"))
     }
 
     /// The keys that begin with `prefix`.
@@ -61,10 +59,7 @@ pub(crate) struct Sourced {
 
 impl From<Sourced> for Provenance {
     fn from(row: Sourced) -> Self {
-        Self {
-            source: row.source,
-            date: row.date,
-        }
+        Self { source: row.source, date: row.date }
     }
 }
 
@@ -81,12 +76,7 @@ mod tests {
             assert_eq!(keys.len(), whole.len(), "{}", table.name);
             for key in keys {
                 let sliced: toml::Table = toml::from_str(table.slice(key).unwrap()).unwrap();
-                assert_eq!(
-                    Some(&toml::Value::Table(sliced)),
-                    whole.get(key),
-                    "{} {key}",
-                    table.name
-                );
+                assert_eq!(Some(&toml::Value::Table(sliced)), whole.get(key), "{} {key}", table.name);
             }
         }
     }
@@ -95,22 +85,12 @@ mod tests {
     fn every_row_has_source_and_date() {
         for table in TABLES {
             for key in table.keys() {
-                let row: Sourced = table
-                    .row(key)
-                    .unwrap_or_else(|| panic!("{} {key}", table.name));
+                let row: Sourced = table.row(key).unwrap_or_else(|| panic!("{} {key}", table.name));
                 assert!(!row.source.is_empty(), "{} {key}", table.name);
                 let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
                 assert_eq!(digits, [4, 2, 2], "{} {key}: {}", table.name, row.date);
-                assert!(
-                    row.date.bytes().all(|b| b.is_ascii_digit() || b == b'-'),
-                    "{} {key}",
-                    table.name
-                );
-                assert!(
-                    row.date.as_str() <= crate::catalog::VERSION,
-                    "{} {key}",
-                    table.name
-                );
+                assert!(row.date.bytes().all(|b| b.is_ascii_digit() || b == b'-'), "{} {key}", table.name);
+                assert!(row.date.as_str() <= crate::catalog::VERSION, "{} {key}", table.name);
             }
         }
     }

@@ -24,7 +24,9 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
             let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{}`", written.value));
             verdicts.push(match text::nearest(&written.value, names) {
-                Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+                Some(near) => {
+                    diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+                }
                 None => diagnostic.help("`trainc catalog rules` lists all codes"),
             });
             continue;
@@ -38,16 +40,22 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
                 );
             } else if until.value.as_str() < context.today {
                 verdicts.push(
-                    Diagnostic::new(&T0242, until_span, format!("this `allow` ended on {}; today is {}", until.value, context.today))
-                        .label(span, format!("{} is reported again", code.id))
-                        .help("mend the cause and remove the `allow`, or give it a new day and say why"),
+                    Diagnostic::new(
+                        &T0242,
+                        until_span,
+                        format!("this `allow` ended on {}; today is {}", until.value, context.today),
+                    )
+                    .label(span, format!("{} is reported again", code.id))
+                    .help("mend the cause and remove the `allow`, or give it a new day and say why"),
                 );
                 continue;
             }
         }
         let inside = |diagnostic: &Diagnostic| {
             let span = diagnostic.span;
-            allow.scopes.iter().any(|scope| span.source == scope.source && span.start >= scope.start && span.end <= scope.end)
+            allow.scopes.iter().any(|scope| {
+                span.source == scope.source && span.start >= scope.start && span.end <= scope.end
+            })
         };
         let (mut silenced, mut errors) = (0, 0);
         problems.retain(|diagnostic| {
@@ -69,11 +77,19 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             continue;
         }
         verdicts.push(if errors > 0 {
-            Diagnostic::new(&T0243, span, format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name))
-                .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
+            Diagnostic::new(
+                &T0243,
+                span,
+                format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name),
+            )
+            .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
         } else {
-            Diagnostic::new(&T0241, allow.span, format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name))
-                .help("remove it")
+            Diagnostic::new(
+                &T0241,
+                allow.span,
+                format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
+            )
+            .help("remove it")
         });
     }
     for verdict in verdicts {
@@ -84,16 +100,23 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
 /// An `allow` that stands in the job itself covers the job, its layers included.
 fn is_whole_job(context: &Context, allow: &crate::ir::Allow) -> bool {
     let job = context.plan.job.span;
-    allow.scopes.iter().any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
+    allow
+        .scopes
+        .iter()
+        .any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
 }
 
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return false };
     let number = |part: &str, digits: usize| {
-        (part.len() == digits && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse::<u32>().ok()).flatten()
+        (part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| part.parse::<u32>().ok())
+            .flatten()
     };
-    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return false };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
+        return false;
+    };
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let days = match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,

@@ -90,7 +90,11 @@ pub(super) struct Association {
 /// The associations: an import and an export of one path and one prefix are one.
 pub(super) fn associations(storage: &Storage) -> Vec<Association> {
     let mut out: Vec<Association> = Vec::new();
-    let links = storage.imports.iter().map(|link| (link, true)).chain(storage.exports.iter().map(|link| (link, false)));
+    let links = storage
+        .imports
+        .iter()
+        .map(|link| (link, true))
+        .chain(storage.exports.iter().map(|link| (link, false)));
     for (link, imports) in links {
         let (Some(s3), false) = (link.s3.val(), link.path.is_bad()) else { continue };
         let path = with_slashes(link.path.value().map_or("/", String::as_str));
@@ -100,7 +104,14 @@ pub(super) fn associations(storage: &Storage) -> Vec<Association> {
             continue;
         }
         let s3_span = s3.span_or(link.span);
-        out.push(Association { span: link.span, path, path_written: !link.path.is_absent(), s3: prefix, s3_span, imports });
+        out.push(Association {
+            span: link.span,
+            path,
+            path_written: !link.path.is_absent(),
+            s3: prefix,
+            s3_span,
+            imports,
+        });
     }
     out
 }
@@ -119,5 +130,9 @@ pub(super) fn without_slash(path: &str) -> &str {
 
 /// `4800GiB`, or with a fraction where the size is none of whole GiB.
 pub(super) fn gib(bytes: u64) -> String {
-    if bytes.is_multiple_of(GIB) { format!("{}GiB", bytes / GIB) } else { format!("{:.1}GiB", bytes as f64 / GIB as f64) }
+    if bytes.is_multiple_of(GIB) {
+        format!("{}GiB", bytes / GIB)
+    } else {
+        format!("{:.1}GiB", bytes as f64 / GIB as f64)
+    }
 }

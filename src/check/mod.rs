@@ -42,7 +42,13 @@ pub fn codes() -> Vec<&'static Code> {
 }
 
 /// Runs every rule, then takes out what an `allow` silences.
-pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, codes: &[&'static Code], problems: &mut Problems) {
+pub fn check(
+    plan: &Plan,
+    options: &Options,
+    sources: &SourceMap,
+    codes: &[&'static Code],
+    problems: &mut Problems,
+) {
     let context = Context { plan, today: &options.today, sources, complete: options.complete };
     for rule in rules::RULES {
         rule(&context, problems);

@@ -2,14 +2,14 @@
 
 use super::io::Io;
 use super::manifests::Set;
+use crate::Options;
 use crate::diag::{self, Format, ManifestReport};
 use crate::resolve::Choices;
-use crate::Options;
 use clap::{Args, ValueEnum};
 
 /// When results are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Color {
+pub(super) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     Auto,
     /// Always.
@@ -20,7 +20,7 @@ pub enum Color {
 
 /// Flags of every command.
 #[derive(Args, Debug)]
-pub struct Global {
+pub(super) struct Global {
     /// Show errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
@@ -28,7 +28,14 @@ pub struct Global {
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Colour the output
-    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN", hide_possible_values = false)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        hide_possible_values = false
+    )]
     pub color: Color,
     /// Take this day for today, as 2026-12-31; it may only change problems, never what is emitted
     #[arg(long, global = true, value_name = "DATE")]
@@ -37,7 +44,7 @@ pub struct Global {
 
 impl Global {
     /// Whether to colour, given the terminal and `NO_COLOR`.
-    pub fn wants_color(&self, terminal: bool, no_color: bool) -> bool {
+    pub(super) fn wants_color(&self, terminal: bool, no_color: bool) -> bool {
         match self.color {
             Color::Always => true,
             Color::Never => false,
@@ -48,7 +55,7 @@ impl Global {
 
 /// Which manifests, and what is laid over them.
 #[derive(Args, Debug)]
-pub struct Input {
+pub(super) struct Input {
     /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
     #[arg(required = true, value_name = "MANIFEST")]
     pub manifests: Vec<String>,
@@ -78,17 +85,25 @@ pub struct Input {
 fn price(written: &str) -> Result<(String, f64), String> {
     let (name, usd) = written.split_once('=').ok_or("expected INSTANCE=USD, as ml.p4d.24xlarge=25.25")?;
     let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
-    if usd.is_finite() && usd >= 0.0 { Ok((name.to_owned(), usd)) } else { Err(format!("`{usd}` is no price")) }
+    if usd.is_finite() && usd >= 0.0 {
+        Ok((name.to_owned(), usd))
+    } else {
+        Err(format!("`{usd}` is no price"))
+    }
 }
 
 fn fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
-    if (0.0..1.0).contains(&value) { Ok(value) } else { Err("expected a fraction from 0 to 1, as 0.25".to_owned()) }
+    if (0.0..1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("expected a fraction from 0 to 1, as 0.25".to_owned())
+    }
 }
 
 impl Input {
     /// What the compiler is told beside the text.
-    pub fn options(&self, io: &Io, complete: bool) -> Options {
+    pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
         Options {
             choices: Choices {
                 env: self.env.clone(),
@@ -104,7 +119,7 @@ impl Input {
     }
 
     /// The exit code of what was found.
-    pub fn exit(&self, set: &Set) -> u8 {
+    pub(super) fn exit(&self, set: &Set) -> u8 {
         let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
         let warnings: usize = set.manifests.iter().map(|m| m.compiled.problems.warnings()).sum();
         if self.exit_zero || (errors == 0 && !(self.deny_warnings && warnings > 0)) {
@@ -116,8 +131,9 @@ impl Input {
 }
 
 /// All problems of a run in one format.
-pub fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: bool) -> String {
-    let mut set_problems: Vec<crate::diag::Problems> = set.manifests.iter().map(|m| m.compiled.problems.clone()).collect();
+pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: bool) -> String {
+    let mut set_problems: Vec<crate::diag::Problems> =
+        set.manifests.iter().map(|m| m.compiled.problems.clone()).collect();
     if quiet {
         for problems in &mut set_problems {
             problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);

@@ -11,8 +11,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc catalog\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc catalog\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
+)]
+pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out
     #[arg(value_name = "TABLE")]
     table: Option<String>,
@@ -25,7 +27,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, tables(), args);
     };
@@ -49,8 +51,11 @@ pub fn run(io: &mut Io, args: &Args) -> u8 {
 fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {
     if let Some(filter) = &args.filter {
         let wanted = filter.to_lowercase();
-        let keep: Vec<bool> =
-            listing.rows.iter().map(|row| row.iter().any(|cell| cell.to_lowercase().contains(&wanted))).collect();
+        let keep: Vec<bool> = listing
+            .rows
+            .iter()
+            .map(|row| row.iter().any(|cell| cell.to_lowercase().contains(&wanted)))
+            .collect();
         let mut at = keep.iter();
         listing.rows.retain(|_| at.next().copied().unwrap_or(true));
         if let Value::Array(items) = &mut listing.json {
@@ -79,7 +84,9 @@ fn table(listing: &Listing) -> String {
         .map(|column| {
             !listing.rows.is_empty()
                 && listing.rows.iter().all(|row| {
-                    row.get(column).is_some_and(|cell| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit()))
+                    row.get(column).is_some_and(|cell| {
+                        cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit())
+                    })
                 })
         })
         .collect();
@@ -123,7 +130,18 @@ fn tables() -> Listing {
 fn models_listing() -> Listing {
     let rows: Vec<models::ModelRow> = models::ids().filter_map(models::find).collect();
     Listing {
-        headers: vec!["model", "architecture", "parameters", "layers", "hidden", "heads", "kv", "vocab", "source", "date"],
+        headers: vec![
+            "model",
+            "architecture",
+            "parameters",
+            "layers",
+            "hidden",
+            "heads",
+            "kv",
+            "vocab",
+            "source",
+            "date",
+        ],
         rows: rows
             .iter()
             .map(|row| {

@@ -12,8 +12,10 @@ use crate::diag::{Diagnostic, Format, find, fix};
 /// Reads the manifests and all they name (layers, source directories, model configs), plans them and runs every
 /// rule. Exits with 3 if any manifest has an error.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc check job.kdl\n  trainc check . -o short\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc check job.kdl\n  trainc check . -o short\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
+)]
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// How to write: human, json, short (one line each), sarif, github, markdown
@@ -25,7 +27,7 @@ pub struct Args {
 }
 
 /// Reads a format.
-pub fn format(written: &str) -> Result<Format, String> {
+pub(super) fn format(written: &str) -> Result<Format, String> {
     Format::parse(written).ok_or_else(|| {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         format!("expected one of {}", names.join(", "))
@@ -33,7 +35,7 @@ pub fn format(written: &str) -> Result<Format, String> {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut set = compile_all(&args.input.manifests, &args.input.options(io, false));
     if let Some(code) = &args.fix {
         if code != "all" && find(&crate::codes(), code).is_none() {
@@ -64,7 +66,8 @@ fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, Stri
         if name.starts_with('<') {
             continue;
         }
-        std::fs::write(&name, text).map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
+        std::fs::write(&name, text)
+            .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
         io.note(&format!("fixed {name}\n"));
     }
     Ok(fixed.applied.len())

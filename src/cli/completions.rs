@@ -6,15 +6,17 @@ use clap_complete::Shell;
 
 /// Print a completion script for a shell
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc completions bash > /etc/bash_completion.d/trainc\n  trainc completions zsh > ~/.zfunc/_trainc\n  trainc completions fish > ~/.config/fish/completions/trainc.fish")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc completions bash > /etc/bash_completion.d/trainc\n  trainc completions zsh > ~/.zfunc/_trainc\n  trainc completions fish > ~/.config/fish/completions/trainc.fish"
+)]
+pub(super) struct Args {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, args: &Args, mut command: clap::Command) -> u8 {
+pub(super) fn run(io: &mut Io, args: &Args, mut command: clap::Command) -> u8 {
     let mut script: Vec<u8> = Vec::new();
     clap_complete::generate(args.shell, &mut command, "trainc", &mut script);
     io.print(&String::from_utf8_lossy(&script));

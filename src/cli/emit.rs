@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 /// The same manifest gives the same bytes. Nothing is written if any manifest has an error, and what is written
 /// appears whole or not at all.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check"
+)]
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// The directory to write; several manifests make one directory each below it
@@ -30,7 +32,7 @@ pub struct Args {
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Runs the command.
-pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let set = compile_all(&args.input.manifests, &args.input.options(io, true));
     let code = args.input.exit(&set);
     let text = problems(&set, Format::Human, io, io.color, global.quiet);
@@ -49,11 +51,19 @@ pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     for (dir, tree) in &trees {
         if let Err(error) = replace(dir, tree) {
-            io.note(&format!("error: `{}` cannot be written: {}\n", dir.display(), super::world::describe(&error)));
+            io.note(&format!(
+                "error: `{}` cannot be written: {}\n",
+                dir.display(),
+                super::world::describe(&error)
+            ));
             return exit::USAGE;
         }
         if !global.quiet {
-            io.note(&format!("wrote {} ({})\n", dir.display(), crate::text::count(tree.len() as u64, "file")));
+            io.note(&format!(
+                "wrote {} ({})\n",
+                dir.display(),
+                crate::text::count(tree.len() as u64, "file")
+            ));
         }
     }
     code
@@ -65,8 +75,13 @@ fn trees(set: &Set, out: &Path) -> Vec<(PathBuf, Tree)> {
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else { continue };
         let bundle = crate::emit::emit(plan);
-        let dir = if set.many { out.join(manifest.compiled.job.as_deref().unwrap_or("job")) } else { out.to_path_buf() };
-        let mut tree: Tree = bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
+        let dir = if set.many {
+            out.join(manifest.compiled.job.as_deref().unwrap_or("job"))
+        } else {
+            out.to_path_buf()
+        };
+        let mut tree: Tree =
+            bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
         let document = super::plan::document(manifest, set);
         if let Ok(value) = serde_json::to_value(&document) {
             tree.insert(PathBuf::from("plan.json"), canonical::pretty(&value).into_bytes());
@@ -117,12 +132,18 @@ fn is_ours(dir: &Path) -> bool {
 /// Writes beside the directory, then takes its place: nobody sees half of it.
 fn replace(dir: &Path, tree: &Tree) -> std::io::Result<()> {
     if dir.exists() && !is_ours(dir) {
-        return Err(std::io::Error::other("it is there, and nothing that `emit` wrote; name a new or an empty directory"));
+        return Err(std::io::Error::other(
+            "it is there, and nothing that `emit` wrote; name a new or an empty directory",
+        ));
     }
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    let parent = dir
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     fs::create_dir_all(&parent)?;
     let name = dir.file_name().map_or_else(|| "out".to_owned(), |name| name.to_string_lossy().into_owned());
-    let (fresh, old) = (parent.join(format!(".{name}.trainc-new")), parent.join(format!(".{name}.trainc-old")));
+    let (fresh, old) =
+        (parent.join(format!(".{name}.trainc-new")), parent.join(format!(".{name}.trainc-old")));
     for leftover in [&fresh, &old] {
         if leftover.exists() {
             fs::remove_dir_all(leftover)?;

@@ -1,12 +1,10 @@
 //! Exit codes, the same for all commands.
 
 /// Done.
-pub const DONE: u8 = 0;
-/// A bug in trainc.
-pub const BUG: u8 = 1;
+pub(super) const DONE: u8 = 0;
 /// Wrong usage.
-pub const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 /// The manifest has errors, or cannot be read.
-pub const MANIFEST: u8 = 3;
+pub(super) const MANIFEST: u8 = 3;
 /// Differences.
-pub const DIFFERENT: u8 = 4;
+pub(super) const DIFFERENT: u8 = 4;

@@ -8,13 +8,13 @@ use crate::text;
 /// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
-pub struct Args {
+pub(super) struct Args {
     /// A code, as T0301, or its name
     code: String,
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
     if let Some(code) = find(&codes, &args.code) {
         io.print(code.page);

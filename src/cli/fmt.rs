@@ -16,7 +16,7 @@ use std::path::Path;
 /// Rewrites the files in place. A file with syntax errors is left as it is.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl")]
-pub struct Args {
+pub(super) struct Args {
     /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
     #[arg(required = true, value_name = "MANIFEST")]
     manifests: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let (mut changed, mut failed) = (0_usize, false);
     for argument in &args.manifests {
         let found = paths(argument);
@@ -76,7 +76,8 @@ fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
     } else if stdin {
         io.print(&formatted);
     } else if changes {
-        fs::write(path, &formatted).map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;
+        fs::write(path, &formatted)
+            .map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;
         io.print(&format!("formatted {shown}\n"));
     }
     Ok(changes)
@@ -94,7 +95,8 @@ fn mistakes(io: &Io, shown: &str, text: &str) -> String {
         human: diag::human::Options { color: io.color, unicode: io.unicode, width: io.width },
         ..diag::Options::default()
     };
-    let mut out = diag::render(Format::Human, &diag::Run { sources: &sources, manifests: &reports }, &options);
+    let mut out =
+        diag::render(Format::Human, &diag::Run { sources: &sources, manifests: &reports }, &options);
     out.push('\n');
     out
 }

@@ -22,8 +22,10 @@ const MOST_BYTES: u64 = 4 << 20;
 /// what a request does not hold (the model, how it is trained, the source) is asked for in comments and listed on
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json && trainc import job.json -o job.kdl")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json && trainc import job.json -o job.kdl"
+)]
+pub(super) struct Args {
     /// A JSON file, or `-` for standard input
     #[arg(value_name = "FILE")]
     file: String,
@@ -33,7 +35,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let path = Path::new(&args.file);
     if args.file != "-" && fs::symlink_metadata(path).is_err() {
         io.note(&format!("error: `{}` is no file, and import reads files\n", args.file));
@@ -68,7 +70,11 @@ pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::MANIFEST;
     };
     if let Some(out) = &args.out {
-        let written = fs::OpenOptions::new().write(true).create_new(true).open(out).and_then(|mut file| file.write_all(imported.manifest.as_bytes()));
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(out)
+            .and_then(|mut file| file.write_all(imported.manifest.as_bytes()));
         if let Err(error) = written {
             io.note(&format!("error: `{}` cannot be written: {}\n", out.display(), describe(&error)));
             return exit::USAGE;
@@ -131,9 +137,14 @@ fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
 fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     let Some(plan) = compiled.checked() else { return Vec::new() };
     let request = emit::training_job(plan, &emit::identity(plan)).to_string();
-    let Some(again) = import::import(crate::source::SourceId(0), &request, &mut Problems::default()) else { return Vec::new() };
+    let Some(again) = import::import(crate::source::SourceId(0), &request, &mut Problems::default()) else {
+        return Vec::new();
+    };
     let lines = |text: &str| -> Vec<String> {
-        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
+        text.lines()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty() && !line.starts_with("//"))
+            .collect()
     };
     let there = lines(&again.manifest);
     lines(&imported.manifest)

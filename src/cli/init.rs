@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 ///
 /// Writes `trainc.kdl` and the scripts that it names. Never writes over an existing file.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc init\n  trainc init my-job\n  trainc init --example llama-7b-fsdp llama")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc init\n  trainc init my-job\n  trainc init --example llama-7b-fsdp llama"
+)]
+pub(super) struct Args {
     /// Start from this example
     #[arg(long, value_name = "NAME", default_value = "starter")]
     example: String,
@@ -28,7 +30,7 @@ type Example = (&'static str, &'static [(&'static str, &'static str)]);
 macro_rules! examples {
     ($($name:literal: $($file:literal)*;)*) => {
         /// The shipped examples; a test holds the list equal to the directory.
-        pub const EXAMPLES: &[Example] = &[
+        pub(super) const EXAMPLES: &[Example] = &[
             $(($name, &[$(($file, include_str!(concat!("../../examples/", $name, "/", $file)))),*]),)*
         ];
     };
@@ -51,7 +53,7 @@ examples! {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else {
         let names: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
         let hint = match text::nearest(&args.example, names.iter().copied()) {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 /// The outside as commands see it.
-pub struct Io<'a> {
+pub(super) struct Io<'a> {
     /// Results.
     pub out: &'a mut dyn Write,
     /// Progress and problems.
@@ -20,18 +20,18 @@ pub struct Io<'a> {
 
 impl Io<'_> {
     /// Writes a result; a closed pipe is no error of ours.
-    pub fn print(&mut self, text: &str) {
+    pub(super) fn print(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
     }
 
     /// Writes beside the results.
-    pub fn note(&mut self, text: &str) {
+    pub(super) fn note(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
     }
 }
 
 /// Days since 1970 as an ISO date (Howard Hinnant, "chrono-compatible low-level date algorithms").
-pub fn iso_date(days: i64) -> String {
+pub(super) fn iso_date(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);

@@ -21,7 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142, &T0143];
 const MOST_BYTES: u64 = 4 << 20;
 
 /// One manifest of a run.
-pub struct Manifest {
+pub(super) struct Manifest {
     /// The path as it is shown.
     pub path: String,
     /// SHA-256 of its bytes.
@@ -31,7 +31,7 @@ pub struct Manifest {
 }
 
 /// All manifests of a run.
-pub struct Set {
+pub(super) struct Set {
     /// All texts.
     pub sources: SourceMap,
     /// The manifests in order, layers left out where a directory was walked.
@@ -50,7 +50,7 @@ struct Named {
 }
 
 /// Reads and compiles everything that the arguments name.
-pub fn compile_all(arguments: &[String], options: &Options) -> Set {
+pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();
     let mut named: Vec<Named> = Vec::new();
@@ -117,7 +117,11 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
         Err(why) => {
             let source = sources.add(file.shown.as_str(), "");
             let mut problems = Problems::default();
-            problems.push(Diagnostic::new(&T0140, Span::whole(source), format!("`{}` cannot be read: {why}", file.shown)));
+            problems.push(Diagnostic::new(
+                &T0140,
+                Span::whole(source),
+                format!("`{}` cannot be read: {why}", file.shown),
+            ));
             return fail(problems);
         }
     };
@@ -125,7 +129,11 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
     match String::from_utf8(bytes) {
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
-            Manifest { path: file.shown.clone(), sha256, compiled: compile(source, &text, options, reader, sources) }
+            Manifest {
+                path: file.shown.clone(),
+                sha256,
+                compiled: compile(source, &text, options, reader, sources),
+            }
         }
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
@@ -149,8 +157,15 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
 const MOST_SWEPT: usize = 500;
 
 /// One manifest for each combination of a sweep's values; none where there is no sweep.
-fn sweep(file: &Named, base: &Manifest, options: &Options, reader: &mut Files, sources: &mut SourceMap) -> Vec<Manifest> {
-    let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty()) else {
+fn sweep(
+    file: &Named,
+    base: &Manifest,
+    options: &Options,
+    reader: &mut Files,
+    sources: &mut SourceMap,
+) -> Vec<Manifest> {
+    let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty())
+    else {
         return Vec::new();
     };
     let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);
@@ -164,7 +179,11 @@ fn sweep(file: &Named, base: &Manifest, options: &Options, reader: &mut Files, s
             );
             problems.sort();
         }
-        return vec![Manifest { path: base.path.clone(), sha256: base.sha256.clone(), compiled: Compiled { problems, ..base.compiled.clone() } }];
+        return vec![Manifest {
+            path: base.path.clone(),
+            sha256: base.sha256.clone(),
+            compiled: Compiled { problems, ..base.compiled.clone() },
+        }];
     }
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for vary in vary {
@@ -238,7 +257,11 @@ fn expand(argument: &str) -> Expanded {
         found.sort();
         let files = found
             .into_iter()
-            .map(|found| Named { shown: found.to_string_lossy().into_owned(), path: found, walked: Some(path.to_path_buf()) })
+            .map(|found| Named {
+                shown: found.to_string_lossy().into_owned(),
+                path: found,
+                walked: Some(path.to_path_buf()),
+            })
             .collect();
         return Expanded { files, many: Some(true), fault };
     }
@@ -279,7 +302,9 @@ fn glob(pattern: &str) -> Expanded {
     let built = globset::GlobBuilder::new(pattern).literal_separator(true).build();
     let matcher = match built {
         Ok(glob) => glob.compile_matcher(),
-        Err(error) => return Expanded { files: Vec::new(), many: Some(true), fault: Some(error.to_string()) },
+        Err(error) => {
+            return Expanded { files: Vec::new(), many: Some(true), fault: Some(error.to_string()) };
+        }
     };
     let fixed: PathBuf = Path::new(pattern)
         .components()
@@ -318,7 +343,9 @@ fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+        path.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
     };
     let own = own.canonicalize().unwrap_or(own);
     let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
@@ -332,8 +359,9 @@ fn duplicates(manifests: &mut [Manifest]) {
         let span = manifest.compiled.plan.as_ref().and_then(|plan| plan.job.name.span());
         if let Some((_, first, first_span)) = seen.iter().find(|(name, _, _)| *name == job) {
             if let Some(span) = span {
-                let mut diagnostic = Diagnostic::new(&T0142, span, format!("`{first}` describes a job `{job}` as well"))
-                    .help("give one of them another name: names tell jobs apart in the account");
+                let mut diagnostic =
+                    Diagnostic::new(&T0142, span, format!("`{first}` describes a job `{job}` as well"))
+                        .help("give one of them another name: names tell jobs apart in the account");
                 if let Some(first_span) = first_span {
                     diagnostic = diagnostic.label(*first_span, "the other");
                 }
@@ -347,6 +375,6 @@ fn duplicates(manifests: &mut [Manifest]) {
 }
 
 /// The files that an argument leads to, layers included.
-pub fn paths(argument: &str) -> Vec<PathBuf> {
+pub(super) fn paths(argument: &str) -> Vec<PathBuf> {
     expand(argument).files.into_iter().map(|file| file.path).collect()
 }

@@ -2,7 +2,10 @@
 //!
 //! In: arguments. Out: results on standard output, problems and progress on standard error, an exit code. One
 //! command per file; what they share is in `args` and `manifests`. Nobody imports this stage.
-#![expect(clippy::disallowed_methods, reason = "this is the room where files, environment and clock are read")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the room where files, environment and clock are read"
+)]
 
 mod args;
 mod catalog;
@@ -35,8 +38,16 @@ pub fn codes() -> Vec<&'static Code> {
 ///
 /// Every mistake is shown at its place before a dollar is spent. `check` and `plan --offline` touch no network.
 #[derive(Parser, Debug)]
-#[command(name = "trainc", version, max_term_width = 100, arg_required_else_help = true, subcommand_required = true)]
-#[command(after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences.")]
+#[command(
+    name = "trainc",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+#[command(
+    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences."
+)]
 struct App {
     #[command(subcommand)]
     command: Command,
@@ -67,8 +78,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::DONE });
         }
     };
-    let color = app.global.wants_color(std::io::stdout().is_terminal(), std::env::var_os("NO_COLOR").is_some());
-    let unicode = !std::env::var("LC_ALL").or_else(|_| std::env::var("LANG")).is_ok_and(|lang| lang == "C" || lang == "POSIX");
+    let color =
+        app.global.wants_color(std::io::stdout().is_terminal(), std::env::var_os("NO_COLOR").is_some());
+    let unicode = !std::env::var("LC_ALL")
+        .or_else(|_| std::env::var("LANG"))
+        .is_ok_and(|lang| lang == "C" || lang == "POSIX");
     let today = app.global.today.clone().unwrap_or_else(today);
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
@@ -88,13 +102,15 @@ pub fn main() -> ExitCode {
 }
 
 fn today() -> String {
-    let seconds = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
 /// Columns of the terminal, between 60 and 120; 100 where there is none.
 fn width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).map_or(100, |columns: usize| columns.clamp(60, 120))
+    std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok())
+        .map_or(100, |columns: usize| columns.clamp(60, 120))
 }

@@ -13,8 +13,10 @@ use crate::report::{self, Options, Subject};
 ///
 /// Checks first. With `--offline` it needs no credentials and compares with nothing.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan --offline job.kdl -v\n  trainc plan --offline jobs/ -o json")]
-pub struct Args {
+#[command(
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan --offline job.kdl -v\n  trainc plan --offline jobs/ -o json"
+)]
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Compare with nothing: no credentials, no network
@@ -57,13 +59,14 @@ impl<'a> Ready<'a> {
 }
 
 /// Runs the command.
-pub fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let set = compile_all(&args.input.manifests, &args.input.options(io, false));
     if !args.offline && !global.quiet {
         io.note("note: this version does not compare with the account; planned as with `--offline`\n");
     }
     let ready: Vec<Ready> = set.manifests.iter().map(|manifest| Ready::new(manifest, &set)).collect();
-    let documents: Vec<Document> = ready.iter().map(|one| report::document::document(&one.subject())).collect();
+    let documents: Vec<Document> =
+        ready.iter().map(|one| report::document::document(&one.subject())).collect();
     match args.output.as_str() {
         "json" => json(io, &set, &documents),
         "markdown" => {
@@ -139,12 +142,12 @@ fn next(args: &Args, errors: usize) -> String {
 }
 
 /// The plan of one manifest for scripts.
-pub fn document(manifest: &Manifest, set: &Set) -> Document {
+pub(super) fn document(manifest: &Manifest, set: &Set) -> Document {
     report::document::document(&Ready::new(manifest, set).subject())
 }
 
 /// The plan of one manifest for a pull request.
-pub fn markdown(manifest: &Manifest, set: &Set) -> String {
+pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
     let ready = Ready::new(manifest, set);
     let subject = ready.subject();
     report::markdown::plan(&subject, &report::document::document(&subject))

@@ -18,7 +18,7 @@ const MOST_LAYER_BYTES: u64 = 4 << 20;
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
 /// The file system as manifests see it.
-pub struct Files {
+pub(super) struct Files {
     /// What paths may not leave, canonical.
     root: PathBuf,
     /// Directories already read.
@@ -27,12 +27,12 @@ pub struct Files {
 
 impl Files {
     /// Files below a root.
-    pub fn new(root: PathBuf) -> Self {
+    pub(super) fn new(root: PathBuf) -> Self {
         Self { root, trees: BTreeMap::new() }
     }
 
     /// The root, canonical.
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
@@ -50,7 +50,11 @@ impl Files {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // A path that is not there and leads outside is outside first of all.
                 let flat = flatten(&std::env::current_dir().unwrap_or_default().join(&joined));
-                if flat.starts_with(&self.root) { Err(LayerFault::NotFound) } else { Err(LayerFault::OutsideRoot) }
+                if flat.starts_with(&self.root) {
+                    Err(LayerFault::NotFound)
+                } else {
+                    Err(LayerFault::OutsideRoot)
+                }
             }
             Err(error) => Err(LayerFault::Unreadable(describe(&error))),
         }
@@ -73,7 +77,7 @@ fn flatten(path: &Path) -> PathBuf {
 }
 
 /// An operating system's error in a few words.
-pub fn describe(error: &std::io::Error) -> String {
+pub(super) fn describe(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -84,7 +88,7 @@ pub fn describe(error: &std::io::Error) -> String {
 }
 
 /// A path as people write it: relative to the working directory where that is shorter.
-pub fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let relative = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
     relative.unwrap_or_else(|| path.to_path_buf()).to_string_lossy().into_owned()
@@ -96,7 +100,9 @@ impl Loader for Files {
         let text = read_text(&found, MOST_LAYER_BYTES)?;
         // Shown beside the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
-            Some(parent) if !from.starts_with('<') => flatten(&parent.join(path)).to_string_lossy().into_owned(),
+            Some(parent) if !from.starts_with('<') => {
+                flatten(&parent.join(path)).to_string_lossy().into_owned()
+            }
             _ => path.to_owned(),
         };
         let name = if Path::new(&name).exists() { name } else { shown(&found) };
@@ -104,7 +110,9 @@ impl Loader for Files {
     }
 
     fn identity(&self, name: &str) -> String {
-        Path::new(name).canonicalize().map_or_else(|_| name.to_owned(), |path| path.to_string_lossy().into_owned())
+        Path::new(name)
+            .canonicalize()
+            .map_or_else(|_| name.to_owned(), |path| path.to_string_lossy().into_owned())
     }
 }
 
@@ -159,7 +167,10 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             }
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             // Links are followed, as the SageMaker SDK does, but not out of the repository.
-            let target = entry.path().canonicalize().map_err(|_| LayerFault::Unreadable(format!("the link {path} leads nowhere")))?;
+            let target = entry
+                .path()
+                .canonicalize()
+                .map_err(|_| LayerFault::Unreadable(format!("the link {path} leads nowhere")))?;
             if !target.starts_with(limit) {
                 return Err(LayerFault::Unreadable(format!("the link {path} leaves the repository")));
             }
@@ -191,7 +202,8 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
 
 /// What never belongs into the archive: it differs from machine to machine.
 fn is_left_out(name: &str) -> bool {
-    matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache") || name.ends_with(".pyc")
+    matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache")
+        || name.ends_with(".pyc")
 }
 
 #[cfg(unix)]

@@ -54,7 +54,12 @@ macro_rules! declare_code {
             name: $name,
             severity: $crate::diag::Severity::$severity,
             summary: $summary,
-            page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/diag/codes/", stringify!($id), ".md")),
+            page: include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/diag/codes/",
+                stringify!($id),
+                ".md"
+            )),
             status: $crate::diag::Status::Active,
         };
     };

@@ -43,19 +43,9 @@ struct Place<'a> {
 }
 
 /// The excerpts of a problem: first the one that is to blame, then the rest of its file, then other files.
-pub(super) fn excerpts(
-    sources: &SourceMap,
-    problem: &Diagnostic,
-    columns: usize,
-    cut: &str,
-) -> Vec<Excerpt> {
-    let labels = problem
-        .labels
-        .iter()
-        .map(|label| (label.span, label.text.as_str(), false));
-    let all: Vec<_> = std::iter::once((problem.span, problem.label.as_str(), true))
-        .chain(labels)
-        .collect();
+pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize, cut: &str) -> Vec<Excerpt> {
+    let labels = problem.labels.iter().map(|label| (label.span, label.text.as_str(), false));
+    let all: Vec<_> = std::iter::once((problem.span, problem.label.as_str(), true)).chain(labels).collect();
     let mut ids: Vec<SourceId> = Vec::new();
     for (span, ..) in &all {
         if !ids.contains(&span.source) {
@@ -71,11 +61,7 @@ pub(super) fn excerpts(
         let mut whole = Vec::new();
         for &(span, text, primary) in all.iter().filter(|(span, ..)| span.source == id) {
             if place::is_whole(span) {
-                whole.push(Mark {
-                    range: 0..0,
-                    text: safe(text),
-                    primary,
-                });
+                whole.push(Mark { range: 0..0, text: safe(text), primary });
             } else {
                 places.push(locate(source, place::range(source, span), text, primary));
             }
@@ -83,9 +69,7 @@ pub(super) fn excerpts(
         let mut groups = group(places);
         // Stable: the blamed group first, the others as they stand in the file.
         groups.sort_by_key(|group| !group.iter().any(|place| place.primary));
-        let lines = groups
-            .iter()
-            .map(|places| excerpt(source, places, columns, cut));
+        let lines = groups.iter().map(|places| excerpt(source, places, columns, cut));
         let file = (!whole.is_empty()).then(|| Excerpt {
             name: safe(&source.name),
             head: None,
@@ -103,9 +87,7 @@ pub(super) fn excerpts(
 }
 
 fn line_of(source: &Source, at: usize) -> usize {
-    place::position(source, at, Columns::Characters)
-        .line
-        .saturating_sub(1) as usize
+    place::position(source, at, Columns::Characters).line.saturating_sub(1) as usize
 }
 
 fn locate<'a>(source: &Source, range: Range<usize>, text: &'a str, primary: bool) -> Place<'a> {
@@ -119,12 +101,7 @@ fn locate<'a>(source: &Source, range: Range<usize>, text: &'a str, primary: bool
         let rest = source.text.get(range.start..).unwrap_or("");
         range.end = range.start + rest.find('\n').unwrap_or(rest.len());
     }
-    Place {
-        range,
-        lines: first..last,
-        text,
-        primary,
-    }
+    Place { range, lines: first..last, text, primary }
 }
 
 /// Labels whose lines, with one of context, touch or leave out a single line.
@@ -147,23 +124,13 @@ fn group(mut places: Vec<Place<'_>>) -> Vec<Vec<Place<'_>>> {
 }
 
 fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> Excerpt {
-    let first = places
-        .iter()
-        .map(|place| place.lines.start)
-        .min()
-        .unwrap_or(0);
-    let last = places
-        .iter()
-        .map(|place| place.lines.end)
-        .max()
-        .unwrap_or(0);
+    let first = places.iter().map(|place| place.lines.start).min().unwrap_or(0);
+    let last = places.iter().map(|place| place.lines.end).max().unwrap_or(0);
     let head = places.iter().find(|place| place.primary).or(places.first());
     let head = head.map(|place| place::position(source, place.range.start, Columns::Characters));
     // The empty line after the last line end is no context.
     let after = usize::from(
-        source
-            .line(last + 1)
-            .is_some_and(|line| !line.is_empty() || source.line(last + 2).is_some()),
+        source.line(last + 1).is_some_and(|line| !line.is_empty() || source.line(last + 2).is_some()),
     );
     let first_line = first.saturating_sub(1);
 
@@ -173,18 +140,11 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
         let (Some(line), Some(start)) = (source.line(number), source.line_start(number)) else {
             break;
         };
-        let here: Vec<_> = places
-            .iter()
-            .filter(|place| place.lines.start <= number && number <= place.lines.end)
-            .collect();
-        let focus = here
-            .iter()
-            .find(|place| place.primary)
-            .or(here.first())
-            .map(|place| {
-                place.range.start.saturating_sub(start)
-                    ..place.range.end.saturating_sub(start).min(line.len())
-            });
+        let here: Vec<_> =
+            places.iter().filter(|place| place.lines.start <= number && number <= place.lines.end).collect();
+        let focus = here.iter().find(|place| place.primary).or(here.first()).map(|place| {
+            place.range.start.saturating_sub(start)..place.range.end.saturating_sub(start).min(line.len())
+        });
         let shown = Line::new(line, columns, focus, cut);
         let offset = text.len();
         text.push_str(&shown.text);
@@ -214,13 +174,7 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
     });
     let mut marks: Vec<Mark> = marks.collect();
     marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
-    Excerpt {
-        name: safe(&source.name),
-        head,
-        first_line,
-        text,
-        marks,
-    }
+    Excerpt { name: safe(&source.name), head, first_line, text, marks }
 }
 
 /// One line as it is shown, and where each of its bytes went.
@@ -242,11 +196,7 @@ impl Line {
             cells.push((at, character, columns));
             width += columns;
         }
-        let window = if width <= columns {
-            0..width
-        } else {
-            window(&cells, width, columns, focus)
-        };
+        let window = if width <= columns { 0..width } else { window(&cells, width, columns, focus) };
         let mut text = String::new();
         let mut map = Vec::new();
         let mut column = 0;
@@ -279,9 +229,7 @@ impl Line {
 
     /// Where a byte of the line is shown.
     fn place(&self, at: usize) -> usize {
-        let found = self
-            .map
-            .get(self.map.partition_point(|&(from, _)| from < at));
+        let found = self.map.get(self.map.partition_point(|&(from, _)| from < at));
         found.map_or(self.text.len(), |&(_, to)| to)
     }
 }
@@ -293,19 +241,11 @@ fn window(
     columns: usize,
     focus: Option<Range<usize>>,
 ) -> Range<usize> {
-    let column_of = |byte: usize| {
-        cells
-            .iter()
-            .take_while(|cell| cell.0 < byte)
-            .map(|cell| cell.2)
-            .sum::<usize>()
-    };
+    let column_of =
+        |byte: usize| cells.iter().take_while(|cell| cell.0 < byte).map(|cell| cell.2).sum::<usize>();
     let focus = focus.map_or(0..0, |bytes| column_of(bytes.start)..column_of(bytes.end));
     let spare = columns.saturating_sub(focus.len());
-    let start = focus
-        .start
-        .saturating_sub((spare / 2).max(columns / 8))
-        .min(width.saturating_sub(columns));
+    let start = focus.start.saturating_sub((spare / 2).max(columns / 8)).min(width.saturating_sub(columns));
     start..(start + columns).min(width)
 }
 
@@ -314,19 +254,14 @@ fn visible(character: char) -> char {
     match character {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
-        '\u{80}'..='\u{9f}'
-        | '\u{200e}'
-        | '\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{fffd}'
+        }
         _ => character,
     }
 }
 
 /// Text from anywhere without characters that a terminal would obey; line ends stay.
 pub(crate) fn safe(text: &str) -> String {
-    text.replace("\r\n", "\n")
-        .chars()
-        .map(|c| if c == '\n' { c } else { visible(c) })
-        .collect()
+    text.replace("\r\n", "\n").chars().map(|c| if c == '\n' { c } else { visible(c) }).collect()
 }

@@ -40,9 +40,8 @@ pub fn apply<'a>(
     let mut out = Fixed::default();
     let mut edits: BTreeMap<SourceId, Vec<(&'a Fix, &'a Diagnostic)>> = BTreeMap::new();
     for problem in problems {
-        let wanted = code.is_none_or(|code| {
-            problem.code.id.eq_ignore_ascii_case(code) || problem.code.name == code
-        });
+        let wanted =
+            code.is_none_or(|code| problem.code.id.eq_ignore_ascii_case(code) || problem.code.name == code);
         let Some(fix) = problem.fix.as_ref().filter(|_| wanted) else {
             continue;
         };
@@ -56,13 +55,8 @@ pub fn apply<'a>(
         } else if source.text.get(start..end).is_none() {
             out.skipped.push((problem, Skipped::OutOfText));
         } else {
-            let same = |other: &crate::source::Source| {
-                other.name == source.name && other.text == source.text
-            };
-            let first = sources
-                .iter()
-                .find(|(_, other)| same(other))
-                .map_or(fix.span.source, |(id, _)| id);
+            let same = |other: &crate::source::Source| other.name == source.name && other.text == source.text;
+            let first = sources.iter().find(|(_, other)| same(other)).map_or(fix.span.source, |(id, _)| id);
             edits.entry(first).or_default().push((fix, problem));
         }
     }
@@ -132,16 +126,10 @@ mod tests {
             Diagnostic::new(&WORLD, Span::whole(a), "no edit"),
         ];
         let fixed = apply(&sources, &problems, None);
-        assert_eq!(
-            fixed.texts.into_iter().collect::<Vec<_>>(),
-            [(a, "eins zweihree\n".to_owned())]
-        );
+        assert_eq!(fixed.texts.into_iter().collect::<Vec<_>>(), [(a, "eins zweihree\n".to_owned())]);
         assert_eq!(fixed.applied.len(), 3);
         let why: Vec<_> = fixed.skipped.iter().map(|(_, why)| *why).collect();
-        assert_eq!(
-            why,
-            [Skipped::NotAFile, Skipped::OutOfText, Skipped::Overlap]
-        );
+        assert_eq!(why, [Skipped::NotAFile, Skipped::OutOfText, Skipped::Overlap]);
 
         let fixed = apply(&sources, &problems, Some("unused-allow"));
         assert_eq!(fixed.texts.get(&a).unwrap(), "eins two three\n");
@@ -152,11 +140,7 @@ mod tests {
     fn insertions_at_one_place_are_not_guessed() {
         let mut sources = SourceMap::default();
         let a = sources.add("a.kdl", "ac");
-        let problems = [
-            edit(&WORLD, a, 1, 1, "b"),
-            edit(&UNUSED, a, 1, 1, "B"),
-            edit(&WORLD, a, 2, 2, "d"),
-        ];
+        let problems = [edit(&WORLD, a, 1, 1, "b"), edit(&UNUSED, a, 1, 1, "B"), edit(&WORLD, a, 2, 2, "d")];
         let fixed = apply(&sources, &problems, None);
         assert_eq!(fixed.texts.get(&a).unwrap(), "abcd");
         assert_eq!(fixed.skipped.len(), 1);

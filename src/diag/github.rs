@@ -23,15 +23,8 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
     let mut out = String::new();
     let mut notices = Vec::new();
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        let of: Vec<_> = shown
-            .iter()
-            .filter(|one| one.problem.severity == severity)
-            .collect();
-        let most = if severity == Severity::Note {
-            MOST_NOTES
-        } else {
-            MOST
-        };
+        let of: Vec<_> = shown.iter().filter(|one| one.problem.severity == severity).collect();
+        let most = if severity == Severity::Note { MOST_NOTES } else { MOST };
         let (sent, rest) = of.split_at_checked(most).unwrap_or((&of, &[]));
         for one in sent {
             out.push_str(&command(run.sources, one, fallback, paths));
@@ -40,25 +33,16 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
             let _ = writeln!(out, "::group::further {}s", severity.word());
             for one in rest {
                 // Spaces in front do not hinder a command, so the line must not begin with colons.
-                let _ = writeln!(
-                    out,
-                    "- {}",
-                    short::problem(run.sources, one.problem, one.also().as_deref())
-                );
+                let _ =
+                    writeln!(out, "- {}", short::problem(run.sources, one.problem, one.also().as_deref()));
             }
             out.push_str("::endgroup::\n");
-            notices.push(text::count(
-                rest.len() as u64,
-                &format!("more {}", severity.word()),
-            ));
+            notices.push(text::count(rest.len() as u64, &format!("more {}", severity.word())));
         }
     }
     if !notices.is_empty() {
         let notices = text::list(&notices, "and");
-        let _ = writeln!(
-            out,
-            "::notice title=trainc::… and {notices}; the log of this step lists them"
-        );
+        let _ = writeln!(out, "::notice title=trainc::… and {notices}; the log of this step lists them");
     }
     out
 }
@@ -83,29 +67,16 @@ fn command(sources: &SourceMap, one: &Shown<'_>, fallback: &str, paths: Paths<'_
         properties.push(format!("line={},endLine={}", start.line, end.line));
         // Columns over several lines are refused.
         if start.line == end.line && !place::is_whole(problem.span) {
-            properties.push(format!(
-                "col={},endColumn={}",
-                start.column,
-                end.column.max(start.column + 1)
-            ));
+            properties.push(format!("col={},endColumn={}", start.column, end.column.max(start.column + 1)));
         }
     }
-    properties.push(format!(
-        "title={}",
-        property(&format!("{} {}", problem.code.id, problem.code.name))
-    ));
-    format!(
-        "::{word} {}::{}\n",
-        properties.join(","),
-        message(&one.words(sources))
-    )
+    properties.push(format!("title={}", property(&format!("{} {}", problem.code.id, problem.code.name))));
+    format!("::{word} {}::{}\n", properties.join(","), message(&one.words(sources)))
 }
 
 /// Escapes what would end a command.
 fn message(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes also what would end a property.
@@ -122,10 +93,7 @@ mod tests {
 
     #[test]
     fn commands_beside_the_lines() {
-        let paths = Paths {
-            current: "/repo/train",
-            root: "/repo",
-        };
+        let paths = Paths { current: "/repo/train", root: "/repo" };
         insta::assert_snapshot!(samples::usual().run(|run| super::run(run, paths)));
     }
 
@@ -137,8 +105,7 @@ mod tests {
         sample.manifest(
             "a,b:50%.kdl",
             vec![
-                Diagnostic::new(&WORLD, Span::new(id, 0, 3), "50% of\r\n::error::y, `a:b`")
-                    .help("a\nb"),
+                Diagnostic::new(&WORLD, Span::new(id, 0, 3), "50% of\r\n::error::y, `a:b`").help("a\nb"),
                 Diagnostic::new(&WORLD, Span::new(set, 2, 3), "one"),
                 Diagnostic::new(&WORLD, Span::whole(id), "whole"),
             ],
@@ -151,24 +118,16 @@ mod tests {
         let mut sample = Sample::default();
         let id = sample.sources.add("a.kdl", "x".repeat(40));
         let many = |code, n| {
-            (0..n)
-                .map(move |at| Diagnostic::new(code, Span::new(id, at, at + 1), format!("no {at}")))
+            (0..n).map(move |at| Diagnostic::new(code, Span::new(id, at, at + 1), format!("no {at}")))
         };
         let notes = many(&QUOTA, 10);
-        sample.manifest(
-            "a.kdl",
-            many(&UNUSED, 11)
-                .chain(notes)
-                .chain(many(&WORLD, 13))
-                .collect(),
-        );
+        sample.manifest("a.kdl", many(&UNUSED, 11).chain(notes).chain(many(&WORLD, 13)).collect());
         let out = sample.run(|run| super::run(run, Paths::default()));
         let count = |start: &str| out.lines().filter(|line| line.starts_with(start)).count();
         let counts = (count("::error "), count("::warning "), count("::notice "));
         assert_eq!(counts, (10, 10, 10));
         assert_eq!(count("- a.kdl"), 5);
-        let last =
-            "… and 3 more errors, 1 more warning and 1 more note; the log of this step lists them";
+        let last = "… and 3 more errors, 1 more warning and 1 more note; the log of this step lists them";
         assert!(out.ends_with(&format!("::notice title=trainc::{last}\n")));
         assert!(out.find("::error").unwrap() < out.find("::warning").unwrap());
     }

@@ -25,11 +25,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            color: false,
-            unicode: true,
-            width: 100,
-        }
+        Self { color: false, unicode: true, width: 100 }
     }
 }
 
@@ -64,24 +60,14 @@ pub fn run(run: &Run<'_>, options: Options) -> String {
     let shown = run.shown();
     let mut out = String::new();
     for one in &shown {
-        out.push_str(&problem(
-            run.sources,
-            one.problem,
-            one.also().as_deref(),
-            options,
-        ));
+        out.push_str(&problem(run.sources, one.problem, one.also().as_deref(), options));
         out.push('\n');
     }
     out + &summary(run.counts(&shown), run.manifests.len(), &shown, options)
 }
 
 /// One problem. `also` is a last note, such as the other manifests that have it.
-pub fn problem(
-    sources: &SourceMap,
-    problem: &Diagnostic,
-    also: Option<&str>,
-    options: Options,
-) -> String {
+pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>, options: Options) -> String {
     let mut out = heading(problem, options);
     let cut = if options.unicode { "…" } else { "..." };
     // Beside the line's number stand two bars and their spaces, and two ends may be cut.
@@ -123,18 +109,9 @@ pub fn summary(counts: Counts, checked: usize, shown: &[Shown<'_>], options: Opt
 fn heading(problem: &Diagnostic, options: Options) -> String {
     let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
     let taken = code.len() + problem.code.name.len() + 3;
-    let mut out = format!(
-        "{} {}: ",
-        options.paint(style(problem.severity), &code),
-        problem.code.name
-    );
-    for (at, line) in text::wrap(
-        &safe(&problem.message),
-        options.columns().saturating_sub(2),
-        taken,
-    )
-    .iter()
-    .enumerate()
+    let mut out = format!("{} {}: ", options.paint(style(problem.severity), &code), problem.code.name);
+    for (at, line) in
+        text::wrap(&safe(&problem.message), options.columns().saturating_sub(2), taken).iter().enumerate()
     {
         if at > 0 {
             out.push_str("  ");
@@ -147,15 +124,9 @@ fn heading(problem: &Diagnostic, options: Options) -> String {
 
 fn paragraph(word: &str, style: &str, body: &str, options: Options) -> String {
     let mut out = String::new();
-    for (at, line) in text::wrap(&safe(body), options.columns().saturating_sub(8), 0)
-        .iter()
-        .enumerate()
-    {
-        let margin = if at == 0 {
-            format!("  {} ", options.paint(style, &format!("{word}:")))
-        } else {
-            " ".repeat(8)
-        };
+    for (at, line) in text::wrap(&safe(body), options.columns().saturating_sub(8), 0).iter().enumerate() {
+        let margin =
+            if at == 0 { format!("  {} ", options.paint(style, &format!("{word}:"))) } else { " ".repeat(8) };
         out.push_str(format!("{margin}{line}").trim_end());
         out.push('\n');
     }
@@ -182,11 +153,8 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
         Severity::Note => styles.advice,
     };
     // One style per label in order of place; the blamed one in the colour of the severity.
-    styles.highlights = excerpt
-        .marks
-        .iter()
-        .map(|mark| if mark.primary { blame } else { styles.advice })
-        .collect();
+    styles.highlights =
+        excerpt.marks.iter().map(|mark| if mark.primary { blame } else { styles.advice }).collect();
     let handler = GraphicalReportHandler::new_themed(theme)
         .with_width(options.columns())
         .with_links(false)
@@ -207,14 +175,9 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
 
 /// A place without lines: the file as a whole.
 fn whole(excerpt: &Excerpt, options: Options) -> String {
-    let (corner, bar, end) = if options.unicode {
-        ("╭─", "│", "╰────")
-    } else {
-        (",-", "|", "`----")
-    };
-    let at = excerpt.head.map_or(String::new(), |head| {
-        format!(":{}:{}", head.line, head.column)
-    });
+    let (corner, bar, end) =
+        if options.unicode { ("╭─", "│", "╰────") } else { (",-", "|", "`----") };
+    let at = excerpt.head.map_or(String::new(), |head| format!(":{}:{}", head.line, head.column));
     let mut out = format!("   {corner}[{}{at}]\n", excerpt.name);
     for line in excerpt.marks.iter().flat_map(|mark| mark.text.lines()) {
         let _ = writeln!(out, "   {bar} {line}");
@@ -269,30 +232,16 @@ impl miette::SourceCode for Drawing {
         before: usize,
         _: usize,
     ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
-        let Excerpt {
-            name,
-            head,
-            first_line,
-            text,
-            ..
-        } = &self.0;
+        let Excerpt { name, head, first_line, text, .. } = &self.0;
         let (line, column) = match head {
-            Some(head) if before == 0 => (
-                head.line.saturating_sub(1) as usize,
-                head.column.saturating_sub(1) as usize,
-            ),
+            Some(head) if before == 0 => {
+                (head.line.saturating_sub(1) as usize, head.column.saturating_sub(1) as usize)
+            }
             _ => (*first_line, 0),
         };
         let span = SourceSpan::from(0..text.len());
         let lines = text.lines().count();
-        Ok(Box::new(MietteSpanContents::new_named(
-            name.clone(),
-            text.as_bytes(),
-            span,
-            line,
-            column,
-            lines,
-        )))
+        Ok(Box::new(MietteSpanContents::new_named(name.clone(), text.as_bytes(), span, line, column, lines)))
     }
 }
 

@@ -6,11 +6,7 @@ use super::*;
 use crate::source::{SourceId, Span};
 use proptest::prelude::*;
 
-const PLAIN: Options = Options {
-    color: false,
-    unicode: true,
-    width: 100,
-};
+const PLAIN: Options = Options { color: false, unicode: true, width: 100 };
 
 fn one(text: &str, start: usize, end: usize) -> String {
     let mut sources = SourceMap::default();
@@ -26,11 +22,7 @@ fn a_run_with_labels_in_two_files() {
 
 #[test]
 fn the_same_in_ascii_and_narrow() {
-    let options = Options {
-        unicode: false,
-        width: 60,
-        ..PLAIN
-    };
+    let options = Options { unicode: false, width: 60, ..PLAIN };
     insta::assert_snapshot!(samples::usual().run(|run| super::run(run, options)));
 }
 
@@ -39,18 +31,8 @@ fn colour_only_when_asked_for() {
     let sample = samples::usual();
     let plain = sample.run(|run| super::run(run, PLAIN));
     assert!(!plain.contains('\u{1b}'));
-    let coloured = sample.run(|run| {
-        super::run(
-            run,
-            Options {
-                color: true,
-                ..PLAIN
-            },
-        )
-    });
-    assert!(
-        coloured.starts_with("\u{1b}[1;31merror[T0301]\u{1b}[0m world-size-mismatch: \u{1b}[1mthe")
-    );
+    let coloured = sample.run(|run| super::run(run, Options { color: true, ..PLAIN }));
+    assert!(coloured.starts_with("\u{1b}[1;31merror[T0301]\u{1b}[0m world-size-mismatch: \u{1b}[1mthe"));
     let mut bare = coloured;
     while let Some(start) = bare.find('\u{1b}') {
         let end = start + bare[start..].find('m').unwrap();
@@ -75,10 +57,7 @@ fn odd_places() {
     show("CRLF", one("one\r\ntwo three\r\nfour\r\n", 9, 14));
     show("span with a line end", one("one\r\ntwo\r\nthree\n", 5, 10));
     show("over lines", one("a {\n  b {\n    c\n  }\n}\nend\n", 6, 20));
-    show(
-        "over many lines",
-        one(&format!("a {{\n{}}}\n", "  b\n".repeat(20)), 0, 85),
-    );
+    show("over many lines", one(&format!("a {{\n{}}}\n", "  b\n".repeat(20)), 0, 85));
     show("control characters", one("a \u{1b}[31m b\u{202e}c\n", 2, 3));
     show("another map", {
         let problem = Diagnostic::new(&WORLD, Span::new(SourceId(9), 1, 2), "wrong").here("here");
@@ -111,11 +90,7 @@ fn labels_that_meet() {
 
 #[test]
 fn long_lines_are_cut_around_the_place() {
-    let text = format!(
-        "image {}needle{} end\n",
-        "a".repeat(5_000),
-        "b".repeat(5_000)
-    );
+    let text = format!("image {}needle{} end\n", "a".repeat(5_000), "b".repeat(5_000));
     let mut out = one(&text, 5_006, 5_012);
     out.push_str(&one(&text, 2, 9_000));
     out.push_str(&one(&text, text.len() - 4, text.len() - 1));
@@ -132,12 +107,7 @@ fn long_words_of_ours_are_folded() {
         .here(long)
         .help("write this:\n  mesh {\n    shard-degree 7\n  }")
         .note(long);
-    insta::assert_snapshot!(super::problem(
-        &sources,
-        &problem,
-        Some("also in `b.kdl`"),
-        PLAIN
-    ));
+    insta::assert_snapshot!(super::problem(&sources, &problem, Some("also in `b.kdl`"), PLAIN));
 }
 
 #[test]

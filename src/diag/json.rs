@@ -129,11 +129,7 @@ pub fn document(run: &Run<'_>) -> Document {
             .map(|manifest| Manifest {
                 path: manifest.path.to_owned(),
                 job: manifest.job.map(str::to_owned),
-                problems: manifest
-                    .problems
-                    .iter()
-                    .map(|one| problem(run.sources, one))
-                    .collect(),
+                problems: manifest.problems.iter().map(|one| problem(run.sources, one)).collect(),
             })
             .collect(),
         summary: Summary {
@@ -155,37 +151,21 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
         labels: problem
             .labels
             .iter()
-            .map(|label| Label {
-                place: place(sources, label.span),
-                text: label.text.clone(),
-            })
+            .map(|label| Label { place: place(sources, label.span), text: label.text.clone() })
             .collect(),
         help: problem.help.clone(),
         notes: problem.notes.clone(),
         facts: problem.facts.clone(),
         fix: problem.fix.as_ref().map(|fix| {
-            let Place {
-                file, start, end, ..
-            } = place(sources, fix.span);
-            Edit {
-                file,
-                start,
-                end,
-                text: fix.text.clone(),
-            }
+            let Place { file, start, end, .. } = place(sources, fix.span);
+            Edit { file, start, end, text: fix.text.clone() }
         }),
     }
 }
 
 fn place(sources: &SourceMap, span: Span) -> Place {
     let Some(source) = sources.get(span.source) else {
-        return Place {
-            file: String::new(),
-            start: 0,
-            end: 0,
-            line: 1,
-            column: 1,
-        };
+        return Place { file: String::new(), start: 0, end: 0, line: 1, column: 1 };
     };
     let range = place::range(source, span);
     let at = place::position(source, range.start, Columns::Characters);

@@ -15,20 +15,7 @@ fn odd_places_stay_inside_the_text() {
     let mut sources = SourceMap::default();
     let id = sources.add("a.kdl", "ä\n");
     let at = |start, end| {
-        let Place {
-            start,
-            end,
-            line,
-            column,
-            ..
-        } = place(
-            &sources,
-            Span {
-                source: id,
-                start,
-                end,
-            },
-        );
+        let Place { start, end, line, column, .. } = place(&sources, Span { source: id, start, end });
         (start, end, line, column)
     };
     assert_eq!(at(1, 1), (0, 2, 1, 1));
@@ -46,14 +33,7 @@ fn against_schema(document: &Value) -> Vec<String> {
 fn the_schema_describes_every_document() {
     let mut bare = Sample::default();
     bare.sources.add("x.kdl", "");
-    bare.manifest(
-        "x.kdl",
-        vec![Diagnostic::new(
-            &WORLD,
-            Span::whole(crate::source::SourceId(0)),
-            "empty",
-        )],
-    );
+    bare.manifest("x.kdl", vec![Diagnostic::new(&WORLD, Span::whole(crate::source::SourceId(0)), "empty")]);
     for sample in [samples::usual(), Sample::default(), bare] {
         let document = sample.run(|run| serde_json::to_value(document(run)).unwrap());
         assert_eq!(against_schema(&document), Vec::<String>::new());
@@ -64,10 +44,7 @@ fn the_schema_describes_every_document() {
 fn the_schema_sees_what_is_wrong() {
     let good = samples::usual().run(|run| serde_json::to_value(document(run)).unwrap());
     let without_help = |document: &mut Value| {
-        document["manifests"][0]["problems"][0]
-            .as_object_mut()
-            .unwrap()
-            .remove("help");
+        document["manifests"][0]["problems"][0].as_object_mut().unwrap().remove("help");
     };
     let edits: [&dyn Fn(&mut Value); 5] = [
         &without_help,

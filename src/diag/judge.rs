@@ -15,9 +15,7 @@ pub(crate) fn against(schema: &str, document: &Value) -> Vec<String> {
 
 fn judge(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let target = root
-            .pointer(reference.strip_prefix('#').unwrap())
-            .expect(reference);
+        let target = root.pointer(reference.strip_prefix('#').unwrap()).expect(reference);
         judge(root, target, value, at, found);
     }
     let is = |kind: &str| match kind {
@@ -39,11 +37,9 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             },
             "enum" => rule.as_array().unwrap().contains(value),
             "minimum" => value.is_null() || value.as_i64() >= rule.as_i64(),
-            "pattern" => value.as_str().is_none_or(|text| {
-                regex::Regex::new(rule.as_str().unwrap())
-                    .unwrap()
-                    .is_match(text)
-            }),
+            "pattern" => value
+                .as_str()
+                .is_none_or(|text| regex::Regex::new(rule.as_str().unwrap()).unwrap().is_match(text)),
             "required" => rule
                 .as_array()
                 .unwrap()

@@ -24,21 +24,13 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
         Some(Severity::Note) | None => "✅",
     };
     let checked = text::count(run.manifests.len() as u64, "manifest");
-    let mut out = Limited {
-        text: String::new(),
-        left: limit,
-    };
-    out.force(&format!(
-        "{MARKER}\n{icon} **trainc check**: {}",
-        counts.sentence(run.manifests.len())
-    ));
+    let mut out = Limited { text: String::new(), left: limit };
+    out.force(&format!("{MARKER}\n{icon} **trainc check**: {}", counts.sentence(run.manifests.len())));
     if shown.is_empty() {
         out.force("\n");
         return out.text;
     }
-    out.force(&format!(
-        " ({checked} checked)\n\n| | problem | where | what |\n| --- | --- | --- | --- |\n"
-    ));
+    out.force(&format!(" ({checked} checked)\n\n| | problem | where | what |\n| --- | --- | --- | --- |\n"));
 
     out.left = out.left.saturating_sub(RESERVE);
     let rows = out.fill(shown.iter().map(|one| row(run, one, paths)));
@@ -49,10 +41,7 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
     out.force("\n");
     let details = out.fill(shown.iter().map(|one| detail(run, one)));
     if details < shown.len() {
-        out.force(&format!(
-            "\n… and {} more without details\n",
-            shown.len() - details
-        ));
+        out.force(&format!("\n… and {} more without details\n", shown.len() - details));
     }
     out.text
 }
@@ -91,24 +80,14 @@ fn location(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
     if place::is_whole(span) || !place::is_file(&name) {
         return name;
     }
-    format!(
-        "{name}:{}",
-        place::position(source, span.start as usize, Columns::Characters).line
-    )
+    format!("{name}:{}", place::position(source, span.start as usize, Columns::Characters).line)
 }
 
 fn row(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
-    let also = one
-        .also()
-        .map(|also| format!("; {also}"))
-        .unwrap_or_default();
+    let also = one.also().map(|also| format!("; {also}")).unwrap_or_default();
     let what = cell(&format!("{}{also}", one.problem.message));
     let place = location(run, one, paths);
-    let place = if place.is_empty() {
-        place
-    } else {
-        code(&place)
-    };
+    let place = if place.is_empty() { place } else { code(&place) };
     let problem = one.problem;
     format!(
         "| {} | `{}` {} | {place} | {what} |\n",
@@ -143,11 +122,7 @@ pub(crate) fn cell(text: &str) -> String {
             (_, true) => out.push('`'),
             (_, false) => out.push_str("\\`"),
         }
-        out.push_str(&if inside {
-            piece.replace('|', "\\|")
-        } else {
-            escape_markup(piece)
-        });
+        out.push_str(&if inside { piece.replace('|', "\\|") } else { escape_markup(piece) });
     }
     out
 }
@@ -156,11 +131,7 @@ pub(crate) fn cell(text: &str) -> String {
 fn code(text: &str) -> String {
     let text = short::one_line(text).replace('|', "\\|");
     let ticks = "`".repeat(longest_ticks(&text) + 1);
-    if text.contains('`') {
-        format!("{ticks} {text} {ticks}")
-    } else {
-        format!("{ticks}{text}{ticks}")
-    }
+    if text.contains('`') { format!("{ticks} {text} {ticks}") } else { format!("{ticks}{text}{ticks}") }
 }
 
 fn escape_markup(text: &str) -> String {
@@ -205,11 +176,7 @@ mod tests {
 
     #[test]
     fn a_comment() {
-        insta::assert_snapshot!(samples::usual().run(|run| super::run(
-            run,
-            Paths::default(),
-            COMMENT_LIMIT
-        )));
+        insta::assert_snapshot!(samples::usual().run(|run| super::run(run, Paths::default(), COMMENT_LIMIT)));
     }
 
     #[test]
@@ -217,10 +184,7 @@ mod tests {
         let mut sample = Sample::default();
         sample.manifest("a.kdl", vec![]);
         let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
-        assert_eq!(
-            text,
-            "<!-- trainc:check -->\n✅ **trainc check**: no problems in 1 file\n"
-        );
+        assert_eq!(text, "<!-- trainc:check -->\n✅ **trainc check**: no problems in 1 file\n");
     }
 
     #[test]
@@ -237,10 +201,7 @@ mod tests {
     fn fences_hold_any_text() {
         let mut sample = Sample::default();
         let id = sample.sources.add("a.kdl", "x ````\n</details>\n");
-        sample.manifest(
-            "a.kdl",
-            vec![Diagnostic::new(&WORLD, Span::new(id, 0, 1), "m </summary>")],
-        );
+        sample.manifest("a.kdl", vec![Diagnostic::new(&WORLD, Span::new(id, 0, 1), "m </summary>")]);
         let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
         assert!(
             text.contains("\n`````text\n") && text.contains("</code> m &lt;/summary&gt;</summary>"),
@@ -254,30 +215,15 @@ mod tests {
         let id = sample.sources.add("a.kdl", "😀 line\n".repeat(400));
         let problem = |n: usize| {
             let code = if n.is_multiple_of(2) { &WORLD } else { &UNUSED };
-            Diagnostic::new(
-                code,
-                Span::new(id, n * 10, n * 10 + 4),
-                format!("number {n} 😀"),
-            )
-            .help("do")
+            Diagnostic::new(code, Span::new(id, n * 10, n * 10 + 4), format!("number {n} 😀")).help("do")
         };
         sample.manifest("a.kdl", (0..400).map(problem).collect());
         let mut seen = (false, false, false);
         for limit in [0, 300, 1_000, 5_000, 40_000, 65_536, 1_000_000] {
             let text = sample.run(|run| super::run(run, Paths::default(), limit));
-            assert!(
-                limit < 400 || text.encode_utf16().count() <= limit,
-                "{limit}"
-            );
-            assert_eq!(
-                text.matches("<details>").count(),
-                text.matches("</details>").count()
-            );
-            assert!(
-                text.lines()
-                    .filter(|line| line.starts_with("| "))
-                    .all(|line| line.ends_with(" |"))
-            );
+            assert!(limit < 400 || text.encode_utf16().count() <= limit, "{limit}");
+            assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+            assert!(text.lines().filter(|line| line.starts_with("| ")).all(|line| line.ends_with(" |")));
             seen.0 |= text.ends_with(" more\n");
             seen.1 |= text.ends_with(" more without details\n");
             seen.2 |= text.ends_with("</details>\n");

@@ -208,8 +208,12 @@ impl Problems {
     /// Sorts by place, then code, and drops exact repeats.
     pub fn sort(&mut self) {
         self.list.sort_by(|a, b| {
-            (a.span, a.code.id, std::cmp::Reverse(a.severity), &a.message)
-                .cmp(&(b.span, b.code.id, std::cmp::Reverse(b.severity), &b.message))
+            (a.span, a.code.id, std::cmp::Reverse(a.severity), &a.message).cmp(&(
+                b.span,
+                b.code.id,
+                std::cmp::Reverse(b.severity),
+                &b.message,
+            ))
         });
         self.list.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
     }

@@ -34,15 +34,8 @@ pub(super) fn position(source: &Source, at: usize, columns: Columns) -> Position
         Columns::Utf16 => {
             let before = source.text.get(..at).unwrap_or("");
             let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-            let units = before
-                .get(line_start..)
-                .unwrap_or("")
-                .encode_utf16()
-                .count();
-            Position {
-                line,
-                column: u32::try_from(units).unwrap_or(u32::MAX).saturating_add(1),
-            }
+            let units = before.get(line_start..).unwrap_or("").encode_utf16().count();
+            Position { line, column: u32::try_from(units).unwrap_or(u32::MAX).saturating_add(1) }
         }
     }
 }
@@ -50,10 +43,7 @@ pub(super) fn position(source: &Source, at: usize, columns: Columns) -> Position
 /// First and last position of a span, the last exclusive.
 pub(super) fn ends(source: &Source, span: Span, columns: Columns) -> (Position, Position) {
     let range = range(source, span);
-    (
-        position(source, range.start, columns),
-        position(source, range.end, columns),
-    )
+    (position(source, range.start, columns), position(source, range.end, columns))
 }
 
 /// The name of the source that a span is in; empty if the span is of another map.
@@ -132,41 +122,19 @@ mod tests {
         let id = map.add("a.kdl", "x\r\nä😀b\n");
         let source = map.get(id).unwrap();
         let at = source.text.find('b').unwrap();
+        assert_eq!(position(source, at, Columns::Characters), Position { line: 2, column: 3 });
+        assert_eq!(position(source, at, Columns::Utf16), Position { line: 2, column: 4 });
+        assert_eq!(position(source, at - 1, Columns::Utf16), Position { line: 2, column: 2 }); // inside the four bytes
+        assert_eq!(position(source, 999, Columns::Utf16), Position { line: 3, column: 1 });
         assert_eq!(
-            position(source, at, Columns::Characters),
-            Position { line: 2, column: 3 }
-        );
-        assert_eq!(
-            position(source, at, Columns::Utf16),
-            Position { line: 2, column: 4 }
-        );
-        assert_eq!(
-            position(source, at - 1, Columns::Utf16),
-            Position { line: 2, column: 2 }
-        ); // inside the four bytes
-        assert_eq!(
-            position(source, 999, Columns::Utf16),
-            Position { line: 3, column: 1 }
-        );
-        assert_eq!(
-            range(
-                source,
-                Span {
-                    source: id,
-                    start: 900,
-                    end: 3
-                }
-            ),
+            range(source, Span { source: id, start: 900, end: 3 }),
             source.text.len()..source.text.len()
         );
     }
 
     #[test]
     fn paths_become_relative_to_the_root() {
-        let paths = Paths {
-            current: "/repo/jobs",
-            root: "/repo",
-        };
+        let paths = Paths { current: "/repo/jobs", root: "/repo" };
         assert_eq!(paths.relative("a.kdl"), "jobs/a.kdl");
         assert_eq!(paths.relative("./x/../a.kdl"), "jobs/a.kdl");
         assert_eq!(paths.relative("../base.kdl"), "base.kdl");
@@ -174,10 +142,7 @@ mod tests {
         assert_eq!(paths.relative("/elsewhere/b.kdl"), "/elsewhere/b.kdl");
         assert_eq!(paths.relative("<stdin>"), "<stdin>");
         assert_eq!(Paths::default().relative("./a.kdl"), "a.kdl");
-        let windows = Paths {
-            current: "C:\\repo\\jobs",
-            root: "C:\\repo",
-        };
+        let windows = Paths { current: "C:\\repo\\jobs", root: "C:\\repo" };
         assert_eq!(windows.relative("a.kdl"), "jobs/a.kdl");
     }
 }

@@ -24,14 +24,8 @@ pub enum Format {
 
 impl Format {
     /// All of them, in the order of the help text.
-    pub const ALL: [Self; 6] = [
-        Self::Human,
-        Self::Json,
-        Self::Markdown,
-        Self::Short,
-        Self::Sarif,
-        Self::Github,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Human, Self::Json, Self::Markdown, Self::Short, Self::Sarif, Self::Github];
 
     /// The word after `-o`.
     pub fn name(self) -> &'static str {
@@ -83,12 +77,7 @@ pub struct Shown<'a> {
 impl Shown<'_> {
     /// ``also in `b.kdl` and `c.kdl` ``, at most three by name.
     pub fn also(&self) -> Option<String> {
-        let mut items: Vec<String> = self
-            .also_in
-            .iter()
-            .take(3)
-            .map(|path| format!("`{path}`"))
-            .collect();
+        let mut items: Vec<String> = self.also_in.iter().take(3).map(|path| format!("`{path}`")).collect();
         let more = self.also_in.len().saturating_sub(items.len());
         if more > 0 {
             items.push(format!("{more} more"));
@@ -100,25 +89,10 @@ impl Shown<'_> {
     pub(super) fn words(&self, sources: &SourceMap) -> String {
         let name = place::name(sources, self.problem.span);
         let elsewhere = (!name.is_empty() && !place::is_file(name)).then(|| format!("in {name}"));
-        let help = self
-            .problem
-            .help
-            .as_ref()
-            .map(|help| format!("help: {help}"));
-        let notes = self
-            .problem
-            .notes
-            .iter()
-            .cloned()
-            .chain(self.also())
-            .map(|note| format!("note: {note}"));
+        let help = self.problem.help.as_ref().map(|help| format!("help: {help}"));
+        let notes = self.problem.notes.iter().cloned().chain(self.also()).map(|note| format!("note: {note}"));
         let first = std::iter::once(self.problem.message.clone());
-        first
-            .chain(elsewhere)
-            .chain(help)
-            .chain(notes)
-            .collect::<Vec<_>>()
-            .join("\n")
+        first.chain(elsewhere).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -138,24 +112,13 @@ pub struct Counts {
 impl Counts {
     /// `3 errors, 1 warning in 2 files`, or `no problems in 2 files` of those checked.
     pub fn sentence(self, checked: usize) -> String {
-        let each = [
-            (self.errors, "error"),
-            (self.warnings, "warning"),
-            (self.notes, "note"),
-        ];
-        let words: Vec<String> = each
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, noun)| text::count(*n as u64, noun))
-            .collect();
+        let each = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")];
+        let words: Vec<String> =
+            each.iter().filter(|(n, _)| *n > 0).map(|(n, noun)| text::count(*n as u64, noun)).collect();
         if words.is_empty() {
             format!("no problems in {}", text::count(checked as u64, "file"))
         } else {
-            format!(
-                "{} in {}",
-                words.join(", "),
-                text::count(self.files.max(1) as u64, "file")
-            )
+            format!("{} in {}", words.join(", "), text::count(self.files.max(1) as u64, "file"))
         }
     }
 }
@@ -168,23 +131,15 @@ impl<'a> Run<'a> {
         for manifest in self.manifests {
             for problem in problems(manifest) {
                 let file = place::name(self.sources, problem.span);
-                let key = (
-                    file,
-                    problem.span.start,
-                    problem.span.end,
-                    problem.code.id,
-                    problem.message.as_str(),
-                );
+                let key =
+                    (file, problem.span.start, problem.span.end, problem.code.id, problem.message.as_str());
                 if let Some(shown) = seen.get(&key).and_then(|&at: &usize| out.get_mut(at)) {
                     if !shown.also_in.contains(&manifest.path) {
                         shown.also_in.push(manifest.path);
                     }
                 } else {
                     seen.insert(key, out.len());
-                    out.push(Shown {
-                        problem,
-                        also_in: vec![manifest.path],
-                    });
+                    out.push(Shown { problem, also_in: vec![manifest.path] });
                 }
             }
         }
@@ -201,16 +156,9 @@ impl<'a> Run<'a> {
 
     /// How many problems there are, each counted once.
     pub fn counts(&self, shown: &[Shown<'_>]) -> Counts {
-        let of = |severity| {
-            shown
-                .iter()
-                .filter(|one| one.problem.severity == severity)
-                .count()
-        };
-        let files: std::collections::BTreeSet<&str> = shown
-            .iter()
-            .map(|one| place::name(self.sources, one.problem.span))
-            .collect();
+        let of = |severity| shown.iter().filter(|one| one.problem.severity == severity).count();
+        let files: std::collections::BTreeSet<&str> =
+            shown.iter().map(|one| place::name(self.sources, one.problem.span)).collect();
         Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),
@@ -272,23 +220,12 @@ mod tests {
     #[test]
     fn a_problem_of_a_shared_layer_is_shown_once() {
         let mut sample = Sample::default();
-        let base = sample
-            .sources
-            .add("base.kdl", "mesh {\n  shard-degree 6\n}\n");
+        let base = sample.sources.add("base.kdl", "mesh {\n  shard-degree 6\n}\n");
         let at = crate::source::Span::new(base, 9, 21);
-        for path in [
-            "jobs/a.kdl",
-            "jobs/b.kdl",
-            "base.kdl",
-            "jobs/c.kdl",
-            "jobs/d.kdl",
-        ] {
+        for path in ["jobs/a.kdl", "jobs/b.kdl", "base.kdl", "jobs/c.kdl", "jobs/d.kdl"] {
             sample.manifest(path, vec![Diagnostic::new(&WORLD, at, "48 is not 56")]);
         }
-        sample.manifest(
-            "jobs/e.kdl",
-            vec![Diagnostic::new(&UNUSED, at, "48 is not 56")],
-        );
+        sample.manifest("jobs/e.kdl", vec![Diagnostic::new(&UNUSED, at, "48 is not 56")]);
         sample.run(|run| {
             let shown = run.shown();
             assert_eq!(shown.len(), 2);
@@ -298,15 +235,7 @@ mod tests {
             );
             assert_eq!(shown[1].also(), None);
             let counts = run.counts(&shown);
-            assert_eq!(
-                counts,
-                Counts {
-                    errors: 1,
-                    warnings: 1,
-                    notes: 0,
-                    files: 1
-                }
-            );
+            assert_eq!(counts, Counts { errors: 1, warnings: 1, notes: 0, files: 1 });
             assert_eq!(counts.sentence(6), "1 error, 1 warning in 1 file");
             assert_eq!(Counts::default().sentence(6), "no problems in 6 files");
         });
@@ -315,17 +244,11 @@ mod tests {
     #[test]
     fn every_format_has_a_name_and_takes_an_empty_run() {
         let sources = SourceMap::default();
-        let run = Run {
-            sources: &sources,
-            manifests: &[],
-        };
+        let run = Run { sources: &sources, manifests: &[] };
         for format in Format::ALL {
             assert_eq!(Format::parse(format.name()), Some(format));
             let text = render(format, &run, &Options::default());
-            assert!(
-                text.is_empty() || text.ends_with('\n'),
-                "{format:?}: {text:?}"
-            );
+            assert!(text.is_empty() || text.ends_with('\n'), "{format:?}: {text:?}");
         }
         assert_eq!(Format::parse("xml"), None);
     }

@@ -46,10 +46,7 @@ impl Sample {
         for problem in problems {
             sink.push(problem);
         }
-        let job = self
-            .sources
-            .iter()
-            .find(|(_, s)| &*s.name == path && s.text.contains("gpt-30b"));
+        let job = self.sources.iter().find(|(_, s)| &*s.name == path && s.text.contains("gpt-30b"));
         let job = job.map(|_| "gpt-30b".to_owned());
         self.manifests.push((path.to_owned(), job, sink));
     }
@@ -58,28 +55,15 @@ impl Sample {
         let reports: Vec<ManifestReport<'_>> = self
             .manifests
             .iter()
-            .map(|(path, job, problems)| ManifestReport {
-                path,
-                job: job.as_deref(),
-                problems,
-            })
+            .map(|(path, job, problems)| ManifestReport { path, job: job.as_deref(), problems })
             .collect();
-        with(&Run {
-            sources: &self.sources,
-            manifests: &reports,
-        })
+        with(&Run { sources: &self.sources, manifests: &reports })
     }
 
     /// The place of a text in a source.
     #[track_caller]
     pub(super) fn at(&self, source: SourceId, wanted: &str) -> Span {
-        let start = self
-            .sources
-            .get(source)
-            .unwrap()
-            .text
-            .find(wanted)
-            .expect(wanted);
+        let start = self.sources.get(source).unwrap().text.find(wanted).expect(wanted);
         Span::new(source, start, start + wanted.len())
     }
 }
@@ -91,38 +75,20 @@ pub(super) fn usual() -> Sample {
     let base = sample.sources.add("base.kdl", BASE);
     let limit = sample.at(base, "shard-degree-limit 4");
     let shards = sample.at(job, "shard-degree 6");
-    let world = Diagnostic::new(
-        &WORLD,
-        shards,
-        "the degrees multiply to 48, but the cluster has 56 GPUs",
-    )
-    .here("6 shards")
-    .label(sample.at(job, "nodes 7"), "7 nodes of 8 GPUs are 56")
-    .label(sample.at(job, "tensor-degree 8"), "times 8")
-    .label(limit, "the limit is set here")
-    .help("write `shard-degree 7`")
-    .note("56 / (tensor-degree 8) = 7")
-    .fact("world_size", 56)
-    .fact("product", 48)
-    .fix(
-        Span {
-            start: shards.end - 1,
-            ..shards
-        },
-        "7",
-    );
-    let shared = Diagnostic::new(
-        &QUOTA,
-        limit,
-        "whether 4 | 8 fits is known to the account only",
-    )
-    .note("run `trainc plan` without `--offline`");
-    let unused = Diagnostic::new(
-        &UNUSED,
-        sample.at(job, "\"T0999\""),
-        "`allow \"T0999\"` silences nothing",
-    )
-    .help("take the line out");
+    let world = Diagnostic::new(&WORLD, shards, "the degrees multiply to 48, but the cluster has 56 GPUs")
+        .here("6 shards")
+        .label(sample.at(job, "nodes 7"), "7 nodes of 8 GPUs are 56")
+        .label(sample.at(job, "tensor-degree 8"), "times 8")
+        .label(limit, "the limit is set here")
+        .help("write `shard-degree 7`")
+        .note("56 / (tensor-degree 8) = 7")
+        .fact("world_size", 56)
+        .fact("product", 48)
+        .fix(Span { start: shards.end - 1, ..shards }, "7");
+    let shared = Diagnostic::new(&QUOTA, limit, "whether 4 | 8 fits is known to the account only")
+        .note("run `trainc plan` without `--offline`");
+    let unused = Diagnostic::new(&UNUSED, sample.at(job, "\"T0999\""), "`allow \"T0999\"` silences nothing")
+        .help("take the line out");
     sample.manifest("jobs/a.kdl", vec![world, shared.clone(), unused]);
     sample.manifest("jobs/b.kdl", vec![shared]);
     sample.manifest("jobs/c.kdl", vec![]);

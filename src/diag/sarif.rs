@@ -75,10 +75,7 @@ struct Message {
 
 impl Message {
     fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            markdown: None,
-        }
+        Self { text: text.into(), markdown: None }
     }
 }
 
@@ -163,19 +160,12 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
     codes.sort_by_key(|code| code.id);
     codes.dedup_by_key(|code| code.id);
     let fallback = run.manifests.first().map_or("", |manifest| manifest.path);
-    let writer = Writer {
-        run,
-        paths,
-        fallback,
-    };
+    let writer = Writer { run, paths, fallback };
     let mut prints = Fingerprints::default();
     let results = shown
         .iter()
         .map(|one| {
-            let rule = codes
-                .iter()
-                .position(|code| code.id == one.problem.code.id)
-                .unwrap_or(0);
+            let rule = codes.iter().position(|code| code.id == one.problem.code.id).unwrap_or(0);
             writer.finding(one, rule, &mut prints)
         })
         .collect();
@@ -185,38 +175,21 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
         information_uri: env!("CARGO_PKG_REPOSITORY"),
         rules: codes.into_iter().map(rule).collect(),
     };
-    let runs = [LogRun {
-        tool: Tool { driver },
-        column_kind: "utf16CodeUnits",
-        results,
-    }];
-    json::text(&Log {
-        schema: SCHEMA,
-        version: "2.1.0",
-        runs,
-    })
+    let runs = [LogRun { tool: Tool { driver }, column_kind: "utf16CodeUnits", results }];
+    json::text(&Log { schema: SCHEMA, version: "2.1.0", runs })
 }
 
 fn rule(code: &'static Code) -> Rule {
     // The page in the repository, once the package says where that is.
     let home = env!("CARGO_PKG_REPOSITORY");
-    let page = format!(
-        "{home}/blob/v{}/src/diag/codes/{}.md",
-        env!("CARGO_PKG_VERSION"),
-        code.id
-    );
+    let page = format!("{home}/blob/v{}/src/diag/codes/{}.md", env!("CARGO_PKG_VERSION"), code.id);
     Rule {
         id: code.id,
         name: code.name,
         short_description: Message::new(code.summary),
-        help: Message {
-            text: format!("trainc explain {}", code.id),
-            markdown: Some(code.page),
-        },
+        help: Message { text: format!("trainc explain {}", code.id), markdown: Some(code.page) },
         help_uri: (!home.is_empty()).then_some(page),
-        default_configuration: Configuration {
-            level: code.severity.word(),
-        },
+        default_configuration: Configuration { level: code.severity.word() },
     }
 }
 
@@ -242,11 +215,7 @@ impl Writer<'_> {
             rule_index,
             level: problem.severity.word(),
             message: Message::new(one.words(self.run.sources)),
-            locations: vec![Location {
-                id: None,
-                physical: self.physical(problem.span),
-                message: None,
-            }],
+            locations: vec![Location { id: None, physical: self.physical(problem.span), message: None }],
             related_locations: labels.collect(),
             partial_fingerprints: BTreeMap::from([("trainc/v1", print)]),
             fixes: self.mend(problem).into_iter().collect(),
@@ -255,48 +224,24 @@ impl Writer<'_> {
 
     fn mend(&self, problem: &Diagnostic) -> Option<Mend> {
         let fix = problem.fix.as_ref()?;
-        let Physical {
-            artifact_location,
-            region,
-        } = self.physical(fix.span);
-        let content = Content {
-            text: fix.text.clone(),
-        };
-        let replacements = [Replacement {
-            deleted_region: region?,
-            inserted_content: content,
-        }];
-        let description = problem
-            .help
-            .clone()
-            .unwrap_or_else(|| format!("mend {}", problem.code.name));
+        let Physical { artifact_location, region } = self.physical(fix.span);
+        let content = Content { text: fix.text.clone() };
+        let replacements = [Replacement { deleted_region: region?, inserted_content: content }];
+        let description = problem.help.clone().unwrap_or_else(|| format!("mend {}", problem.code.name));
         Some(Mend {
             description: Message::new(description),
-            artifact_changes: [Change {
-                artifact_location,
-                replacements,
-            }],
+            artifact_changes: [Change { artifact_location, replacements }],
         })
     }
 
     fn artifact(&self, span: Span) -> Artifact {
         let name = place::name(self.run.sources, span);
-        let name = if place::is_file(name) {
-            name
-        } else {
-            self.fallback
-        };
-        Artifact {
-            uri: uri(&self.paths.relative(name)),
-        }
+        let name = if place::is_file(name) { name } else { self.fallback };
+        Artifact { uri: uri(&self.paths.relative(name)) }
     }
 
     fn physical(&self, span: Span) -> Physical {
-        let source = self
-            .run
-            .sources
-            .get(span.source)
-            .filter(|source| place::is_file(&source.name));
+        let source = self.run.sources.get(span.source).filter(|source| place::is_file(&source.name));
         let region = source.map(|source| {
             let (start, end) = place::ends(source, span, Columns::Utf16);
             Region {
@@ -306,10 +251,7 @@ impl Writer<'_> {
                 end_column: end.column,
             }
         });
-        Physical {
-            artifact_location: self.artifact(span),
-            region,
-        }
+        Physical { artifact_location: self.artifact(span), region }
     }
 }
 
@@ -321,10 +263,7 @@ struct Fingerprints {
 
 impl Fingerprints {
     fn of(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
-        let node = problem
-            .facts
-            .get(NODE_FACT)
-            .and_then(serde_json::Value::as_str);
+        let node = problem.facts.get(NODE_FACT).and_then(serde_json::Value::as_str);
         let line = run.sources.get(problem.span.source).and_then(|source| {
             let (start, _) = place::ends(source, problem.span, Columns::Utf16);
             source.line(start.line.saturating_sub(1) as usize)
@@ -334,10 +273,7 @@ impl Fingerprints {
         let nth = self.seen.entry(key.clone()).or_insert(0);
         let digest = Sha256::digest(format!("{key}\0{nth}"));
         *nth += 1;
-        digest
-            .iter()
-            .take(16)
-            .fold(String::new(), |out, byte| out + &format!("{byte:02x}"))
+        digest.iter().take(16).fold(String::new(), |out, byte| out + &format!("{byte:02x}"))
     }
 }
 

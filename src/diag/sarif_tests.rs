@@ -32,11 +32,7 @@ fn required_members_are_there() {
         }
         for result in run["results"].as_array().unwrap() {
             assert!(result["message"]["text"].is_string());
-            assert!(
-                ["error", "warning", "note"]
-                    .map(Value::from)
-                    .contains(&result["level"])
-            );
+            assert!(["error", "warning", "note"].map(Value::from).contains(&result["level"]));
             let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
             assert_eq!(rules[index]["id"], result["ruleId"]);
             for fix in result["fixes"].as_array().into_iter().flatten() {
@@ -99,16 +95,10 @@ fn prints(text: &str, node: Option<&'static str>) -> Vec<String> {
 #[test]
 fn fingerprints_outlive_lines_above() {
     let before = prints("x\n  bad 1\n  bad 1\n  bad 2\n", None);
-    assert_eq!(
-        before,
-        prints("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None)
-    );
+    assert_eq!(before, prints("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None));
     let distinct: std::collections::BTreeSet<_> = before.iter().collect();
     assert_eq!(distinct.len(), 3);
     // By its node a problem is known even if the line changes.
-    assert_eq!(
-        prints("bad 1\n", Some("mesh/bad")),
-        prints("x\nbad 2\n", Some("mesh/bad"))
-    );
+    assert_eq!(prints("bad 1\n", Some("mesh/bad")), prints("x\nbad 2\n", Some("mesh/bad")));
     assert_ne!(prints("bad 1\n", None), prints("bad 2\n", None));
 }

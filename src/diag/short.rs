@@ -18,18 +18,11 @@ pub fn run(run: &Run<'_>) -> String {
 /// One problem on one line, without a line end.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) -> String {
     let severity: Severity = problem.severity;
-    let place = sources
-        .get(problem.span.source)
-        .map_or_else(String::new, |source| {
-            let at = place::position(source, problem.span.start as usize, Columns::Characters);
-            format!("{}:{}:{}: ", source.name, at.line, at.column)
-        });
-    let mut out = format!(
-        "{place}{}[{}]: {}",
-        severity.word(),
-        problem.code.id,
-        problem.message
-    );
+    let place = sources.get(problem.span.source).map_or_else(String::new, |source| {
+        let at = place::position(source, problem.span.start as usize, Columns::Characters);
+        format!("{}:{}:{}: ", source.name, at.line, at.column)
+    });
+    let mut out = format!("{place}{}[{}]: {}", severity.word(), problem.code.id, problem.message);
     if let Some(help) = &problem.help {
         let _ = write!(out, " (help: {help})");
     }
@@ -42,11 +35,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) ->
 /// Line ends and the spaces around them become one space.
 pub(super) fn one_line(text: &str) -> String {
     let safe = super::excerpt::safe(text);
-    safe.split('\n')
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    safe.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

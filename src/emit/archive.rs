@@ -11,7 +11,8 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
     let mut files: Vec<SourceFile> = plan.source.as_ref().map(|tree| tree.files.clone()).unwrap_or_default();
     for tree in &plan.dependencies {
         files.extend(tree.files.iter().map(|file| SourceFile {
-            path: basename(&tree.dir).map_or_else(|| file.path.clone(), |name| format!("{name}/{}", file.path)),
+            path:
+                basename(&tree.dir).map_or_else(|| file.path.clone(), |name| format!("{name}/{}", file.path)),
             ..file.clone()
         }));
     }
@@ -35,7 +36,13 @@ pub fn source_digest(plan: &Plan) -> String {
         let part = |field: &crate::ir::Field<String>| field.value().cloned().unwrap_or_default();
         let shim = secrets_shim(plan).map(|file| sha256_hex(&file.bytes)).unwrap_or_default();
         return sha256_hex(
-            format!("git\n{git}\n{}\n{}\n{}\n{shim}", part(&program.branch), part(&program.commit), part(&program.dir)).as_bytes(),
+            format!(
+                "git\n{git}\n{}\n{}\n{}\n{shim}",
+                part(&program.branch),
+                part(&program.commit),
+                part(&program.dir)
+            )
+            .as_bytes(),
         );
     }
     if let Some(s3) = program.s3.value() {
@@ -49,8 +56,11 @@ fn secrets_shim(plan: &Plan) -> Option<SourceFile> {
     if program.secrets.is_empty() {
         return None;
     }
-    let secrets: Vec<(String, String)> =
-        program.secrets.iter().filter_map(|secret| Some((secret.name.clone(), secret.from.value()?.clone()))).collect();
+    let secrets: Vec<(String, String)> = program
+        .secrets
+        .iter()
+        .filter_map(|secret| Some((secret.name.clone(), secret.from.value()?.clone())))
+        .collect();
     let entry = program.entry.value()?.clone();
     let text = super::template::secrets_shim(&secrets, &entry)?;
     Some(SourceFile { path: SECRETS_SHIM.to_owned(), bytes: text.into_bytes(), executable: false })

@@ -147,7 +147,9 @@ pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
 /// The storages for which trainc makes a file system.
 pub(super) fn made(plan: &Plan) -> impl Iterator<Item = &Storage> {
     plan.job.storage.iter().filter(|storage| {
-        plan.deployable && storage.id.value().is_none() && storage.kind.value().is_some_and(|kind| kind == "lustre")
+        plan.deployable
+            && storage.id.value().is_none()
+            && storage.kind.value().is_some_and(|kind| kind == "lustre")
     })
 }
 
@@ -163,7 +165,10 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     for system in file_systems(plan, digest) {
         out.push((format!("fsx/{}.json", system.name), canonical::file(&system.create)));
         if !system.associations.is_empty() {
-            out.push((format!("fsx/{}.associations.json", system.name), canonical::file(&system.associations)));
+            out.push((
+                format!("fsx/{}.associations.json", system.name),
+                canonical::file(&system.associations),
+            ));
         }
     }
     out
@@ -194,8 +199,14 @@ fn create(plan: &Plan, storage: &Storage, name: &str, digest: &str) -> CreateFil
         storage_capacity: storage.capacity_bytes.get().unwrap_or_default().div_ceil(GIB),
         storage_type: aws(&storage.storage_type).unwrap_or_else(|| "SSD".to_owned()),
         // Lustre takes exactly one: the file servers stand in its zone.
-        subnet_ids: network.and_then(|network| network.subnets.first()).map(|val| val.value.clone()).into_iter().collect(),
-        security_group_ids: network.map(|network| network.security_groups.iter().map(|val| val.value.clone()).collect()).unwrap_or_default(),
+        subnet_ids: network
+            .and_then(|network| network.subnets.first())
+            .map(|val| val.value.clone())
+            .into_iter()
+            .collect(),
+        security_group_ids: network
+            .map(|network| network.security_groups.iter().map(|val| val.value.clone()).collect())
+            .unwrap_or_default(),
         tags: tags::of(plan, &format!("file-system/{name}"), digest),
         kms_key_id: storage.kms.value().cloned(),
         file_system_type_version: version(storage).to_owned(),
@@ -222,7 +233,9 @@ fn aws_word(word: &str) -> String {
 fn metadata(storage: &Storage) -> Option<MetadataConfiguration> {
     match storage.metadata_iops.get() {
         Some(iops) => Some(MetadataConfiguration { iops: Some(iops), mode: "USER_PROVISIONED".to_owned() }),
-        None if storage.efa.get() == Some(true) => Some(MetadataConfiguration { iops: None, mode: "AUTOMATIC".to_owned() }),
+        None if storage.efa.get() == Some(true) => {
+            Some(MetadataConfiguration { iops: None, mode: "AUTOMATIC".to_owned() })
+        }
         None => None,
     }
 }
@@ -277,7 +290,12 @@ fn token(kind: &str, identity: &str, generation: u32) -> String {
     format!("trainc-{kind}-{}-{generation}", digest.get(..TOKEN_DIGITS).unwrap_or(&digest))
 }
 
-fn association(name: &str, link: &Link, file_system: &str, tags: Vec<Tag>) -> CreateDataRepositoryAssociation {
+fn association(
+    name: &str,
+    link: &Link,
+    file_system: &str,
+    tags: Vec<Tag>,
+) -> CreateDataRepositoryAssociation {
     const ALL: [&str; 3] = ["NEW", "CHANGED", "DELETED"];
     // Of what was imported, the program deletes its copy and S3 keeps the user's. Where nothing is imported, the
     // file system holds only what the job wrote, so S3 follows it and old checkpoints go there too.
@@ -318,7 +336,11 @@ mod tests {
     #[test]
     fn what_is_written_is_asked_for_and_nothing_else() {
         let systems = systems("");
-        assert_eq!(systems.iter().map(|system| system.name.as_str()).collect::<Vec<_>>(), ["corpus", "cold"], "`old` exists");
+        assert_eq!(
+            systems.iter().map(|system| system.name.as_str()).collect::<Vec<_>>(),
+            ["corpus", "cold"],
+            "`old` exists"
+        );
         let mut corpus = serde_json::to_value(&systems[0].create).unwrap();
         corpus.as_object_mut().unwrap().remove("Tags");
         let token = &systems[0].create.client_request_token;
@@ -344,7 +366,10 @@ mod tests {
         );
         let cold = serde_json::to_value(&systems[1].create).unwrap();
         assert_eq!(cold["StorageType"], "HDD");
-        assert_eq!(cold["LustreConfiguration"], json!({"DeploymentType": "PERSISTENT_1", "PerUnitStorageThroughput": 12, "DriveCacheType": "READ"}));
+        assert_eq!(
+            cold["LustreConfiguration"],
+            json!({"DeploymentType": "PERSISTENT_1", "PerUnitStorageThroughput": 12, "DriveCacheType": "READ"})
+        );
         assert_eq!(cold["FileSystemTypeVersion"], "2.10");
         assert!(systems[1].associations.is_empty());
     }
@@ -353,12 +378,21 @@ mod tests {
     fn an_import_and_an_export_of_one_pair_are_one_association() {
         let links = &systems("")[0].associations;
         assert_eq!(links.len(), 2);
-        assert_eq!((links[0].file_system_path.as_str(), links[0].data_repository_path.as_str()), ("/tokens", "s3://example-corpus/tokens/"));
+        assert_eq!(
+            (links[0].file_system_path.as_str(), links[0].data_repository_path.as_str()),
+            ("/tokens", "s3://example-corpus/tokens/")
+        );
         assert_eq!(links[0].file_system_id, "${fsx.corpus.id}");
         assert!(links[0].batch_import_meta_data_on_create && !links[1].batch_import_meta_data_on_create);
         let events = |policy: &Option<Events>| policy.as_ref().map_or(0, |policy| policy.events.len());
-        assert_eq!((events(&links[0].s3.auto_import_policy), events(&links[0].s3.auto_export_policy)), (3, 2));
-        assert_eq!((events(&links[1].s3.auto_import_policy), events(&links[1].s3.auto_export_policy)), (0, 3));
+        assert_eq!(
+            (events(&links[0].s3.auto_import_policy), events(&links[0].s3.auto_export_policy)),
+            (3, 2)
+        );
+        assert_eq!(
+            (events(&links[1].s3.auto_import_policy), events(&links[1].s3.auto_export_policy)),
+            (0, 3)
+        );
         assert_eq!(links[1].data_repository_path, "s3://example-runs/d1ge57/spill/");
     }
 
@@ -366,14 +400,24 @@ mod tests {
     fn the_token_belongs_to_the_object_not_to_the_run() {
         let token = |more: &str| systems(more)[0].create.client_request_token.clone();
         let first = token("");
-        assert!(first.len() <= 63 && first.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)), "{first}");
+        assert!(
+            first.len() <= 63 && first.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b)),
+            "{first}"
+        );
         assert_eq!(first, token("train { optimizer \"adamw\" lr=1e-4; }"), "an edited learning rate");
-        assert_eq!(first, token("storage \"lustre\" name=\"corpus\" capacity=\"7200GiB\" throughput=500"), "what can change in place");
+        assert_eq!(
+            first,
+            token("storage \"lustre\" name=\"corpus\" capacity=\"7200GiB\" throughput=500"),
+            "what can change in place"
+        );
         assert_ne!(first, token("storage \"lustre\" name=\"corpus\" kms=\"alias/other\""), "what cannot");
         let plan = sample::full("full", "");
         let second = file_system(&plan, &plan.job.storage[0], "", 2).unwrap();
         assert_ne!(first, second.create.client_request_token);
-        assert_ne!(second.associations[0].client_request_token, systems("")[0].associations[0].client_request_token);
+        assert_ne!(
+            second.associations[0].client_request_token,
+            systems("")[0].associations[0].client_request_token
+        );
     }
 
     #[test]

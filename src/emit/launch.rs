@@ -49,7 +49,10 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
             } else {
                 put("sagemaker_mpi_enabled", "true".to_owned());
                 if let Some(mesh) = &plan.mesh {
-                    put("sagemaker_mpi_num_of_processes_per_host", processes_per_host(plan).unwrap_or(mesh.gpus_per_node).to_string());
+                    put(
+                        "sagemaker_mpi_num_of_processes_per_host",
+                        processes_per_host(plan).unwrap_or(mesh.gpus_per_node).to_string(),
+                    );
                 }
                 put("sagemaker_mpi_custom_mpi_options", json_text(&mpi_options(parallel)));
             }
@@ -58,7 +61,8 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
                 put("sagemaker_instance_type", instance);
             }
             let members = smp_parameters(plan);
-            let members: Vec<(&str, Scalar)> = members.iter().map(|(key, value)| (*key, value.clone())).collect();
+            let members: Vec<(&str, Scalar)> =
+                members.iter().map(|(key, value)| (*key, value.clone())).collect();
             put("mp_parameters", json_object(&members));
         }
         _ => {}

@@ -27,8 +27,8 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
-pub use resources::{Resource, resources};
 pub(crate) use launch::{launcher_words, python_str, smp_name};
+pub use resources::{Resource, resources};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
 pub(crate) use shell::{is_plain, quoted, unquoted};
 
@@ -82,7 +82,10 @@ pub fn identity(plan: &Plan) -> Identity {
     // A job of this name in another account is the same job: the account is no part of its shape.
     let mut text = canonical::compact(&Value::Object(shape));
     if let Some(account) = plan.job.account.value() {
-        text = text.replace(&format!("sagemaker-{}-{account}", names::region(plan)), &format!("sagemaker-{}-{}", names::region(plan), names::ACCOUNT));
+        text = text.replace(
+            &format!("sagemaker-{}-{account}", names::region(plan)),
+            &format!("sagemaker-{}-{}", names::region(plan), names::ACCOUNT),
+        );
     }
     let digest = sha256_hex(text.as_bytes());
     let training_job = names::training_job(plan, &digest);
@@ -105,10 +108,13 @@ fn sort_named(request: &mut Value) {
 /// What of the plan shapes a run without standing in its request: engine `worker` reads it from its config.
 fn mesh_shape(plan: &Plan) -> Value {
     let mut out = serde_json::Map::new();
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(crate::ir::Engine::Worker) {
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
+        != Some(crate::ir::Engine::Worker)
+    {
         return Value::Object(out);
     }
-    let mut put = |key: &str, value: Option<u64>| out.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
+    let mut put =
+        |key: &str, value: Option<u64>| out.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
     put("shard_degree", plan.mesh.as_ref().map(|mesh| mesh.shard_degree.value));
     put("micro", plan.batch.as_ref().map(|batch| batch.micro.value));
     put("accumulation", plan.batch.as_ref().map(|batch| batch.accumulation.value));
@@ -119,7 +125,12 @@ fn mesh_shape(plan: &Plan) -> Value {
     let train = &plan.job.train;
     out.insert(
         "train".to_owned(),
-        Value::from(format!("{:?} {:?} {:?}", train.precision.value(), train.activation_checkpointing.value(), train.optimizer.as_ref().map(optimizer_shape))),
+        Value::from(format!(
+            "{:?} {:?} {:?}",
+            train.precision.value(),
+            train.activation_checkpointing.value(),
+            train.optimizer.as_ref().map(optimizer_shape)
+        )),
     );
     Value::Object(out)
 }
@@ -127,7 +138,15 @@ fn mesh_shape(plan: &Plan) -> Value {
 fn optimizer_shape(o: &crate::ir::Optimizer) -> String {
     format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        o.name.value(), o.lr.get(), o.betas.get(), o.eps.get(), o.weight_decay.get(), o.clip.get(), o.warmup.get(), o.schedule.value(), o.min_lr.get()
+        o.name.value(),
+        o.lr.get(),
+        o.betas.get(),
+        o.eps.get(),
+        o.weight_decay.get(),
+        o.clip.get(),
+        o.warmup.get(),
+        o.schedule.value(),
+        o.min_lr.get()
     )
 }
 

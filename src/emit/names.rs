@@ -65,7 +65,10 @@ pub(super) fn training_job_pattern(plan: &Plan) -> String {
 /// Whether trainc packs a source archive that the container fetches: not where it lies in S3 already, nor where a
 /// container without the training toolkit starts by itself.
 pub(super) fn has_archive(plan: &Plan) -> bool {
-    plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
+    plan.job
+        .program
+        .as_ref()
+        .is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
 }
 
 /// The bucket that the SageMaker SDK uses when none is named.
@@ -83,13 +86,17 @@ pub(super) fn program(plan: &Plan) -> String {
 /// Whether the program is a script that the image's training toolkit starts: not one that the image starts by its
 /// own entry point, or by the one that the job gives it.
 pub(super) fn is_script(plan: &Plan) -> bool {
-    plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
+    plan.job
+        .program
+        .as_ref()
+        .is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
 }
 
 /// Whether code travels as a channel: a container that may not call out cannot fetch it.
 pub(super) fn code_in_channel(plan: &Plan) -> bool {
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    let worker = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+    let worker =
+        plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
     isolated && is_script(plan) && !worker
 }
 
@@ -149,6 +156,9 @@ mod tests {
         assert_eq!(name.len(), 63);
         assert!(name.ends_with("a-12345678"));
         // A cut that ends on a hyphen loses it: two hyphens in a row would be legal, but ugly.
-        assert_eq!(suffixed(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT), format!("{}-12345678", "a".repeat(53)));
+        assert_eq!(
+            suffixed(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT),
+            format!("{}-12345678", "a".repeat(53))
+        );
     }
 }

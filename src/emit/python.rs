@@ -45,7 +45,8 @@ pub fn json_text(text: &str) -> String {
 
 /// An object of scalars as `json.dumps` prints it, in the order given.
 pub fn json_object(members: &[(&str, Scalar)]) -> String {
-    let inner: Vec<String> = members.iter().map(|(key, value)| format!("{}: {}", json_text(key), json(value))).collect();
+    let inner: Vec<String> =
+        members.iter().map(|(key, value)| format!("{}: {}", json_text(key), json(value))).collect();
     format!("{{{}}}", inner.join(", "))
 }
 

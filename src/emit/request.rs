@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The request. Members that are not sent are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct CreateTrainingJob {
+pub(super) struct CreateTrainingJob {
     pub training_job_name: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hyper_parameters: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub struct CreateTrainingJob {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct AlgorithmSpecification {
+pub(super) struct AlgorithmSpecification {
     pub training_image: String,
     pub training_input_mode: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,14 +66,14 @@ pub struct AlgorithmSpecification {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct MetricDefinition {
+pub(super) struct MetricDefinition {
     pub name: String,
     pub regex: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Channel {
+pub(super) struct Channel {
     pub channel_name: String,
     pub data_source: DataSource,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct Channel {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub enum DataSource {
+pub(super) enum DataSource {
     S3DataSource(S3DataSource),
     FileSystemDataSource(FileSystemDataSource),
 }
@@ -101,7 +101,7 @@ impl Default for DataSource {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct S3DataSource {
+pub(super) struct S3DataSource {
     #[serde(rename = "S3DataType")]
     pub data_type: String,
     #[serde(rename = "S3Uri")]
@@ -116,7 +116,7 @@ pub struct S3DataSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct FileSystemDataSource {
+pub(super) struct FileSystemDataSource {
     pub file_system_id: String,
     pub file_system_access_mode: String,
     pub file_system_type: String,
@@ -125,12 +125,12 @@ pub struct FileSystemDataSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ShuffleConfig {
+pub(super) struct ShuffleConfig {
     pub seed: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OutputDataConfig {
+pub(super) struct OutputDataConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
     #[serde(rename = "KmsKeyId", skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub struct OutputDataConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ResourceConfig {
+pub(super) struct ResourceConfig {
     #[serde(rename = "InstanceType", skip_serializing_if = "Option::is_none")]
     pub instance_type: Option<String>,
     #[serde(rename = "InstanceCount", skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct ResourceConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct InstanceGroup {
+pub(super) struct InstanceGroup {
     pub instance_type: String,
     pub instance_count: u64,
     pub instance_group_name: String,
@@ -167,13 +167,13 @@ pub struct InstanceGroup {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct VpcConfig {
+pub(super) struct VpcConfig {
     pub security_group_ids: Vec<String>,
     pub subnets: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct StoppingCondition {
+pub(super) struct StoppingCondition {
     #[serde(rename = "MaxRuntimeInSeconds")]
     pub max_runtime_seconds: u64,
     #[serde(rename = "MaxWaitTimeInSeconds", skip_serializing_if = "Option::is_none")]
@@ -190,7 +190,7 @@ pub struct Tag {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CheckpointConfig {
+pub(super) struct CheckpointConfig {
     #[serde(rename = "S3Uri")]
     pub uri: String,
     #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub struct CheckpointConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct DebugHookConfig {
+pub(super) struct DebugHookConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
     #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
@@ -210,7 +210,7 @@ pub struct DebugHookConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CollectionConfiguration {
+pub(super) struct CollectionConfiguration {
     #[serde(rename = "CollectionName")]
     pub name: String,
     #[serde(rename = "CollectionParameters", skip_serializing_if = "BTreeMap::is_empty")]
@@ -218,7 +218,7 @@ pub struct CollectionConfiguration {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TensorBoardOutputConfig {
+pub(super) struct TensorBoardOutputConfig {
     #[serde(rename = "S3OutputPath")]
     pub path: String,
     #[serde(rename = "LocalPath", skip_serializing_if = "Option::is_none")]
@@ -227,7 +227,7 @@ pub struct TensorBoardOutputConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct ExperimentConfig {
+pub(super) struct ExperimentConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -239,7 +239,7 @@ pub struct ExperimentConfig {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ProfilerConfig {
+pub(super) struct ProfilerConfig {
     #[serde(rename = "DisableProfiler")]
     pub disable: bool,
     #[serde(rename = "S3OutputPath", skip_serializing_if = "Option::is_none")]
@@ -252,24 +252,24 @@ pub struct ProfilerConfig {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct RetryStrategy {
+pub(super) struct RetryStrategy {
     pub maximum_retry_attempts: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct RemoteDebugConfig {
+pub(super) struct RemoteDebugConfig {
     pub enable_remote_debug: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct InfraCheckConfig {
+pub(super) struct InfraCheckConfig {
     pub enable_infra_check: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct SessionChainingConfig {
+pub(super) struct SessionChainingConfig {
     pub enable_session_tag_chaining: bool,
 }

@@ -64,7 +64,12 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
 fn role(plan: &Plan, out: &mut Vec<Resource>) {
     let Some(written) = &plan.job.role else { return };
     if let Some(arn) = written.arn.value() {
-        out.push(Resource { kind: "role", name: arn.clone(), origin: Origin::Existing, because: "`role arn=`".to_owned() });
+        out.push(Resource {
+            kind: "role",
+            name: arn.clone(),
+            origin: Origin::Existing,
+            because: "`role arn=`".to_owned(),
+        });
         return;
     }
     let name = names::role(plan);
@@ -148,12 +153,15 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
             because: "engine `worker`: its binary and its config".to_owned(),
         });
     }
-    if lists.iter().any(|resource| resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made) {
+    if lists.iter().any(|resource| {
+        resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made
+    }) {
         out.push(Resource {
             kind: "bucket",
             name: bucket,
             origin: Origin::Existing,
-            because: "the SageMaker SDK's default bucket takes the job's files; it is made if it is missing".to_owned(),
+            because: "the SageMaker SDK's default bucket takes the job's files; it is made if it is missing"
+                .to_owned(),
         });
     }
     out.append(&mut lists);
@@ -165,7 +173,10 @@ mod tests {
     use crate::emit::sample;
 
     fn lines(plan: &Plan) -> Vec<String> {
-        resources(plan).into_iter().map(|r| format!("{} {} {}: {}", r.origin.offline_action(), r.kind, r.name, r.because)).collect()
+        resources(plan)
+            .into_iter()
+            .map(|r| format!("{} {} {}: {}", r.origin.offline_action(), r.kind, r.name, r.because))
+            .collect()
     }
 
     #[test]
@@ -180,7 +191,9 @@ mod tests {
             "create file-system corpus: channel `tokens` reads it".to_owned(),
             "create file-system cold: `storage`".to_owned(),
             "use file-system fs-0123456789abcdef0: `storage`".to_owned(),
-            format!("create source {source}/sourcedir.tar.gz: `program`: the container fetches its code there"),
+            format!(
+                "create source {source}/sourcedir.tar.gz: `program`: the container fetches its code there"
+            ),
             format!("create training-job {job}: the job itself, on 2 instances"),
         ] {
             assert!(lines.contains(&line), "{line}\n{lines:#?}");
@@ -191,8 +204,12 @@ mod tests {
 
     #[test]
     fn what_exists_is_used() {
-        let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
-        assert_eq!(lines(&plan).first().map(String::as_str), Some("use role arn:aws:iam::111122223333:role/training: `role arn=`"));
+        let plan =
+            sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+        assert_eq!(
+            lines(&plan).first().map(String::as_str),
+            Some("use role arn:aws:iam::111122223333:role/training: `role arn=`")
+        );
         assert_eq!(lines(&sample::small("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
     }
 }

@@ -2,10 +2,11 @@
 
 use super::names::{self, ROLE_ARN};
 use super::request::{
-    AlgorithmSpecification, Channel, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DataSource,
-    DebugHookConfig, ExperimentConfig, FileSystemDataSource, InfraCheckConfig, InstanceGroup, MetricDefinition,
-    OutputDataConfig, ProfilerConfig, RemoteDebugConfig, ResourceConfig, RetryStrategy, S3DataSource,
-    SessionChainingConfig, ShuffleConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
+    AlgorithmSpecification, Channel, CheckpointConfig, CollectionConfiguration, CreateTrainingJob,
+    DataSource, DebugHookConfig, ExperimentConfig, FileSystemDataSource, InfraCheckConfig, InstanceGroup,
+    MetricDefinition, OutputDataConfig, ProfilerConfig, RemoteDebugConfig, ResourceConfig, RetryStrategy,
+    S3DataSource, SessionChainingConfig, ShuffleConfig, StoppingCondition, Tag, TensorBoardOutputConfig,
+    VpcConfig,
 };
 use super::{launch, python, shell};
 use crate::ir::{Channel as IrChannel, Engine, Pair, Plan, Raw, Scalar, Storage, Val};
@@ -59,7 +60,9 @@ pub(crate) fn raw(value: &Raw) -> Value {
         Raw::Scalar(Scalar::Bool(on)) => Value::from(*on),
         Raw::Scalar(Scalar::Null) => Value::Null,
         Raw::List(items) => Value::Array(items.iter().map(raw).collect()),
-        Raw::Object(members) => Value::Object(members.iter().map(|(key, item)| (key.clone(), raw(item))).collect()),
+        Raw::Object(members) => {
+            Value::Object(members.iter().map(|(key, item)| (key.clone(), raw(item))).collect())
+        }
     }
 }
 
@@ -84,11 +87,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         training_job_name: job_name.to_owned(),
         hyper_parameters: hyperparameters(plan, job_name),
         algorithm_specification: algorithm(plan),
-        role_arn: job
-            .role
-            .as_ref()
-            .and_then(|role| text(&role.arn))
-            .unwrap_or_else(|| ROLE_ARN.to_owned()),
+        role_arn: job.role.as_ref().and_then(|role| text(&role.arn)).unwrap_or_else(|| ROLE_ARN.to_owned()),
         input_data_config: channels(plan),
         output_data_config: OutputDataConfig {
             path: output.clone(),
@@ -100,14 +99,16 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
                 .map(|on| if on { "GZIP" } else { "NONE" }.to_owned()),
         },
         resource_config: resources(plan),
-        vpc_config: network.filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty()).map(|network| {
-            VpcConfig {
+        vpc_config: network
+            .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
+            .map(|network| VpcConfig {
                 security_group_ids: values(&network.security_groups),
                 subnets: values(&network.subnets),
-            }
-        }),
+            }),
         stopping_condition: StoppingCondition {
-            max_runtime_seconds: cluster.and_then(|cluster| cluster.max_run_seconds.get()).unwrap_or_default(),
+            max_runtime_seconds: cluster
+                .and_then(|cluster| cluster.max_run_seconds.get())
+                .unwrap_or_default(),
             max_wait_seconds: cluster.and_then(|cluster| cluster.spot.as_ref()?.max_wait_seconds.get()),
             max_pending_seconds: cluster.and_then(|cluster| cluster.max_pending_seconds.get()),
         },
@@ -118,21 +119,26 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
             Some(CheckpointConfig { uri: text(&checkpoint.s3)?, local_path: text(&checkpoint.local) })
         }),
-        debug_hook_config: job.debugger.as_ref().filter(|_| takes_debugger(plan)).map(|debugger| DebugHookConfig {
-            path: text(&debugger.s3).unwrap_or_else(|| output.clone()),
-            local_path: text(&debugger.local),
-            hook_parameters: map(&debugger.parameters),
-            collections: debugger
-                .collections
-                .iter()
-                .map(|collection| CollectionConfiguration {
-                    name: collection.name.value.clone(),
-                    parameters: map(&collection.parameters),
-                })
-                .collect(),
+        debug_hook_config: job.debugger.as_ref().filter(|_| takes_debugger(plan)).map(|debugger| {
+            DebugHookConfig {
+                path: text(&debugger.s3).unwrap_or_else(|| output.clone()),
+                local_path: text(&debugger.local),
+                hook_parameters: map(&debugger.parameters),
+                collections: debugger
+                    .collections
+                    .iter()
+                    .map(|collection| CollectionConfiguration {
+                        name: collection.name.value.clone(),
+                        parameters: map(&collection.parameters),
+                    })
+                    .collect(),
+            }
         }),
         tensor_board_output_config: job.tensorboard.as_ref().and_then(|tensorboard| {
-            Some(TensorBoardOutputConfig { path: text(&tensorboard.s3)?, local_path: text(&tensorboard.local) })
+            Some(TensorBoardOutputConfig {
+                path: text(&tensorboard.s3)?,
+                local_path: text(&tensorboard.local),
+            })
         }),
         experiment_config: job.experiment.as_ref().map(|experiment| ExperimentConfig {
             experiment_name: text(&experiment.name),
@@ -153,8 +159,14 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         retry_strategy: cluster
             .and_then(|cluster| cluster.retry.get())
             .map(|maximum_retry_attempts| RetryStrategy { maximum_retry_attempts }),
-        remote_debug_config: job.remote_debug.get().map(|enable_remote_debug| RemoteDebugConfig { enable_remote_debug }),
-        infra_check_config: job.health_check.get().map(|enable_infra_check| InfraCheckConfig { enable_infra_check }),
+        remote_debug_config: job
+            .remote_debug
+            .get()
+            .map(|enable_remote_debug| RemoteDebugConfig { enable_remote_debug }),
+        infra_check_config: job
+            .health_check
+            .get()
+            .map(|enable_infra_check| InfraCheckConfig { enable_infra_check }),
         session_chaining_config: job
             .session_chaining
             .get()
@@ -214,7 +226,9 @@ fn algorithm(plan: &Plan) -> AlgorithmSpecification {
             program
                 .metrics
                 .iter()
-                .filter_map(|metric| Some(MetricDefinition { name: metric.name.clone(), regex: text(&metric.regex)? }))
+                .filter_map(|metric| {
+                    Some(MetricDefinition { name: metric.name.clone(), regex: text(&metric.regex)? })
+                })
                 .collect()
         })
         .unwrap_or_default();
@@ -261,7 +275,8 @@ fn resources(plan: &Plan) -> ResourceConfig {
 }
 
 fn channels(plan: &Plan) -> Vec<Channel> {
-    let mut out: Vec<Channel> = plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
+    let mut out: Vec<Channel> =
+        plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
     if names::code_in_channel(plan) {
         out.push(s3_channel("code", &names::code_channel(plan)));
     }
@@ -304,7 +319,8 @@ fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
             data_type: data_type.to_owned(),
             uri: uri.clone(),
             distribution: Some(
-                word(&channel.shard, &[("by-key", "ShardedByS3Key")]).unwrap_or_else(|| "FullyReplicated".to_owned()),
+                word(&channel.shard, &[("by-key", "ShardedByS3Key")])
+                    .unwrap_or_else(|| "FullyReplicated".to_owned()),
             ),
             attribute_names: channel.attributes.value().cloned().unwrap_or_default(),
             instance_group_names: channel.groups.value().cloned().unwrap_or_default(),

@@ -64,7 +64,11 @@ fn plan(text: &str) -> Plan {
     let mut sources = SourceMap::default();
     let id = sources.add("job.kdl", text);
     let compiled = crate::compile(id, text, &Options::default(), &mut Small, &mut sources);
-    let unread: Vec<_> = compiled.problems.iter().filter(|p| p.code.id.starts_with("T01") || p.code.id.starts_with("T02")).collect();
+    let unread: Vec<_> = compiled
+        .problems
+        .iter()
+        .filter(|p| p.code.id.starts_with("T01") || p.code.id.starts_with("T02"))
+        .collect();
     assert!(unread.is_empty(), "{unread:#?}");
     compiled.plan.unwrap()
 }
@@ -73,7 +77,11 @@ struct Small;
 
 impl Loader for Small {
     fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
-        Ok(Loaded { name: path.to_owned(), identity: path.to_owned(), text: if path == "rest.kdl" { REST } else { SMALL }.to_owned() })
+        Ok(Loaded {
+            name: path.to_owned(),
+            identity: path.to_owned(),
+            text: if path == "rest.kdl" { REST } else { SMALL }.to_owned(),
+        })
     }
     fn identity(&self, name: &str) -> String {
         name.to_owned()
@@ -82,7 +90,8 @@ impl Loader for Small {
 
 impl World for Small {
     fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let file = SourceFile { path: "train.py".to_owned(), bytes: b"print()\n".to_vec(), executable: false };
+        let file =
+            SourceFile { path: "train.py".to_owned(), bytes: b"print()\n".to_vec(), executable: false };
         Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
     }
     fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {

@@ -5,7 +5,7 @@
 ///
 /// Untouched when nothing in it is special; in double quotes when only blanks are (as AWS's own examples
 /// write `"full_shard auto_wrap"`); else in single quotes.
-pub fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_plain) {
         value.to_owned()
     } else if value.chars().all(|c| is_plain(c) || c == ' ') {
@@ -16,7 +16,7 @@ pub fn quoted(value: &str) -> String {
 }
 
 /// The value that [`quoted`] made this of; `None` for what it never makes.
-pub fn unquoted(text: &str) -> Option<String> {
+pub(crate) fn unquoted(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     let value = match (inner('"'), inner('\'')) {
         (Some(value), _) => value.to_owned(),
@@ -27,7 +27,7 @@ pub fn unquoted(text: &str) -> Option<String> {
 }
 
 /// Whether a shell takes the character as it is.
-pub fn is_plain(c: char) -> bool {
+pub(crate) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '%' | '+' | '=' | ':' | ',' | '.' | '/' | '-')
 }
 
@@ -55,7 +55,23 @@ mod tests {
 
     #[test]
     fn a_real_shell_gives_the_value_back() {
-        for value in ["plain", "two words", "", "$HOME", "`id`", "a'b", "a\"b", "\\", "*", "é", "a;b|c&d", "~", "#x", "!y", "{a,b}"] {
+        for value in [
+            "plain",
+            "two words",
+            "",
+            "$HOME",
+            "`id`",
+            "a'b",
+            "a\"b",
+            "\\",
+            "*",
+            "é",
+            "a;b|c&d",
+            "~",
+            "#x",
+            "!y",
+            "{a,b}",
+        ] {
             let line = format!("printf %s {}", quoted(value));
             let out = std::process::Command::new("sh").arg("-c").arg(&line).output().unwrap();
             assert_eq!(String::from_utf8(out.stdout).unwrap(), value, "{line}");

@@ -12,7 +12,9 @@ pub(super) fn of(plan: &Plan, resource: &str, digest: &str) -> Vec<Tag> {
         .job
         .tags
         .iter()
-        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: pair.value.value()?.replace(DIGEST_MARK, digest) }))
+        .filter_map(|pair| {
+            Some(Tag { key: pair.key.clone(), value: pair.value.value()?.replace(DIGEST_MARK, digest) })
+        })
         .collect();
     out.push(tag("trainc:job", plan.job.name.value().map_or("", String::as_str)));
     out.push(tag("trainc:resource", resource));

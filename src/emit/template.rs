@@ -17,10 +17,8 @@ pub(super) fn render(text: &str, context: Value) -> Option<String> {
 
 /// The program that fetches secrets before the entry point.
 pub(super) fn secrets_shim(secrets: &[(String, String)], entry: &str) -> Option<String> {
-    let secrets: Vec<(String, String)> = secrets
-        .iter()
-        .map(|(name, arn)| (python::text_literal(name), python::text_literal(arn)))
-        .collect();
+    let secrets: Vec<(String, String)> =
+        secrets.iter().map(|(name, arn)| (python::text_literal(name), python::text_literal(arn))).collect();
     render(
         include_str!("../../templates/source/trainc_start.py.j2"),
         context! { entry, entry_literal => python::text_literal(entry), secrets => Value::from(Serde(&secrets)) },

@@ -15,7 +15,9 @@ pub(super) fn start_line(plan: &Plan) -> String {
 
 /// `worker`, or the next free name.
 pub(super) fn channel_name(plan: &Plan) -> String {
-    let taken = |name: &str| plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name));
+    let taken = |name: &str| {
+        plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
+    };
     if !taken("worker") {
         return "worker".to_owned();
     }

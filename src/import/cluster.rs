@@ -47,7 +47,9 @@ impl Reader {
         if let Some(seconds) = resources.number("KeepAlivePeriodInSeconds") {
             node = node.child(duration("warm-pool", seconds));
         }
-        if let Some(retries) = self.rest.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts")) {
+        if let Some(retries) =
+            self.rest.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts"))
+        {
             node = node.child(Node::new("retry").arg(&retries.to_string()));
         }
         if let Some(plan) = resources.text("TrainingPlanArn") {

@@ -15,7 +15,12 @@ struct System {
 
 /// `storage` and `channel` nodes, and where the code lies if a channel brings it. `mode` is how S3 data come where a
 /// channel does not say it.
-pub(super) fn channels(rest: &mut Rest, isolated: bool, mode: Option<&str>, unsaid: &mut Unsaid) -> (Vec<Node>, Vec<Node>, Option<String>) {
+pub(super) fn channels(
+    rest: &mut Rest,
+    isolated: bool,
+    mode: Option<&str>,
+    unsaid: &mut Unsaid,
+) -> (Vec<Node>, Vec<Node>, Option<String>) {
     let mut systems: Vec<System> = Vec::new();
     let mut nodes = Vec::new();
     let mut code = None;
@@ -28,7 +33,13 @@ pub(super) fn channels(rest: &mut Rest, isolated: bool, mode: Option<&str>, unsa
             // The container may not fetch the code, so it comes as a channel: trainc makes it again.
             code = source.object("S3DataSource").and_then(|mut s3| s3.text("S3Uri"));
             // Either the archive itself, or the prefix where it lies alone.
-            code = code.map(|uri| if uri.ends_with(".tar.gz") { uri } else { format!("{}/sourcedir.tar.gz", uri.trim_end_matches('/')) });
+            code = code.map(|uri| {
+                if uri.ends_with(".tar.gz") {
+                    uri
+                } else {
+                    format!("{}/sourcedir.tar.gz", uri.trim_end_matches('/'))
+                }
+            });
             continue;
         }
         let mut node = Node::text("channel", &name);
@@ -51,7 +62,9 @@ pub(super) fn channels(rest: &mut Rest, isolated: bool, mode: Option<&str>, unsa
         nodes.push(node);
     }
     let storage = systems.iter().enumerate().map(|(index, system)| {
-        let node = Node::text("storage", system.kind).prop("name", &string(&system_name(index))).prop("id", &string(&system.id));
+        let node = Node::text("storage", system.kind)
+            .prop("name", &string(&system_name(index)))
+            .prop("id", &string(&system.id));
         node.maybe("mount", system.mount.as_deref())
     });
     (storage.collect(), nodes, code)
@@ -106,7 +119,8 @@ fn s3_source(node: Node, source: &mut Rest) -> Node {
         node = node.prop("shard", "\"by-key\"");
     }
     for (member, property) in [("AttributeNames", "attributes"), ("InstanceGroupNames", "groups")] {
-        let names: Vec<String> = source.list(member).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        let names: Vec<String> =
+            source.list(member).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
         if !names.is_empty() {
             node = node.prop(property, &string(&names.join(",")));
         }
@@ -121,7 +135,9 @@ fn common(node: Node, channel: &mut Rest) -> Node {
         ("CompressionType", "compression", &[("Gzip", "gzip"), ("None", "none")]),
         ("RecordWrapperType", "record-wrapper", &[("RecordIO", "recordio"), ("None", "none")]),
     ] {
-        if let Some((theirs, ours)) = words.iter().find(|(theirs, _)| channel.0.get(member).and_then(Value::as_str) == Some(*theirs)) {
+        if let Some((theirs, ours)) =
+            words.iter().find(|(theirs, _)| channel.0.get(member).and_then(Value::as_str) == Some(*theirs))
+        {
             channel.take_if(member, theirs);
             // What an answer says where nothing was asked.
             if *ours != "none" {

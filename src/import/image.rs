@@ -43,7 +43,10 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch)
         smdistributed: matches!(engine, "smp" | "smddp"),
     };
     let found = images::resolve(&query).ok()?;
-    if found.uri != uri || found.version_substituted || (launch.torchrun && !under_torchrun(pytorch, query.instance)) {
+    if found.uri != uri
+        || found.version_substituted
+        || (launch.torchrun && !under_torchrun(pytorch, query.instance))
+    {
         return None;
     }
     Some(match transformers {
@@ -51,12 +54,18 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch)
             .prop("transformers", &string(transformers))
             .prop("pytorch", &string(pytorch))
             .prop("python", &string(python)),
-        None => Node::text("image", "pytorch").prop("version", &string(pytorch)).prop("python", &string(python)),
+        None => {
+            Node::text("image", "pytorch").prop("version", &string(pytorch)).prop("python", &string(python))
+        }
     })
 }
 
 /// Whether the SDK starts that version, as spelled, under torchrun: another one can only be named by its path.
 fn under_torchrun(pytorch: &str, instance: &str) -> bool {
-    let list = if instance.starts_with("ml.trn") { support::torch_distributed_trainium() } else { support::torch_distributed_accepted() };
+    let list = if instance.starts_with("ml.trn") {
+        support::torch_distributed_trainium()
+    } else {
+        support::torch_distributed_accepted()
+    };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == pytorch))
 }

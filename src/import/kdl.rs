@@ -136,7 +136,9 @@ pub(super) fn string(value: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             // Line ends and the marks that turn the direction of writing are not seen in a text.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') => {
+            c if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') =>
+            {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
             }
@@ -178,7 +180,9 @@ pub(super) fn literal(value: &Value) -> Option<String> {
 /// A number as people write it: an exponent has no needless zero, and a float keeps its point.
 fn float(number: &serde_json::Number) -> String {
     match number.as_f64() {
-        Some(value) if number.is_f64() => crate::ir::digest::python_float(value).replace("e-0", "e-").replace("e+0", "e").replace("e+", "e"),
+        Some(value) if number.is_f64() => {
+            crate::ir::digest::python_float(value).replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+        }
         _ => number.to_string(),
     }
 }
@@ -188,12 +192,16 @@ pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
     match value {
         Value::Null => None,
         Value::Array(items) if items.is_empty() => None,
-        Value::Array(items) => Some(Node::new(name).children(items.iter().filter_map(|item| member("-", item)).collect())),
+        Value::Array(items) => {
+            Some(Node::new(name).children(items.iter().filter_map(|item| member("-", item)).collect()))
+        }
         Value::Object(members) => {
             let children: Vec<Node> = members.iter().filter_map(|(key, value)| member(key, value)).collect();
             Some(Node::new(name).children(children))
         }
-        scalar @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(Node::new(name).arg(&literal(scalar)?)),
+        scalar @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            Some(Node::new(name).arg(&literal(scalar)?))
+        }
     }
 }
 

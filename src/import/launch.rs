@@ -35,7 +35,12 @@ pub(super) struct Ground {
 }
 
 /// Reads the launcher's keys; those that the node says are taken out.
-pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &mut Unsaid) -> Launch {
+pub(super) fn launch(
+    keys: &mut Decoded,
+    instance: Option<&str>,
+    ground: &Ground,
+    unsaid: &mut Unsaid,
+) -> Launch {
     let on = |keys: &Decoded, key: &str| keys.get(key) == Some(&Value::Bool(true));
     let node = |engine: &'static str| Node::new("parallel").prop("engine", &string(engine));
     let take_instance = |keys: &mut Decoded| {
@@ -45,10 +50,18 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
         }
     };
     let torchrun = on(keys, "sagemaker_torch_distributed_enabled");
-    let plain = |parallel: Node, engine: &'static str| Launch { parallel, engine, precision: None, torchrun, offload: false };
+    let plain = |parallel: Node, engine: &'static str| Launch {
+        parallel,
+        engine,
+        precision: None,
+        torchrun,
+        offload: false,
+    };
     let mpi = on(keys, "sagemaker_mpi_enabled");
     if (torchrun || mpi) && keys.get("mp_parameters").is_some_and(Value::is_object) {
-        let Some(Value::Object(parameters)) = keys.get("mp_parameters").cloned() else { return plain(node("none"), "none") };
+        let Some(Value::Object(parameters)) = keys.get("mp_parameters").cloned() else {
+            return plain(node("none"), "none");
+        };
         let read = if torchrun { smp_v2(&parameters) } else { smp_v1(&parameters, ground) };
         // Parameters without a node leave the keys where they are, and the caller lists them.
         if let Some((mut children, precision)) = read {
@@ -68,8 +81,16 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
                 keys.remove(key);
             }
             take_instance(keys);
-            let offload = ["offload_activations", "sm_activation_offloading"].iter().any(|key| parameters.get(*key) == Some(&Value::Bool(true)));
-            return Launch { parallel: node("smp").children(children), engine: "smp", precision, torchrun, offload };
+            let offload = ["offload_activations", "sm_activation_offloading"]
+                .iter()
+                .any(|key| parameters.get(*key) == Some(&Value::Bool(true)));
+            return Launch {
+                parallel: node("smp").children(children),
+                engine: "smp",
+                precision,
+                torchrun,
+                offload,
+            };
         }
     } else if torchrun {
         keys.remove("sagemaker_torch_distributed_enabled");
@@ -88,7 +109,9 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
     } else if mpi {
         keys.remove("sagemaker_mpi_enabled");
         let mut children = Vec::new();
-        if let Some(number) = keys.remove("sagemaker_mpi_num_of_processes_per_host").as_ref().and_then(literal) {
+        if let Some(number) =
+            keys.remove("sagemaker_mpi_num_of_processes_per_host").as_ref().and_then(literal)
+        {
             children.push(Node::new("processes").arg(&number));
         }
         children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
@@ -99,14 +122,18 @@ pub(super) fn launch(keys: &mut Decoded, instance: Option<&str>, ground: &Ground
 
 /// `-x K=V …` as `mpi-env`, the rest as `mpi-options`.
 fn options(written: Option<&Value>) -> Vec<Node> {
-    let Some(written) = written.and_then(Value::as_str).filter(|text| !text.is_empty()) else { return Vec::new() };
+    let Some(written) = written.and_then(Value::as_str).filter(|text| !text.is_empty()) else {
+        return Vec::new();
+    };
     let mut rest = written;
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     while let Some(after) = rest.strip_prefix("-x ") {
         let (pair, tail) = after.split_once(' ').unwrap_or((after, ""));
         let Some((key, value)) = pair.split_once('=') else { break };
         // What is quoted may have blanks inside: it stays as it is.
-        let sound = !key.is_empty() && !value.contains(['"', '\'', '\\']) && !pairs.iter().any(|(known, _)| *known == key);
+        let sound = !key.is_empty()
+            && !value.contains(['"', '\'', '\\'])
+            && !pairs.iter().any(|(known, _)| *known == key);
         // One blank between words: any other spacing would not come back.
         if !sound || tail.starts_with(' ') || (tail.is_empty() && after.ends_with(' ')) {
             break;
@@ -116,7 +143,9 @@ fn options(written: Option<&Value>) -> Vec<Node> {
     }
     let mut out = Vec::new();
     if !pairs.is_empty() {
-        out.push(pairs.into_iter().fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &plain(value))));
+        out.push(
+            pairs.into_iter().fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &plain(value))),
+        );
     }
     if !rest.is_empty() {
         out.push(Node::text("mpi-options", &bound(rest)));
@@ -151,7 +180,9 @@ fn switch(name: &str, on: bool) -> Node {
 fn pass_through(left: &Map<String, Value>) -> Option<Vec<Node>> {
     left.iter()
         .map(|(key, value)| {
-            let row = OPTIONS.iter().find(|row| row.engines.contains(&"smp") && smp_name(row.spec.name) == Some(key.as_str()))?;
+            let row = OPTIONS
+                .iter()
+                .find(|row| row.engines.contains(&"smp") && smp_name(row.spec.name) == Some(key.as_str()))?;
             Some(Node::new(row.spec.name).arg(&literal(value)?))
         })
         .collect()
@@ -177,9 +208,11 @@ fn smp_v1(parameters: &Map<String, Value>, ground: &Ground) -> Option<Smp> {
     out.extend(shard.map(|n| number("shard-degree", n)));
     let tensor = degree(&mut left, "tensor_parallel_degree");
     out.extend(tensor.map(|n| number("tensor-degree", n)));
-    let partitions = degree(&mut left, "partitions").or_else(|| degree(&mut left, "pipeline_parallel_degree"));
+    let partitions =
+        degree(&mut left, "partitions").or_else(|| degree(&mut left, "pipeline_parallel_degree"));
     let schedule = left.remove("pipeline");
-    let (microbatches, active) = (degree(&mut left, "microbatches"), degree(&mut left, "active_microbatches"));
+    let (microbatches, active) =
+        (degree(&mut left, "microbatches"), degree(&mut left, "active_microbatches"));
     if partitions.is_some_and(|n| n > 1) || schedule.is_some() || microbatches.is_some() || active.is_some() {
         let mut node = number("pipeline-degree", partitions.unwrap_or(1));
         node = node.maybe("schedule", schedule.as_ref().and_then(Value::as_str));

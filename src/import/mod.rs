@@ -67,7 +67,9 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
             problems.push(
                 Diagnostic::new(&T0530, Span::new(source, at, at), "this is no JSON")
                     .note(error.to_string())
-                    .help("save a request, or what `aws sagemaker describe-training-job` prints, to the file"),
+                    .help(
+                        "save a request, or what `aws sagemaker describe-training-job` prints, to the file",
+                    ),
             );
             return None;
         }
@@ -81,7 +83,11 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         return None;
     };
     let outcome = answer.as_ref().and_then(Outcome::of);
-    let described = answer.as_ref().and_then(|answer| answer.get("TrainingJobArn")).and_then(Value::as_str).map(str::to_owned);
+    let described = answer
+        .as_ref()
+        .and_then(|answer| answer.get("TrainingJobArn"))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
     let mut reader = Reader { rest: Rest(request.clone()), unsaid: Unsaid::default(), described };
     let (job, manifest) = reader.job();
     let mut unsaid = reader.unsaid.0;
@@ -97,10 +103,14 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
 
 /// The request in a document, and the whole answer if it is one.
 fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
-    let is_job = |value: &&Value| ["AlgorithmSpecification", "ServerlessJobConfig"].iter().any(|name| value.get(name).is_some());
+    let is_job = |value: &&Value| {
+        ["AlgorithmSpecification", "ServerlessJobConfig"].iter().any(|name| value.get(name).is_some())
+    };
     // A capture wraps its request; some tools wrap an answer.
-    let inner = [Some(value), value.get("request"), value.get("TrainingJob")].into_iter().flatten().find(is_job)?;
-    let answer = ["TrainingJobStatus", "TrainingJobArn", "CreationTime"].iter().any(|name| inner.get(name).is_some());
+    let inner =
+        [Some(value), value.get("request"), value.get("TrainingJob")].into_iter().flatten().find(is_job)?;
+    let answer =
+        ["TrainingJobStatus", "TrainingJobArn", "CreationTime"].iter().any(|name| inner.get(name).is_some());
     let mut members = inner.as_object()?.clone();
     let known = shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
@@ -124,7 +134,8 @@ impl Reader {
         let of = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         let full_name = self.rest.text("TrainingJobName").unwrap_or_default();
         let stamped = digest_named(&full_name);
-        let name = of("trainc:job").unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
+        let name = of("trainc:job")
+            .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
         if let Some(digest) = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned())) {
             self.digest_back(&digest);
         }
@@ -137,27 +148,39 @@ impl Reader {
 
         let mut nodes = vec![Node::text("region", &region)];
         nodes.extend(account.map(|account| Node::text("account", &account)));
-        let own: Vec<&(String, String)> = tags.iter().filter(|(key, _)| !key.starts_with("trainc:") && !key.starts_with("aws:")).collect();
+        let own: Vec<&(String, String)> =
+            tags.iter().filter(|(key, _)| !key.starts_with("trainc:") && !key.starts_with("aws:")).collect();
         if !own.is_empty() {
-            nodes.push(own.iter().fold(Node::new("tags"), |node, (key, value)| node.prop(key, &string(&bound(value)))));
+            nodes.push(
+                own.iter()
+                    .fold(Node::new("tags"), |node, (key, value)| node.prop(key, &string(&bound(value)))),
+            );
         }
-        nodes.push(Node::comment(&["model \"…\": a request does not say what is trained; without it nothing is predicted."]).apart());
+        nodes.push(
+            Node::comment(&[
+                "model \"…\": a request does not say what is trained; without it nothing is predicted.",
+            ])
+            .apart(),
+        );
         self.unsaid.add("`model`: what is trained, and so what fits and how long it takes");
 
         let (cluster, ground) = self.cluster(uri.as_deref());
         nodes.push(cluster.apart());
         let mut script = program::Script::of(&mut keys, &mut algorithm);
         let instance = ground.instance.clone();
-        let launch = launch::launch(&mut script.launcher, instance.as_deref(), &ground.launch, &mut self.unsaid);
+        let launch =
+            launch::launch(&mut script.launcher, instance.as_deref(), &ground.launch, &mut self.unsaid);
         nodes.push(launch.parallel.clone().apart());
         nodes.push(self.train(&launch).apart());
 
         let mode = algorithm.text("TrainingInputMode").filter(|mode| mode != "File");
         if let Some(mode) = &mode {
-            self.unsaid.add(&format!("`TrainingInputMode` {mode} for the whole job: each channel says its own"));
+            self.unsaid
+                .add(&format!("`TrainingInputMode` {mode} for the whole job: each channel says its own"));
         }
         let isolated = self.rest.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
-        let (storage, channels, code) = data::channels(&mut self.rest, isolated && script.is_script(), mode.as_deref(), &mut self.unsaid);
+        let (storage, channels, code) =
+            data::channels(&mut self.rest, isolated && script.is_script(), mode.as_deref(), &mut self.unsaid);
         let environment = self.rest.map("Environment");
         nodes.push(script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid).apart());
         if let Some(uri) = &uri {
@@ -216,7 +239,10 @@ impl Reader {
 
     /// The region: as the job says it, else where its image or its default bucket lies.
     fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
-        let written = keys.iter().find(|(key, _)| key == "sagemaker_region").and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
+        let written = keys
+            .iter()
+            .find(|(key, _)| key == "sagemaker_region")
+            .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
         let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
         let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
         written.or_else(of_arn).or_else(of_image).unwrap_or_else(|| {
@@ -227,9 +253,11 @@ impl Reader {
 
     /// A placeholder: exactly one length and one factor of the batch, so that it compiles.
     fn train(&mut self, launch: &launch::Launch) -> Node {
-        self.unsaid.add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders");
+        self.unsaid
+            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders");
         let node = Node::new("train").said("Placeholders: a request does not say how the model is trained.");
-        let mut children: Vec<Node> = launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
+        let mut children: Vec<Node> =
+            launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
         children.push(Node::new("micro-batch").arg("1"));
         if launch.offload {
             children.push(Node::new("activation-checkpointing").arg("#true"));
@@ -241,14 +269,18 @@ impl Reader {
     fn network(&mut self) -> Option<Node> {
         let texts = |items: Vec<Value>, name: &str| {
             let found: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
-            (!found.is_empty()).then(|| found.iter().fold(Node::new(name), |node, text| node.arg(&string(text))))
+            (!found.is_empty())
+                .then(|| found.iter().fold(Node::new(name), |node, text| node.arg(&string(text))))
         };
         let mut vpc = self.rest.object("VpcConfig").unwrap_or(Rest(Map::new()));
         let mut children: Vec<Node> = Vec::new();
         children.extend(texts(vpc.list("Subnets"), "subnets"));
         children.extend(texts(vpc.list("SecurityGroupIds"), "security-groups"));
         self.rest.put_back("VpcConfig", vpc);
-        for (member, name) in [("EnableNetworkIsolation", "isolation"), ("EnableInterContainerTrafficEncryption", "encrypt-traffic")] {
+        for (member, name) in [
+            ("EnableNetworkIsolation", "isolation"),
+            ("EnableInterContainerTrafficEncryption", "encrypt-traffic"),
+        ] {
             if self.rest.switch(member) == Some(true) {
                 children.push(Node::new(name).arg("#true"));
             }
@@ -294,8 +326,18 @@ impl Reader {
     fn request(&mut self) -> Option<Node> {
         // Members that belong to nodes: `request` is refused there, and what is left of them no node says.
         const OF_NODES: &[&str] = &[
-            "CheckpointConfig", "DebugHookConfig", "EnableManagedSpotTraining", "Environment", "ExperimentConfig", "HyperParameters",
-            "InputDataConfig", "OutputDataConfig", "ProfilerConfig", "RetryStrategy", "StoppingCondition", "VpcConfig",
+            "CheckpointConfig",
+            "DebugHookConfig",
+            "EnableManagedSpotTraining",
+            "Environment",
+            "ExperimentConfig",
+            "HyperParameters",
+            "InputDataConfig",
+            "OutputDataConfig",
+            "ProfilerConfig",
+            "RetryStrategy",
+            "StoppingCondition",
+            "VpcConfig",
         ];
         let known = shapes::operation("CreateTrainingJob")?.input.members;
         let mut children = Vec::new();
@@ -308,7 +350,12 @@ impl Reader {
                 children.push(node);
             }
         }
-        (!children.is_empty()).then(|| Node::new("request").said("Members for which the language has no node.").children(children).apart())
+        (!children.is_empty()).then(|| {
+            Node::new("request")
+                .said("Members for which the language has no node.")
+                .children(children)
+                .apart()
+        })
     }
 }
 

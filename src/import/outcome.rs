@@ -30,7 +30,8 @@ impl Outcome {
         let one = |value: &Value| {
             Some((value.get("InstanceType")?.as_str()?.to_owned(), value.get("InstanceCount")?.as_u64()?))
         };
-        let groups = resources.and_then(|resources| resources.get("InstanceGroups")).and_then(Value::as_array);
+        let groups =
+            resources.and_then(|resources| resources.get("InstanceGroups")).and_then(Value::as_array);
         let instances = match groups {
             Some(groups) if !groups.is_empty() => groups.iter().filter_map(one).collect(),
             _ => resources.and_then(one).into_iter().collect(),
@@ -68,7 +69,9 @@ impl Outcome {
     /// The lines that say so.
     pub fn lines(&self) -> Vec<String> {
         let mut out = Vec::new();
-        let took = self.training_seconds.map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
+        let took = self
+            .training_seconds
+            .map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
         out.push(format!("the job ended as {}{took}", self.status));
         if let Some(reason) = &self.reason {
             out.push(format!("the service says: {}", reason.lines().next().unwrap_or("")));
@@ -76,14 +79,25 @@ impl Outcome {
         if let Some(billed) = self.billable_seconds {
             let count: u64 = self.instances.iter().map(|(_, count)| count).sum();
             let on = text::count(count, "instance");
-            let saved = self.training_seconds.filter(|took| *took > billed).map_or_else(String::new, |took| {
-                format!(", {:.0} % less than its time (spot)", 100.0 * (1.0 - billed as f64 / took as f64))
-            });
+            let saved =
+                self.training_seconds.filter(|took| *took > billed).map_or_else(String::new, |took| {
+                    format!(
+                        ", {:.0} % less than its time (spot)",
+                        100.0 * (1.0 - billed as f64 / took as f64)
+                    )
+                });
             out.push(match self.cost() {
                 Some((usd, source)) => {
-                    format!("billed: {} on {on}{saved}; {} on demand ({source})", text::duration(billed), text::dollars(usd))
+                    format!(
+                        "billed: {} on {on}{saved}; {} on demand ({source})",
+                        text::duration(billed),
+                        text::dollars(usd)
+                    )
                 }
-                None => format!("billed: {} on {on}{saved}; the catalogue has no price for it", text::duration(billed)),
+                None => format!(
+                    "billed: {} on {on}{saved}; the catalogue has no price for it",
+                    text::duration(billed)
+                ),
             });
         }
         out

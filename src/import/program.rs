@@ -1,9 +1,9 @@
 //! The script and its arguments.
 
+use super::Unsaid;
 use super::kdl::{Node, bound, literal, plain, string};
 use super::launch::Decoded;
 use super::rest::Rest;
-use super::Unsaid;
 use crate::emit::unquoted;
 use serde_json::Value;
 
@@ -25,7 +25,9 @@ const LAUNCHER: &[&str] = &["mp_parameters"];
 impl Script {
     /// Sorts the hyperparameters.
     pub(super) fn of(keys: &mut Vec<(String, String)>, algorithm: &mut Rest) -> Self {
-        let texts = |items: Vec<Value>| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>();
+        let texts = |items: Vec<Value>| {
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>()
+        };
         let mut out = Self {
             entry: None,
             submit: None,
@@ -63,7 +65,13 @@ impl Script {
     }
 
     /// `program …`.
-    pub(super) fn node(&mut self, code: Option<&str>, environment: &[(String, String)], algorithm: &mut Rest, unsaid: &mut Unsaid) -> Node {
+    pub(super) fn node(
+        &mut self,
+        code: Option<&str>,
+        environment: &[(String, String)],
+        algorithm: &mut Rest,
+        unsaid: &mut Unsaid,
+    ) -> Node {
         // What the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
             unsaid.add(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));

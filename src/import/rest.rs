@@ -60,7 +60,10 @@ impl Rest {
     pub(super) fn map(&mut self, name: &str) -> Vec<(String, String)> {
         match self.0.get(name) {
             Some(Value::Object(members)) if members.values().all(Value::is_string) => {
-                let out = members.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+                let out = members
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+                    .collect();
                 self.0.remove(name);
                 out
             }

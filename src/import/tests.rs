@@ -38,7 +38,12 @@ fn emitted(manifest: &str) -> Value {
     let mut sources = SourceMap::default();
     let source = sources.add("imported.kdl", manifest);
     let compiled = compile(source, manifest, &Options::default(), &mut Nowhere, &mut sources);
-    let errors: Vec<String> = compiled.problems.iter().filter(|p| p.severity == crate::diag::Severity::Error).map(|p| p.message.clone()).collect();
+    let errors: Vec<String> = compiled
+        .problems
+        .iter()
+        .filter(|p| p.severity == crate::diag::Severity::Error)
+        .map(|p| p.message.clone())
+        .collect();
     assert!(errors.is_empty(), "{errors:#?}\n{manifest}");
     let plan = compiled.plan.as_ref().unwrap();
     emit::training_job(plan, &emit::identity(plan))
@@ -62,10 +67,25 @@ fn captures_come_back() {
         let first = imported(&std::fs::read_to_string(&path).unwrap());
         let request = emitted(&first.manifest);
         let second = imported(&request.to_string());
-        assert_eq!(without_comments(&second.manifest), without_comments(&first.manifest), "{}", path.display());
-        let parts = |request: &Value| (request["AlgorithmSpecification"]["TrainingImage"].clone(), request["ResourceConfig"].clone(), request["InputDataConfig"].clone());
+        assert_eq!(
+            without_comments(&second.manifest),
+            without_comments(&first.manifest),
+            "{}",
+            path.display()
+        );
+        let parts = |request: &Value| {
+            (
+                request["AlgorithmSpecification"]["TrainingImage"].clone(),
+                request["ResourceConfig"].clone(),
+                request["InputDataConfig"].clone(),
+            )
+        };
         assert_eq!(parts(&request), parts(&first.request), "{}", path.display());
-        assert!(crate::syntax::format::format(&first.manifest).is_ok_and(|text| text == first.manifest), "{}", first.manifest);
+        assert!(
+            crate::syntax::format::format(&first.manifest).is_ok_and(|text| text == first.manifest),
+            "{}",
+            first.manifest
+        );
         seen += 1;
     }
     assert_eq!(seen, 12);

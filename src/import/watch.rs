@@ -16,7 +16,9 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
         rest.put_back("DebugHookConfig", hook);
     }
     match rest.object("ProfilerConfig") {
-        None => unsaid.add("`profiler`: the request leaves it to the service; the manifest's request says that it is off"),
+        None => unsaid.add(
+            "`profiler`: the request leaves it to the service; the manifest's request says that it is off",
+        ),
         Some(profiler) if profiler.0.get("DisableProfiler") == Some(&Value::Bool(true)) => {}
         Some(mut profiler) => {
             profiler.take("DisableProfiler");
@@ -32,13 +34,20 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
     }
     if let Some(mut board) = rest.object("TensorBoardOutputConfig") {
         let s3 = board.text("S3OutputPath").unwrap_or_default();
-        out.push(Node::new("tensorboard").prop("s3", &string(&bound(&s3))).maybe("local", board.text("LocalPath").as_deref()));
+        out.push(
+            Node::new("tensorboard")
+                .prop("s3", &string(&bound(&s3)))
+                .maybe("local", board.text("LocalPath").as_deref()),
+        );
     }
     if let Some(mut experiment) = rest.object("ExperimentConfig") {
         let mut node = Node::new("experiment");
-        for (property, member) in
-            [("name", "ExperimentName"), ("trial", "TrialName"), ("component", "TrialComponentDisplayName"), ("run", "RunName")]
-        {
+        for (property, member) in [
+            ("name", "ExperimentName"),
+            ("trial", "TrialName"),
+            ("component", "TrialComponentDisplayName"),
+            ("run", "RunName"),
+        ] {
             node = node.maybe(property, experiment.text(member).map(|text| bound(&text)).as_deref());
         }
         out.push(node);
@@ -73,7 +82,8 @@ fn debugger(hook: &mut Rest, output: &str) -> Node {
     node = node.children(parameters(hook.map("HookParameters")));
     for collection in hook.list("CollectionConfigurations") {
         let name = collection.get("CollectionName").and_then(Value::as_str).unwrap_or("");
-        let members = collection.get("CollectionParameters").and_then(Value::as_object).cloned().unwrap_or(Map::new());
+        let members =
+            collection.get("CollectionParameters").and_then(Value::as_object).cloned().unwrap_or(Map::new());
         let child = members
             .iter()
             .filter_map(|(key, value)| Some((key, value.as_str()?)))

@@ -116,8 +116,6 @@ impl Instance {
 
     /// Memory of all devices of one instance, in bytes.
     pub fn accelerator_memory_bytes(&self) -> Option<u64> {
-        self.accelerator
-            .memory_bytes
-            .map(|bytes| bytes * u64::from(self.accelerators))
+        self.accelerator.memory_bytes.map(|bytes| bytes * u64::from(self.accelerators))
     }
 }

@@ -88,9 +88,19 @@ impl Mesh {
         }
     }
 
+    /// Ranks in all: one per GPU, but for a plain script (one per host) and fewer processes than GPUs.
+    pub fn ranks(&self) -> u64 {
+        self.order.iter().map(|(_, degree)| degree).product()
+    }
+
+    /// Ranks of each node.
+    pub fn ranks_per_node(&self) -> u64 {
+        self.ranks().checked_div(self.nodes).unwrap_or(0).max(1)
+    }
+
     /// The node of a rank. Ranks are numbered node by node.
     pub fn node_of(&self, rank: u64) -> u64 {
-        rank.checked_div(self.gpus_per_node).unwrap_or(0)
+        rank / self.ranks_per_node()
     }
 
     /// The distance between neighbours of an axis: the product of the degrees of all faster axes.
@@ -98,7 +108,13 @@ impl Mesh {
         match axis {
             // Parts of the shard axis: its fastest ranks first.
             Axis::Context | Axis::Expert => self.stride(Axis::Shard),
-            _ => self.order.iter().rev().take_while(|(other, _)| *other != axis).map(|(_, degree)| degree).product(),
+            _ => self
+                .order
+                .iter()
+                .rev()
+                .take_while(|(other, _)| *other != axis)
+                .map(|(_, degree)| degree)
+                .product(),
         }
     }
 
@@ -107,12 +123,12 @@ impl Mesh {
     /// Empty as well beyond [`LISTED_RANKS`].
     pub fn groups(&self, axis: Axis) -> Vec<Vec<u64>> {
         let degree = self.degree(axis);
-        if degree <= 1 || self.world_size > LISTED_RANKS {
+        if degree <= 1 || self.ranks() > LISTED_RANKS {
             return Vec::new();
         }
         let stride = self.stride(axis);
         let block = stride.saturating_mul(degree);
-        (0..self.world_size)
+        (0..self.ranks())
             .filter(|rank| block > 0 && rank % block < stride)
             .map(|first| (0..degree).map(|i| first + i * stride).collect())
             .collect()
@@ -121,17 +137,17 @@ impl Mesh {
     /// Nodes that one group of an axis touches, at most; closed form, so that it holds for any world size.
     pub fn nodes_of_group(&self, axis: Axis) -> u64 {
         let degree = self.degree(axis);
-        if degree <= 1 || self.gpus_per_node == 0 {
+        if degree <= 1 {
             return 1;
         }
         let stride = self.stride(axis);
         let block = stride.saturating_mul(degree);
         // Groups repeat with the block; the first ranks of a block stand for all when blocks align with nodes.
-        let period = block.max(self.gpus_per_node).min(self.world_size.max(1));
+        let period = block.max(self.ranks_per_node()).min(self.ranks().max(1));
         (0..period.min(4096))
             .filter(|rank| rank % block < stride)
             .map(|first| {
-                if stride >= self.gpus_per_node {
+                if stride >= self.ranks_per_node() {
                     degree
                 } else {
                     self.node_of(first + (degree - 1) * stride) - self.node_of(first) + 1
@@ -144,7 +160,7 @@ impl Mesh {
     /// Where a rank stands on an axis.
     pub fn coordinate(&self, axis: Axis, rank: u64) -> u64 {
         let stride = self.stride(axis);
-        if stride == 0 { 0 } else { rank / stride % self.degree(axis).max(1) }
+        rank.checked_div(stride).unwrap_or(0) % self.degree(axis).max(1)
     }
 }
 
@@ -154,7 +170,10 @@ pub(crate) mod tests {
 
     pub(crate) fn mesh(nodes: u64, gpus_per_node: u64, order: &[(Axis, u64)]) -> Mesh {
         let degree = |axis| {
-            Val::default(order.iter().find(|(other, _)| *other == axis).map_or(1, |(_, degree)| *degree), "test")
+            Val::default(
+                order.iter().find(|(other, _)| *other == axis).map_or(1, |(_, degree)| *degree),
+                "test",
+            )
         };
         Mesh {
             engine: Engine::Smp,

@@ -1,11 +1,11 @@
 //! The plan: a job with every choice made.
 
 use super::hardware::Instance;
+use super::image::Image;
 use super::job::Job;
 use super::mesh::Mesh;
-use super::origin::Val;
 use super::model::ModelFacts;
-use super::image::Image;
+use super::origin::Val;
 use super::source_tree::SourceTree;
 
 /// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.

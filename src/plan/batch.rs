@@ -7,7 +7,12 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0310, "batch-does-not-divide", Error, "a global batch that the other factors do not divide");
-declare_code!(T0311, "batch-contradiction", Error, "micro-batch, accumulation and global batch contradict each other");
+declare_code!(
+    T0311,
+    "batch-contradiction",
+    Error,
+    "micro-batch, accumulation and global batch contradict each other"
+);
 declare_code!(T0312, "batch-unknown", Error, "too little is written to know the batch");
 declare_code!(T0313, "length-count", Error, "not exactly one of steps, tokens and epochs");
 declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the data");
@@ -23,7 +28,8 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
     if [&train.micro_batch, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad()) {
         return None;
     }
-    let (micro, accumulation, global) = (train.micro_batch.val(), train.accumulation.val(), train.global_batch.val());
+    let (micro, accumulation, global) =
+        (train.micro_batch.val(), train.accumulation.val(), train.global_batch.val());
     if micro.is_none() && (accumulation.is_none() || global.is_none()) {
         problems.push(
             Diagnostic::new(&T0312, train_span, "the batch is not known: `train` has no `micro-batch`")
@@ -39,7 +45,10 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
     };
     let at = Arithmetic { ranks: mesh.data_ranks.value, microbatches, span: train_span };
     let too_large = |span: Span, problems: &mut Problems| {
-        problems.push(Diagnostic::new(&T0315, span, "the batch is past what a computer counts").help("check its factors"));
+        problems.push(
+            Diagnostic::new(&T0315, span, "the batch is past what a computer counts")
+                .help("check its factors"),
+        );
     };
     let (micro, accumulation, global) = match (micro, accumulation, global) {
         (Some(micro), None, None) => {
@@ -65,8 +74,15 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
         }
         (None, Some(accumulation), Some(global)) => {
             let unit = at.unit(accumulation.value)?;
-            let found = at.divide(global, unit, &format!("accumulation {}", accumulation.value), accumulation, problems)?;
-            let shown = format!("{} / ({})", global.value, at.shown(&format!("accumulation {}", accumulation.value)));
+            let found = at.divide(
+                global,
+                unit,
+                &format!("accumulation {}", accumulation.value),
+                accumulation,
+                problems,
+            )?;
+            let shown =
+                format!("{} / ({})", global.value, at.shown(&format!("accumulation {}", accumulation.value)));
             (Val::derived(found, shown), accumulation.clone(), global.clone())
         }
         (Some(micro), Some(accumulation), Some(global)) => {
@@ -79,7 +95,15 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
                     Diagnostic::new(
                         &T0311,
                         global.span_or(train_span),
-                        format!("`global-batch` {} is not {} = {}", global.value, at.shown(&format!("micro-batch {} × accumulation {}", micro.value, accumulation.value)), computed.value),
+                        format!(
+                            "`global-batch` {} is not {} = {}",
+                            global.value,
+                            at.shown(&format!(
+                                "micro-batch {} × accumulation {}",
+                                micro.value, accumulation.value
+                            )),
+                            computed.value
+                        ),
                     )
                     .label(micro.span_or(train_span), "one factor")
                     .label(accumulation.span_or(train_span), "another")
@@ -93,12 +117,9 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
     };
     let global_tokens = match train.sequence_length.get() {
         None => None,
-        Some(length) => match global.value.checked_mul(length) {
-            Some(tokens) => Some(tokens),
-            None => {
-                too_large(train.sequence_length.span().unwrap_or(train_span), problems);
-                None
-            }
+        Some(length) => if let Some(tokens) = global.value.checked_mul(length) { Some(tokens) } else {
+            too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+            None
         },
     };
     let per_replica = micro.value.checked_mul(microbatches)?;
@@ -127,11 +148,22 @@ impl Arithmetic {
 
     fn global(&self, micro: u64, accumulation: u64) -> Option<Val<u64>> {
         let value = self.unit(micro)?.checked_mul(accumulation)?;
-        let factor = if accumulation == 1 { format!("micro-batch {micro}") } else { format!("micro-batch {micro} × accumulation {accumulation}") };
+        let factor = if accumulation == 1 {
+            format!("micro-batch {micro}")
+        } else {
+            format!("micro-batch {micro} × accumulation {accumulation}")
+        };
         Some(Val::derived(value, self.shown(&factor)))
     }
 
-    fn divide(&self, global: &Val<u64>, unit: u64, factor: &str, other: &Val<u64>, problems: &mut Problems) -> Option<u64> {
+    fn divide(
+        &self,
+        global: &Val<u64>,
+        unit: u64,
+        factor: &str,
+        other: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<u64> {
         if unit == 0 {
             return None;
         }
@@ -171,8 +203,12 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
     match written.as_slice() {
         [] => {
             problems.push(
-                Diagnostic::new(&T0313, span, "`train` does not say how long: one of `steps`, `tokens`, `epochs`")
-                    .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
+                Diagnostic::new(
+                    &T0313,
+                    span,
+                    "`train` does not say how long: one of `steps`, `tokens`, `epochs`",
+                )
+                .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
             );
             return Run::default();
         }
@@ -190,10 +226,12 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
     }
     let steps = steps(job, span, batch, problems);
     let tokens = match (&steps, batch.and_then(|batch| batch.global_tokens)) {
-        (Some(steps), Some(per_step)) => steps
-            .value
-            .checked_mul(per_step)
-            .map(|tokens| Val::derived(tokens, format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step)))),
+        (Some(steps), Some(per_step)) => steps.value.checked_mul(per_step).map(|tokens| {
+            Val::derived(
+                tokens,
+                format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step)),
+            )
+        }),
         _ => None,
     };
     Run { steps, tokens }
@@ -222,11 +260,17 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     let sequences = match (dataset.sequences.get(), dataset.tokens.get(), train.sequence_length.get()) {
         (Some(sequences), _, _) => sequences,
         (None, Some(tokens), Some(length)) => tokens.div_ceil(length.max(1)),
-        _ if dataset.sequences.is_bad() || dataset.tokens.is_bad() || train.sequence_length.is_bad() => return None,
+        _ if dataset.sequences.is_bad() || dataset.tokens.is_bad() || train.sequence_length.is_bad() => {
+            return None;
+        }
         _ => {
             problems.push(
-                Diagnostic::new(&T0314, dataset.span, "`dataset` does not say how many sequences an epoch has")
-                    .help("write `dataset sequences=…`, or `tokens=…` with a `sequence-length`"),
+                Diagnostic::new(
+                    &T0314,
+                    dataset.span,
+                    "`dataset` does not say how many sequences an epoch has",
+                )
+                .help("write `dataset sequences=…`, or `tokens=…` with a `sequence-length`"),
             );
             return None;
         }
@@ -241,6 +285,11 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     let total = total as u64;
     Some(Val::derived(
         total,
-        format!("{} epochs × ceil({} sequences / {})", crate::text::short(epochs.value), text::group(sequences), text::group(global)),
+        format!(
+            "{} epochs × ceil({} sequences / {})",
+            crate::text::short(epochs.value),
+            text::group(sequences),
+            text::group(global)
+        ),
     ))
 }

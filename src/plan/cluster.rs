@@ -28,7 +28,8 @@ pub(super) fn region(job: &Job, problems: &mut Problems) -> Option<Region> {
     if let Some(near) = text::nearest(&written.value, names.iter().copied()) {
         diagnostic = diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""));
     } else {
-        diagnostic = diagnostic.note(format!("the catalogue knows {}", text::count(names.len() as u64, "region")));
+        diagnostic =
+            diagnostic.note(format!("the catalogue knows {}", text::count(names.len() as u64, "region")));
     }
     problems.push(diagnostic);
     None
@@ -90,7 +91,9 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             gpus_per_node: u64::from(row.accelerators),
             gpu: Some(row.accelerator.product.clone()),
             gpu_memory_bytes: row.accelerator.memory_bytes,
-            bf16: (row.accelerator.kind == AcceleratorKind::Gpu).then_some(row.accelerator.bf16).or(Some(true)),
+            bf16: (row.accelerator.kind == AcceleratorKind::Gpu)
+                .then_some(row.accelerator.bf16)
+                .or(Some(true)),
             efa: row.efa,
         });
     }
@@ -99,7 +102,13 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         Some("local") => {
             // This machine: ranks are processes on its cores; nothing is known of GPUs.
             let per_node = cluster.gpu.as_ref().and_then(|gpu| gpu.per_node.get()).unwrap_or(1);
-            Some(Machine { gpus_per_node: per_node, gpu: None, gpu_memory_bytes: None, bf16: None, efa: Some(false) })
+            Some(Machine {
+                gpus_per_node: per_node,
+                gpu: None,
+                gpu_memory_bytes: None,
+                bf16: None,
+                efa: Some(false),
+            })
         }
         Some(name) if instances::instance_exists(name) => {
             // A CPU type: one process on each host.
@@ -116,7 +125,13 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                 );
                 return None;
             }
-            Some(Machine { gpus_per_node: 1, gpu: None, gpu_memory_bytes: None, bf16: None, efa: Some(false) })
+            Some(Machine {
+                gpus_per_node: 1,
+                gpu: None,
+                gpu_memory_bytes: None,
+                bf16: None,
+                efa: Some(false),
+            })
         }
         _ => None,
     }
@@ -125,11 +140,21 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
 fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
     let span = cluster.instance.span().unwrap_or(cluster.span);
-    for (node, field) in [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)] {
+    for (node, field) in
+        [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)]
+    {
         if field.is_absent() {
             problems.push(
-                Diagnostic::new(&T0323, span, format!("a custom cluster says how fast its links are: `{node}` is missing"))
-                    .help(if node == "intra" { "add `intra \"600GB/s\"`" } else { "add `inter \"50GB/s\"`" }),
+                Diagnostic::new(
+                    &T0323,
+                    span,
+                    format!("a custom cluster says how fast its links are: `{node}` is missing"),
+                )
+                .help(if node == "intra" {
+                    "add `intra \"600GB/s\"`"
+                } else {
+                    "add `inter \"50GB/s\"`"
+                }),
             );
         }
     }
@@ -148,7 +173,9 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         let diagnostic =
             Diagnostic::new(&T0322, span, format!("the catalogue knows no accelerator `{}`", name.value));
         problems.push(match text::nearest(&name.value, names.iter().copied()) {
-            Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+            Some(near) => {
+                diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+            }
             None => diagnostic.note(format!("known: {}", names.join(", "))),
         });
         return None;

@@ -9,11 +9,26 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container of that version");
-declare_code!(T0331, "unknown-image-python", Error, "no Deep Learning Container of that version with that Python");
-declare_code!(T0332, "unknown-image-combination", Error, "no Deep Learning Container joins these two versions");
+declare_code!(
+    T0331,
+    "unknown-image-python",
+    Error,
+    "no Deep Learning Container of that version with that Python"
+);
+declare_code!(
+    T0332,
+    "unknown-image-combination",
+    Error,
+    "no Deep Learning Container joins these two versions"
+);
 declare_code!(T0333, "mixed-version-lengths", Error, "one version is short, the other full");
 declare_code!(T0334, "region-without-image", Error, "the Deep Learning Container is not in that region");
-declare_code!(T0335, "image-against-instance", Error, "the Deep Learning Container does not serve that instance type");
+declare_code!(
+    T0335,
+    "image-against-instance",
+    Error,
+    "the Deep Learning Container does not serve that instance type"
+);
 declare_code!(T0336, "image-incomplete", Error, "`image` does not say which container");
 declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container for that PyTorch version");
 
@@ -134,7 +149,8 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     let mut stray = |field: &crate::ir::Field<String>, name: &str, instead: &str| {
         if let Some(span) = field.span() {
             problems.push(
-                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`")).help(instead.to_owned()),
+                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`"))
+                    .help(instead.to_owned()),
             );
             fine = false;
         }
@@ -165,10 +181,16 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
         };
     }
     if ask.transformers.is_absent() {
-        missing("transformers", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
+        missing(
+            "transformers",
+            "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"",
+        );
     }
     if ask.pytorch.is_absent() && !stray_version {
-        missing("pytorch", "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"");
+        missing(
+            "pytorch",
+            "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"",
+        );
     }
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
 }
@@ -211,10 +233,14 @@ fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
             support::torch_distributed_trainium()
         }
         (Some(Engine::Fsdp), _) | (Some(Engine::Ddp), "torchrun") => support::torch_distributed_accepted(),
-        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => support::torch_distributed_accepted(),
+        (Some(Engine::Smp), _) if query.framework == Framework::SmpV2 => {
+            support::torch_distributed_accepted()
+        }
         (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
         // The PyTorch class turns `pytorchddp` into SMDDP; the HuggingFace class does not check it.
-        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => support::smddp_accepted_by_sdk(),
+        (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => {
+            support::smddp_accepted_by_sdk()
+        }
         _ => return true,
     };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
@@ -275,12 +301,20 @@ pub(super) fn smp_generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
 /// One problem of the catalogue in words.
 fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
     let span_of = |field: &crate::ir::Field<String>| field.span().unwrap_or(ask.span);
-    let pytorch_span = if ask.version.span().is_some() { span_of(&ask.version) } else { span_of(&ask.pytorch) };
+    let pytorch_span =
+        if ask.version.span().is_some() { span_of(&ask.version) } else { span_of(&ask.pytorch) };
     let newest = |known: &[String]| known.last().cloned().unwrap_or_default();
     match problem {
         ImageProblem::UnknownVersion { of, found, known } => {
             let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
-            let diagnostic = Diagnostic::new(&T0330, span, format!("there is no container with {} {found}", if *of == "pytorch" { "PyTorch" } else { of }));
+            let diagnostic = Diagnostic::new(
+                &T0330,
+                span,
+                format!(
+                    "there is no container with {} {found}",
+                    if *of == "pytorch" { "PyTorch" } else { of }
+                ),
+            );
             match closest_version(found, known) {
                 Some(near) => diagnostic.help(format!("write `\"{near}\"`; the newest is {}", newest(known))),
                 None => diagnostic.help(format!("the newest is `\"{}\"`", newest(known))),
@@ -314,7 +348,9 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
         ImageProblem::MixedVersionLengths { transformers, pytorch } => Diagnostic::new(
             &T0333,
             pytorch_span,
-            format!("transformers {transformers} and PyTorch {pytorch}: one version is short, the other full"),
+            format!(
+                "transformers {transformers} and PyTorch {pytorch}: one version is short, the other full"
+            ),
         )
         .label(span_of(&ask.transformers), "the other version")
         .help("write both in full, as `transformers=\"4.26.0\" pytorch=\"1.13.1\"`")
@@ -333,12 +369,10 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
         ImageProblem::BadInstanceName { instance } => {
             Diagnostic::new(&T0335, ask.span, format!("`{instance}` has not the form of an instance type"))
         }
-        ImageProblem::InstanceDeprecated { instance, pytorch } => Diagnostic::new(
-            &T0335,
-            ask.span,
-            format!("PyTorch {pytorch} no longer serves `{instance}`"),
-        )
-        .help("choose a newer instance type"),
+        ImageProblem::InstanceDeprecated { instance, pytorch } => {
+            Diagnostic::new(&T0335, ask.span, format!("PyTorch {pytorch} no longer serves `{instance}`"))
+                .help("choose a newer instance type")
+        }
         ImageProblem::SmpUnknownVersion { found, known, is_library_version } => {
             let diagnostic = Diagnostic::new(
                 &T0337,
@@ -358,5 +392,9 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
 /// The known version with the same first two numbers, if there is one.
 fn closest_version(found: &str, known: &[String]) -> Option<String> {
     let wanted: Vec<u32> = images::version_key(found).into_iter().take(2).collect();
-    known.iter().rev().find(|version| images::version_key(version).into_iter().take(2).collect::<Vec<_>>() == wanted).cloned()
+    known
+        .iter()
+        .rev()
+        .find(|version| images::version_key(version).into_iter().take(2).collect::<Vec<_>>() == wanted)
+        .cloned()
 }

@@ -7,9 +7,19 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0301, "degree-does-not-divide", Error, "the degrees do not divide the world size");
-declare_code!(T0302, "degree-against-strategy", Error, "a shard degree that the sharding strategy contradicts");
+declare_code!(
+    T0302,
+    "degree-against-strategy",
+    Error,
+    "a shard degree that the sharding strategy contradicts"
+);
 declare_code!(T0303, "degree-beyond-world", Error, "degrees that need more GPUs than the cluster has");
-declare_code!(T0304, "part-does-not-divide-shard", Error, "a context or expert degree that does not divide the shard degree");
+declare_code!(
+    T0304,
+    "part-does-not-divide-shard",
+    Error,
+    "a context or expert degree that does not divide the shard degree"
+);
 declare_code!(T0305, "world-too-large", Error, "a cluster of more GPUs than any");
 declare_code!(T0306, "device-map-nodes", Error, "a device map over more than one node");
 
@@ -49,7 +59,11 @@ pub(super) fn mesh(
             Diagnostic::new(
                 &T0305,
                 nodes_val.span_or(cluster.span),
-                format!("{} of {} each are more GPUs than any cluster has", text::count(nodes, "node"), text::count(gpus_per_node, "GPU")),
+                format!(
+                    "{} of {} each are more GPUs than any cluster has",
+                    text::count(nodes, "node"),
+                    text::count(gpus_per_node, "GPU")
+                ),
             )
             .note(format!("trainc plans for up to {} GPUs", text::group(MOST_GPUS))),
         );
@@ -58,7 +72,14 @@ pub(super) fn mesh(
     if world_size == 0 {
         return None;
     }
-    let at = Layout { parallel, engine, nodes, gpus_per_node, world_size, cluster_span: nodes_val.span_or(cluster.span) };
+    let at = Layout {
+        parallel,
+        engine,
+        nodes,
+        gpus_per_node,
+        world_size,
+        cluster_span: nodes_val.span_or(cluster.span),
+    };
     let minimum = minimum_nodes(&at, model);
     at.build(minimum, smp, problems)
 }
@@ -139,7 +160,10 @@ impl Layout<'_> {
                         Diagnostic::new(
                             &T0306,
                             self.cluster_span,
-                            format!("engine `device-map` lays one model over the GPUs of one node, not {}", self.nodes),
+                            format!(
+                                "engine `device-map` lays one model over the GPUs of one node, not {}",
+                                self.nodes
+                            ),
                         )
                         .help("write `nodes=1`, or an engine that spans nodes: `fsdp`"),
                     );
@@ -172,7 +196,10 @@ impl Layout<'_> {
         let p = self.parallel;
         let smp_only = [&p.tensor_degree, &p.pipeline_degree, &p.context_degree, &p.expert_degree];
         let is_smp = self.engine == Engine::Smp;
-        let unknown = is_smp && (p.shard_degree.is_bad() || p.prescaled_batch.is_bad() || smp_only.iter().any(|degree| degree.is_bad()));
+        let unknown = is_smp
+            && (p.shard_degree.is_bad()
+                || p.prescaled_batch.is_bad()
+                || smp_only.iter().any(|degree| degree.is_bad()));
         let replicas = self.replicas(&mut mesh, problems);
         let parts = if is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
         if unknown || replicas.is_none() || parts.is_none() {
@@ -196,13 +223,17 @@ impl Layout<'_> {
         let world = self.world_size;
         let Some(written) = written else {
             return Some(match strategy {
-                Some(("hybrid-shard", _)) => Val::default(self.gpus_per_node, "hybrid-shard: the GPUs of one node"),
+                Some(("hybrid-shard", _)) => {
+                    Val::default(self.gpus_per_node, "hybrid-shard: the GPUs of one node")
+                }
                 Some(("no-shard", _)) => Val::default(1, "no-shard: every rank holds everything"),
                 _ => Val::default(world, "full-shard: the whole world"),
             });
         };
         let contradiction = match strategy {
-            Some((name @ ("full-shard" | "shard-grad-op"), span)) if written.value != world => Some((name, span, world)),
+            Some((name @ ("full-shard" | "shard-grad-op"), span)) if written.value != world => {
+                Some((name, span, world))
+            }
             Some((name @ "no-shard", span)) if written.value != 1 => Some((name, span, 1)),
             _ => None,
         };
@@ -217,7 +248,10 @@ impl Layout<'_> {
                 .help(if name == "no-shard" {
                     "remove `shard-degree`, or write `strategy \"hybrid-shard\"`".to_owned()
                 } else {
-                    format!("write `strategy \"hybrid-shard\"` for shards of {}, or remove `shard-degree`", written.value)
+                    format!(
+                        "write `strategy \"hybrid-shard\"` for shards of {}, or remove `shard-degree`",
+                        written.value
+                    )
                 }),
             );
             return None;
@@ -236,7 +270,10 @@ impl Layout<'_> {
                 while !self.nodes.is_multiple_of(nodes) {
                     nodes -= 1;
                 }
-                Val::derived(nodes * self.gpus_per_node, format!("one node per 3 billion parameters: {}", text::count(nodes, "node")))
+                Val::derived(
+                    nodes * self.gpus_per_node,
+                    format!("one node per 3 billion parameters: {}", text::count(nodes, "node")),
+                )
             }
             None => Val::default(self.world_size, "the whole world, as the model's size is not known"),
         }
@@ -254,7 +291,11 @@ impl Layout<'_> {
 
     /// What is left of the world after the other axes; reports degrees that do not divide it.
     fn replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
-        let world = if self.engine == Engine::DeviceMap { self.world_size } else { self.nodes * mesh.processes_per_node };
+        let world = if self.engine == Engine::DeviceMap {
+            self.world_size
+        } else {
+            self.nodes * mesh.processes_per_node
+        };
         let axes: Vec<(&str, &Val<u64>)> = [
             ("shard-degree", &mesh.shard_degree),
             ("tensor-degree", &mesh.tensor_degree),
@@ -265,18 +306,28 @@ impl Layout<'_> {
         .collect();
         let product = axes.iter().try_fold(1_u64, |product, (_, val)| product.checked_mul(val.value));
         let Some(product) = product.filter(|product| *product <= world) else {
-            let shown = axes.iter().map(|(name, val)| format!("{name} {}", val.value)).collect::<Vec<_>>().join(" × ");
+            let shown = axes
+                .iter()
+                .map(|(name, val)| format!("{name} {}", val.value))
+                .collect::<Vec<_>>()
+                .join(" × ");
             let (name, blamed) = axes.last().copied()?;
             let mut diagnostic = Diagnostic::new(
                 &T0303,
                 blamed.span_or(self.parallel.span),
                 format!("{shown} needs more than the {} of this cluster", text::count(world, "GPU")),
             )
-            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")));
+            .label(
+                self.cluster_span,
+                format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")),
+            );
             let others = product_of_others(&axes, name);
             let room = world.checked_div(others).unwrap_or(0);
             if room >= 1 {
-                diagnostic = diagnostic.help(format!("`{name}` may be at most {}", largest_divisor(world / others.max(1), room)));
+                diagnostic = diagnostic.help(format!(
+                    "`{name}` may be at most {}",
+                    largest_divisor(world / others.max(1), room)
+                ));
             }
             problems.push(diagnostic.fact("world_size", world));
             return None;
@@ -288,7 +339,10 @@ impl Layout<'_> {
         mesh.replicas = if product == 1 {
             Val::derived(world, format!("world size {world}, nothing sharded"))
         } else {
-            let shown: Vec<String> = axes.iter().map(|(name, val)| format!("{} {}", name.trim_end_matches("-degree"), val.value)).collect();
+            let shown: Vec<String> = axes
+                .iter()
+                .map(|(name, val)| format!("{} {}", name.trim_end_matches("-degree"), val.value))
+                .collect();
             Val::derived(world / product, format!("world size {world} / ({})", shown.join(" × ")))
         };
         Some(())
@@ -324,12 +378,18 @@ impl Layout<'_> {
                 val.span_or(self.parallel.span),
                 format!("`{name}` {} does not divide {of}", val.value),
             )
-            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")))
+            .label(
+                self.cluster_span,
+                format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")),
+            )
             .help(format!("{} does not divide {left}; {near}", val.value))
             .fact("world_size", world)
             .fact("legal", divisors(left));
             if val.origin.span().is_none() {
-                diagnostic = diagnostic.note(format!("`{name}` was not written: it is {}", crate::plan::origin_words(&val.origin)));
+                diagnostic = diagnostic.note(format!(
+                    "`{name}` was not written: it is {}",
+                    crate::plan::origin_words(&val.origin)
+                ));
             }
             problems.push(diagnostic);
             if alone.is_empty() {
@@ -341,16 +401,21 @@ impl Layout<'_> {
     /// Context and expert degrees are parts of the shard axis.
     fn parts(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
         let mut fine = Some(());
-        for (name, val) in [("context-degree", &mesh.context_degree), ("expert-degree", &mesh.expert_degree)] {
+        for (name, val) in [("context-degree", &mesh.context_degree), ("expert-degree", &mesh.expert_degree)]
+        {
             let shard = mesh.shard_degree.value;
             if val.value > 1 && !shard.is_multiple_of(val.value) {
                 let (below, above) = near_divisors(shard, val.value);
-                let legal: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
+                let legal: Vec<String> =
+                    [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
                 problems.push(
                     Diagnostic::new(
                         &T0304,
                         val.span_or(self.parallel.span),
-                        format!("`{name}` {} does not divide `shard-degree` {shard}, of which it is a part", val.value),
+                        format!(
+                            "`{name}` {} does not divide `shard-degree` {shard}, of which it is a part",
+                            val.value
+                        ),
                     )
                     .label(mesh.shard_degree.span_or(self.parallel.span), "the shard degree")
                     .help(if legal.is_empty() {
@@ -369,10 +434,13 @@ impl Layout<'_> {
         let data = mesh.replicas.value * mesh.shard_degree.value;
         mesh.data_ranks = match (self.engine, smp) {
             (Engine::DeviceMap, _) => one("one process"),
-            (Engine::Smp, Some(Smp::V2)) => {
-                Val::derived(data / mesh.context_degree.value.max(1), "replicas × shard degree / context degree")
-            }
-            (Engine::Smp, _) if mesh.tensor_degree.value > 1 && self.parallel.prescaled_batch.get() != Some(true) => {
+            (Engine::Smp, Some(Smp::V2)) => Val::derived(
+                data / mesh.context_degree.value.max(1),
+                "replicas × shard degree / context degree",
+            ),
+            (Engine::Smp, _)
+                if mesh.tensor_degree.value > 1 && self.parallel.prescaled_batch.get() != Some(true) =>
+            {
                 Val::derived(
                     data * mesh.tensor_degree.value,
                     "replicas × shard degree × tensor degree: without `prescaled-batch #true` each tensor rank reads its own",
@@ -418,7 +486,9 @@ impl Layout<'_> {
 }
 
 fn product_of_others(axes: &[(&str, &Val<u64>)], name: &str) -> u64 {
-    axes.iter().filter(|(other, _)| *other != name).fold(1, |product, (_, val)| product.saturating_mul(val.value))
+    axes.iter()
+        .filter(|(other, _)| *other != name)
+        .fold(1, |product, (_, val)| product.saturating_mul(val.value))
 }
 
 fn largest_divisor(of: u64, at_most: u64) -> u64 {

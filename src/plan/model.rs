@@ -19,7 +19,11 @@ declare_code!(T0344, "adapter-rank", Error, "an adapter without its rank");
 pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344];
 
 /// What is known of the model; `None` where nothing is written, or it was reported.
-pub(super) fn model(job: &Job, config: Option<&Result<String, LayerFault>>, problems: &mut Problems) -> Option<ModelFacts> {
+pub(super) fn model(
+    job: &Job,
+    config: Option<&Result<String, LayerFault>>,
+    problems: &mut Problems,
+) -> Option<ModelFacts> {
     let model = job.model.as_ref()?;
     let config = match (config, model.config.val()) {
         (Some(Err(fault)), Some(path)) => {
@@ -64,10 +68,16 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
                     Diagnostic::new(
                         &T0341,
                         dimension.span_or(span),
-                        format!("`{what}` beside the catalogue's model `{}`, whose dimensions are known", row.name),
+                        format!(
+                            "`{what}` beside the catalogue's model `{}`, whose dimensions are known",
+                            row.name
+                        ),
                     )
                     .label(span, "the model")
-                    .help(format!("remove `{what}`, or name the architecture: `model \"{}\" {{ … }}`", row.architecture.family.name())),
+                    .help(format!(
+                        "remove `{what}`, or name the architecture: `model \"{}\" {{ … }}`",
+                        row.architecture.family.name()
+                    )),
                 );
             }
             return Some(ModelFacts {
@@ -75,7 +85,11 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
                 class: Some(row.class),
                 parameters: Val {
                     value: row.parameters,
-                    origin: Origin::Catalogue { row: format!("models {}", row.name), source: row.source, date: row.date },
+                    origin: Origin::Catalogue {
+                        row: format!("models {}", row.name),
+                        source: row.source,
+                        date: row.date,
+                    },
                 },
                 trainable: None,
                 defaulted: defaulted(&row.defaulted),
@@ -114,11 +128,21 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None => diagnostic.help("name its architecture with `hidden`, `layers`, `heads` …, or a `config=\"./config.json\"`, or add `parameters N`"),
     };
-    diagnostic.note("`trainc catalog models` lists them; architectures are ".to_owned() + &Family::names().collect::<Vec<_>>().join(", "))
+    diagnostic.note(
+        "`trainc catalog models` lists them; architectures are ".to_owned()
+            + &Family::names().collect::<Vec<_>>().join(", "),
+    )
 }
 
-fn from_dimensions(model: &Model, family: Family, name: &str, span: Span, problems: &mut Problems) -> Option<ModelFacts> {
-    let get = |wanted: &str| model.dimensions.iter().find(|(name, _)| *name == wanted).map(|(_, val)| val.value);
+fn from_dimensions(
+    model: &Model,
+    family: Family,
+    name: &str,
+    span: Span,
+    problems: &mut Problems,
+) -> Option<ModelFacts> {
+    let get =
+        |wanted: &str| model.dimensions.iter().find(|(name, _)| *name == wanted).map(|(_, val)| val.value);
     let written = Dimensions {
         hidden: get("hidden"),
         layers: get("layers"),
@@ -152,23 +176,35 @@ fn from_dimensions(model: &Model, family: Family, name: &str, span: Span, proble
 
 fn dimension(fault: &Problem, span: Span, family: Family) -> Diagnostic {
     match fault {
-        Problem::Missing { key, expected } => {
-            Diagnostic::new(&T0341, span, format!("architecture `{}` needs `{key}`: {expected}", family.name()))
-                .help(format!("add `{key} …` as a child of `model`"))
-        }
+        Problem::Missing { key, expected } => Diagnostic::new(
+            &T0341,
+            span,
+            format!("architecture `{}` needs `{key}`: {expected}", family.name()),
+        )
+        .help(format!("add `{key} …` as a child of `model`")),
         Problem::Unusable { key, found, expected } => {
             Diagnostic::new(&T0341, span, format!("`{key}` is {found}; expected {expected}"))
         }
     }
 }
 
-fn from_config(model: &Model, path: &str, span: Span, text: &str, problems: &mut Problems) -> Option<ModelFacts> {
+fn from_config(
+    model: &Model,
+    path: &str,
+    span: Span,
+    text: &str,
+    problems: &mut Problems,
+) -> Option<ModelFacts> {
     let config: serde_json::Value = match serde_json::from_str(text) {
         Ok(config) => config,
         Err(error) => {
             problems.push(
-                Diagnostic::new(&T0342, span, format!("`{path}` is no JSON: line {} column {}", error.line(), error.column()))
-                    .help("name the model's `config.json` as Hugging Face writes it"),
+                Diagnostic::new(
+                    &T0342,
+                    span,
+                    format!("`{path}` is no JSON: line {} column {}", error.line(), error.column()),
+                )
+                .help("name the model's `config.json` as Hugging Face writes it"),
             );
             return None;
         }
@@ -180,20 +216,34 @@ fn from_config(model: &Model, path: &str, span: Span, text: &str, problems: &mut
                 .name
                 .value()
                 .cloned()
-                .or_else(|| config.get("_name_or_path").and_then(serde_json::Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned))
+                .or_else(|| {
+                    config
+                        .get("_name_or_path")
+                        .and_then(serde_json::Value::as_str)
+                        .filter(|name| !name.is_empty())
+                        .map(str::to_owned)
+                })
                 .unwrap_or_else(|| architecture.family.name().to_owned());
-            Some(facts(&name, architecture, class, &[], &format!("{path}")))
+            Some(facts(&name, architecture, class, &[], path))
         }
         Err(faults) => {
             for fault in faults {
-                problems.push(Diagnostic::new(&T0342, span, format!("`{path}`: {fault}")).fact("key", fault.key()));
+                problems.push(
+                    Diagnostic::new(&T0342, span, format!("`{path}`: {fault}")).fact("key", fault.key()),
+                );
             }
             None
         }
     }
 }
 
-fn facts(name: &str, architecture: Architecture, class: Option<Class>, filled: &[Defaulted], from: &str) -> ModelFacts {
+fn facts(
+    name: &str,
+    architecture: Architecture,
+    class: Option<Class>,
+    filled: &[Defaulted],
+    from: &str,
+) -> ModelFacts {
     let class = class.unwrap_or_else(|| architecture.family.default_class());
     let total = architecture.parameters_as(class).map_or(0, |count| count.total);
     ModelFacts {
@@ -214,15 +264,15 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
     let Some(adapter) = &job.adapter else {
         return Some(Val::derived(facts.parameters.value, "the whole model"));
     };
-    let rank = match adapter.rank.val() {
-        Some(rank) => rank.value,
-        None => {
-            if adapter.rank.is_absent() {
-                problems.push(Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`").help("write `rank=16`"));
-            }
-            // The targets are judged all the same.
-            1
+    let rank = if let Some(rank) = adapter.rank.val() { rank.value } else {
+        if adapter.rank.is_absent() {
+            problems.push(
+                Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`")
+                    .help("write `rank=16`"),
+            );
         }
+        // The targets are judged all the same.
+        1
     };
     let architecture = facts.architecture.as_ref()?;
     let class = facts.class.unwrap_or_else(|| architecture.family.default_class());
@@ -238,17 +288,24 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         Err(LoraProblem::UnknownTargets { unknown, known }) => {
             // Names of one pattern are near each other and mean other things: `q_proj`, `c_proj`.
             let near = unknown.first().and_then(|name| {
-                text::nearest(name, known.iter().copied()).filter(|near| near.chars().next() == name.chars().next())
+                text::nearest(name, known.iter().copied())
+                    .filter(|near| near.chars().next() == name.chars().next())
             });
             let diagnostic = Diagnostic::new(
                 &T0343,
                 span,
-                format!("`{}` has no {} {}", facts.name, if unknown.len() == 1 { "matrix" } else { "matrices" }, text::ticked(&unknown, "and")),
+                format!(
+                    "`{}` has no {} {}",
+                    facts.name,
+                    if unknown.len() == 1 { "matrix" } else { "matrices" },
+                    text::ticked(&unknown, "and")
+                ),
             )
             .note(format!("it has {}", known.join(", ")));
             problems.push(match near {
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-                None => diagnostic.help(format!("write `targets=\"{}\"`", known.first().copied().unwrap_or("all-linear"))),
+                None => diagnostic
+                    .help(format!("write `targets=\"{}\"`", known.first().copied().unwrap_or("all-linear"))),
             });
             None
         }

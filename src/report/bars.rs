@@ -11,7 +11,12 @@ pub(super) struct Part {
 /// The bar within `columns`, against `whole` (the card's memory, the step's time), and the letters in words.
 ///
 /// The words of one part are joined by no-break spaces. None where no part is known. Parts past the whole run into a `!`.
-pub(super) fn bar(parts: &[Part], whole: f64, columns: usize, figure: impl Fn(f64) -> String) -> Option<(String, String)> {
+pub(super) fn bar(
+    parts: &[Part],
+    whole: f64,
+    columns: usize,
+    figure: impl Fn(f64) -> String,
+) -> Option<(String, String)> {
     let known: Vec<(&str, f64)> = parts
         .iter()
         .filter_map(|part| Some((part.name, part.amount?)))
@@ -49,7 +54,12 @@ mod tests {
 
     #[test]
     fn parts_fill_the_bar_up_to_their_sum() {
-        let parts = [part("parameters", 2.0), part("gradients", 2.0), part("activations", 4.0), Part { name: "logits", amount: None }];
+        let parts = [
+            part("parameters", 2.0),
+            part("gradients", 2.0),
+            part("activations", 4.0),
+            Part { name: "logits", amount: None },
+        ];
         let (bar, words) = bar(&parts, 16.0, 19, |x| format!("{x}")).unwrap();
         assert_eq!(bar, "[ppggaaaa........]");
         assert_eq!(words, "p\u{a0}parameters\u{a0}2, g\u{a0}gradients\u{a0}2, a\u{a0}activations\u{a0}4");

@@ -19,7 +19,9 @@ fn price(document: &Document, plan: &Plan) -> String {
     let Some(price) = &document.price else {
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
-            Some(name) if plan.deployable => format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one"),
+            Some(name) if plan.deployable => {
+                format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one")
+            }
             _ => UNKNOWN.to_owned(),
         };
     };
@@ -52,7 +54,11 @@ fn most(document: &Document, plan: &Plan) -> Option<String> {
 
 fn warm_pool(plan: &Plan) -> Option<String> {
     let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
-    Some(format!("warm pool: up to {} for {} more", text::dollars(warm_pool_usd(plan)?), text::duration(seconds)))
+    Some(format!(
+        "warm pool: up to {} for {} more",
+        text::dollars(warm_pool_usd(plan)?),
+        text::duration(seconds)
+    ))
 }
 
 fn budget(document: &Document, plan: &Plan) -> Option<String> {

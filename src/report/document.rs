@@ -1,8 +1,8 @@
 //! plan.json filled in from a plan.
 
 use super::json::{
-    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override, Price, Run, Source,
-    Speed,
+    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override,
+    Price, Run, Source, Speed,
 };
 use super::{Subject, cost, links, notes, resources};
 use crate::diag::json::problem;
@@ -141,7 +141,10 @@ fn run(plan: &Plan) -> Run {
         steps: plan.run.steps.as_ref().map(|val| val.value),
         tokens: plan.run.tokens.as_ref().map(|val| val.value),
         most_usd: cost::most_usd(plan),
-        price_source: plan.price.as_ref().map(|price| format!("{} {}", price.source, price.date).trim().to_owned()),
+        price_source: plan
+            .price
+            .as_ref()
+            .map(|price| format!("{} {}", price.source, price.date).trim().to_owned()),
         ..Run::default()
     }
 }

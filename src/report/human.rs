@@ -33,7 +33,13 @@ const MOST_REPEATED: usize = 34;
 const MOST_PROBLEMS: usize = 6;
 
 /// The plan of one manifest.
-pub fn plan(subject: &Subject, document: &Document, depth: Depth, problems: Problems, options: Options) -> String {
+pub fn plan(
+    subject: &Subject,
+    document: &Document,
+    depth: Depth,
+    problems: Problems,
+    options: Options,
+) -> String {
     let mut page = Page::new(options);
     heading(&mut page, subject, document);
     if let Some(plan) = subject.plan {
@@ -70,7 +76,8 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
     let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, "GPU"));
     if !known.is_empty() {
-        let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
+        let _ =
+            write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
     }
     let unknown = subjects.len() - known.len();
     if unknown > 0 && !known.is_empty() {
@@ -95,10 +102,16 @@ fn heading(page: &mut Page, subject: &Subject, document: &Document) {
     let name = subject.job.unwrap_or(subject.path);
     let rest = match (&document.digest, subject.problems.errors()) {
         (_, errors @ 1..) => {
-            let what = if subject.plan.is_some() { "what could be planned in spite of" } else { "nothing could be planned:" };
+            let what = if subject.plan.is_some() {
+                "what could be planned in spite of"
+            } else {
+                "nothing could be planned:"
+            };
             format!(": {what} {}", text::count(errors as u64, "error"))
         }
-        (Some(digest), 0) => format!(", digest {}, planned offline: compared with nothing", digest.get(..8).unwrap_or(digest)),
+        (Some(digest), 0) => {
+            format!(", digest {}, planned offline: compared with nothing", digest.get(..8).unwrap_or(digest))
+        }
         (None, 0) => String::new(),
     };
     page.title(name, &rest);
@@ -139,7 +152,9 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
 fn memory(page: &mut Page, document: &Document) {
     lines_of(page, "memory", &sections::memory(document));
     let parts = &document.memory.parts;
-    let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else { return };
+    let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else {
+        return;
+    };
     let parts = [
         ("parameters", parts.parameters),
         ("gradients", parts.gradients),
@@ -189,8 +204,12 @@ fn resources(page: &mut Page, document: &Document, depth: Depth) {
         let action = format!("{:<6}", resource.action);
         let kind = resource.kind.replace('-', " ");
         match depth {
-            Depth::Screen => page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because),
-            Depth::Origins => page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because)),
+            Depth::Screen => {
+                page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because);
+            }
+            Depth::Origins => {
+                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+            }
         }
     }
 }
@@ -200,7 +219,9 @@ fn brief(name: &str) -> String {
     let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
     match parts.as_slice() {
         [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
-        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => format!("…/{before}/{last}"),
+        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
+            format!("…/{before}/{last}")
+        }
         _ => name.to_owned(),
     }
 }
@@ -211,7 +232,8 @@ fn overrides(page: &mut Page, subject: &Subject) {
     for (at, over) in plan.job.overrides.iter().enumerate() {
         let label = if at == 0 { "layers" } else { "" };
         let place = |span| origins::place(subject.sources, span);
-        let (new, old) = (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
+        let (new, old) =
+            (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
         let line = match (new, old) {
             (Some(new), Some(old)) if new != old => {
                 format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
@@ -230,11 +252,12 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
         return;
     }
     let count = |severity| all.iter().filter(|problem| problem.severity == severity).count() as u64;
-    let counts: Vec<String> = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
-        .into_iter()
-        .filter(|(severity, _)| count(*severity) > 0)
-        .map(|(severity, word)| text::count(count(severity), word))
-        .collect();
+    let counts: Vec<String> =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
+            .into_iter()
+            .filter(|(severity, _)| count(*severity) > 0)
+            .map(|(severity, word)| text::count(count(severity), word))
+            .collect();
     let place = if problems == Problems::Above { ", above" } else { "" };
     page.field("problems", &format!("{}{place}", counts.join(", ")));
     if problems == Problems::Above {
@@ -242,7 +265,12 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
     }
     all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let shown: Vec<&Diagnostic> = match depth {
-        Depth::Screen => all.iter().copied().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS).collect(),
+        Depth::Screen => all
+            .iter()
+            .copied()
+            .filter(|problem| problem.severity > Severity::Note)
+            .take(MOST_PROBLEMS)
+            .collect(),
         Depth::Origins => all.clone(),
     };
     for problem in &shown {
@@ -295,7 +323,8 @@ fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
             page.blank();
             section = head(first);
         }
-        let values: Vec<(&str, &str)> = run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
+        let values: Vec<(&str, &str)> =
+            run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
         let short = first.why.chars().count() <= MOST_REPEATED;
         if short {
             for value in values {

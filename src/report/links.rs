@@ -78,10 +78,9 @@ pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
 /// SMP v1 partitions by itself unless told otherwise.
 fn automatic(plan: &Plan) -> bool {
     plan.job.parallel.as_ref().is_none_or(|parallel| {
-        !parallel
-            .options
-            .iter()
-            .any(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)))
+        !parallel.options.iter().any(|option| {
+            option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false))
+        })
     })
 }
 

@@ -21,7 +21,8 @@ pub fn plans(jobs: &[(Subject, &Document)]) -> String {
     let mut out = String::new();
     let mut left = COMMENT_LIMIT - RESERVE;
     // A comment is found again by its first line, so the markers of all jobs stand there together.
-    let markers: Vec<String> = jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marked(subject))).collect();
+    let markers: Vec<String> =
+        jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marked(subject))).collect();
     take(&mut out, &mut left, &(markers.join(" ") + "\n"));
     let mut missing = 0;
     for (subject, document) in jobs {
@@ -65,7 +66,10 @@ fn summary(subject: &Subject, document: &Document) -> String {
     if let Some(digest) = &document.digest {
         let _ = write!(state, ", digest `{}`", digest.get(..8).unwrap_or(digest));
     }
-    let mut out = format!("### {}\n\n{state}; planned offline, compared with nothing\n\n", cell(subject.job.unwrap_or(subject.path)));
+    let mut out = format!(
+        "### {}\n\n{state}; planned offline, compared with nothing\n\n",
+        cell(subject.job.unwrap_or(subject.path))
+    );
     let Some(plan) = subject.plan else { return out };
     out.push_str("| | |\n| --- | --- |\n");
     let mut rows = sections::job(document, plan);
@@ -78,7 +82,8 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("speed", sections::speed(document)));
     rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows {
-        let lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| cell(line)).collect();
+        let lines: Vec<String> =
+            lines.iter().filter(|line| !line.is_empty()).map(|line| cell(line)).collect();
         let _ = writeln!(out, "| {label} | {} |", lines.join("<br>"));
     }
     out.push('\n');
@@ -86,7 +91,13 @@ fn summary(subject: &Subject, document: &Document) -> String {
         out.push_str("| action | resource | because |\n| --- | --- | --- |\n");
         for resource in &document.resources {
             let name = cell(&resource.name);
-            let _ = writeln!(out, "| {} | {} {name} | {} |", resource.action, resource.kind.replace('-', " "), cell(&resource.because));
+            let _ = writeln!(
+                out,
+                "| {} | {} {name} | {} |",
+                resource.action,
+                resource.kind.replace('-', " "),
+                cell(&resource.because)
+            );
         }
         out.push('\n');
     }
@@ -116,13 +127,17 @@ fn problems(subject: &Subject) -> String {
 
 /// What the role may do and why, folded away; empty where trainc makes no role, or the plan has errors.
 fn policy(subject: &Subject) -> String {
-    let Some(plan) = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable) else { return String::new() };
+    let Some(plan) = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable) else {
+        return String::new();
+    };
     if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
         return String::new();
     }
     let statements = crate::emit::iam::statements(plan);
     let title = format!("what the role may do: {}", text::count(statements.len() as u64, "statement"));
-    let mut out = format!("<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n");
+    let mut out = format!(
+        "<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n"
+    );
     for statement in statements {
         let on: Vec<String> = statement.resources.iter().map(|resource| cell(resource)).collect();
         let _ = writeln!(
@@ -154,5 +169,8 @@ fn origins(subject: &Subject) -> String {
 fn folded(title: &str, text: &str) -> String {
     let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1;
     let fence = "`".repeat(ticks);
-    format!("<details><summary>{title}</summary>\n\n{fence}text\n{}\n{fence}\n\n</details>\n\n", text.trim_end())
+    format!(
+        "<details><summary>{title}</summary>\n\n{fence}text\n{}\n{fence}\n\n</details>\n\n",
+        text.trim_end()
+    )
 }

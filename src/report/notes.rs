@@ -1,8 +1,8 @@
 //! Why a figure of plan.json is null: one note for each, as `path: reason`.
 
 use super::json::Document;
-use crate::ir::{Axis, Engine, Plan};
 use crate::ir::mesh::LISTED_RANKS;
+use crate::ir::{Axis, Engine, Plan};
 use serde_json::Value;
 
 /// Members whose nulls need no reason: a problem without help has none to give.
@@ -26,7 +26,9 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>) -> Vec<String> {
     }
     if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
         && mesh.world_size > LISTED_RANKS
-        && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline].iter().any(|axis| mesh.degree(*axis) > 1)
+        && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline]
+            .iter()
+            .any(|axis| mesh.degree(*axis) > 1)
     {
         out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
     }
@@ -55,11 +57,17 @@ fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, Str
             say("the catalogue does not know the memory of this accelerator, or there is none")
         }
         "memory.capacity_bytes" => (path, broken),
-        _ if path.starts_with("memory.") => ("memory", "this version of trainc predicts no memory".to_owned()),
+        _ if path.starts_with("memory.") => {
+            ("memory", "this version of trainc predicts no memory".to_owned())
+        }
         _ if path.starts_with("speed.") => ("speed", "this version of trainc predicts no speed".to_owned()),
         "run.seconds" => say("follows from the predicted speed, which this version of trainc does not have"),
-        "run.cost_usd" => say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows"),
-        _ if path.starts_with("run.cost_parts") => ("run.cost_parts", "follow from the run's time, which is not known".to_owned()),
+        "run.cost_usd" => {
+            say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows")
+        }
+        _ if path.starts_with("run.cost_parts") => {
+            ("run.cost_parts", "follow from the run's time, which is not known".to_owned())
+        }
         "account" => say("not written; `${account}` stands for it"),
         "digest" | "training_job_name" => say("a plan with errors has none"),
         _ if errors => (path, broken),
@@ -70,9 +78,13 @@ fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, Str
             say("one node per 3 billion parameters is a rule for what is sharded, and needs the model's size")
         }
         "mesh" => say("`parallel` or `cluster` is not written"),
-        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => say("`train` does not say enough to know it"),
+        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => {
+            say("`train` does not say enough to know it")
+        }
         "image" => say("`image` is not written"),
-        _ if path.starts_with("image.") => say("the image's own versions are not known, or it does not have this one"),
+        _ if path.starts_with("image.") => {
+            say("the image's own versions are not known, or it does not have this one")
+        }
         "source" => say("the program has no directory here, or it is not there"),
         _ if path.starts_with("model.") => say("only known with the model's dimensions"),
         "model" => say("`model` is not written"),

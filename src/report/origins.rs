@@ -163,7 +163,8 @@ fn raw(value: &Raw) -> String {
         Raw::Scalar(value) => scalar(value),
         Raw::List(items) => format!("[{}]", items.iter().map(raw).collect::<Vec<_>>().join(", ")),
         Raw::Object(members) => {
-            let members: Vec<String> = members.iter().map(|(name, value)| format!("{name}: {}", raw(value))).collect();
+            let members: Vec<String> =
+                members.iter().map(|(name, value)| format!("{name}: {}", raw(value))).collect();
             format!("{{{}}}", members.join(", "))
         }
     }

@@ -56,7 +56,11 @@ impl Page {
     }
 
     fn paint(&self, style: &str, text: &str) -> String {
-        if self.options.color && !style.is_empty() && !text.trim().is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.options.color && !style.is_empty() && !text.trim().is_empty() {
+            format!("\u{1b}[{style}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// Our signs in the terminal's alphabet, and nothing that a terminal would obey.
@@ -122,8 +126,15 @@ impl Page {
     pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
         let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
         let room = self.columns().saturating_sub(word.width() + text.width() + 3);
-        let ends = ["; ", ": ", ", "].iter().flat_map(|sign| reason.match_indices(sign)).map(|(at, _)| at).chain([reason.len()]);
-        let fitting = ends.filter_map(|end| reason.get(..end)).filter(|clause| clause.width() <= room).max_by_key(|clause| clause.len());
+        let ends = ["; ", ": ", ", "]
+            .iter()
+            .flat_map(|sign| reason.match_indices(sign))
+            .map(|(at, _)| at)
+            .chain([reason.len()]);
+        let fitting = ends
+            .filter_map(|end| reason.get(..end))
+            .filter(|clause| clause.width() <= room)
+            .max_by_key(|clause| clause.len());
         let line = match fitting {
             Some(clause) if !clause.is_empty() => format!("{}{word} {text}: {clause}", self.label(label)),
             _ => format!("{}{word} {text}", self.label(label)),
@@ -136,7 +147,9 @@ impl Page {
         let indent = word.len() - word.trim_start().len() + 2;
         let (word, text) = (self.spelled(word), self.spelled(text));
         let columns = self.columns().saturating_sub(indent);
-        for (at, line) in text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate() {
+        for (at, line) in
+            text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate()
+        {
             let before = if at == 0 {
                 format!("{}{} ", self.label(""), self.paint(style, &word))
             } else {
@@ -175,8 +188,10 @@ impl Page {
     /// Values with one reason: on one line where that fits, else the reason once below them.
     pub(super) fn origins(&mut self, values: &[(&str, &str)], why: &str) {
         let why = self.spelled(why);
-        let lefts: Vec<String> =
-            values.iter().map(|(path, value)| format!("  {:<24} {}", self.spelled(path), self.spelled(value))).collect();
+        let lefts: Vec<String> = values
+            .iter()
+            .map(|(path, value)| format!("  {:<24} {}", self.spelled(path), self.spelled(value)))
+            .collect();
         let Some((left, before)) = lefts.split_last() else { return };
         for line in before {
             self.push(line);

@@ -110,7 +110,10 @@ impl Cells<'_> {
     /// The replica's name: a letter while there are enough of them.
     fn replica(&self, rank: u64) -> String {
         let replica = self.ranks.coordinate(Axis::Replica, rank);
-        let letter = u8::try_from(replica).ok().filter(|_| self.ranks.replicas.value <= LETTERS).map(|n| char::from(b'A' + n));
+        let letter = u8::try_from(replica)
+            .ok()
+            .filter(|_| self.ranks.replicas.value <= LETTERS)
+            .map(|n| char::from(b'A' + n));
         letter.map_or_else(|| replica.to_string(), |letter| letter.to_string())
     }
 
@@ -120,13 +123,16 @@ impl Cells<'_> {
     }
 
     fn label(&self, rank: u64) -> String {
-        let parts: Vec<String> = self.axes().map(|axis| self.ranks.coordinate(axis, rank).to_string()).collect();
+        let parts: Vec<String> =
+            self.axes().map(|axis| self.ranks.coordinate(axis, rank).to_string()).collect();
         let many = self.ranks.replicas.value > 1;
         match (many, parts.is_empty()) {
             (true, true) => self.replica(rank),
             (false, true) => "A".to_owned(),
             (false, false) => parts.join("."),
-            (true, false) if self.ranks.replicas.value <= LETTERS => format!("{}{}", self.replica(rank), parts.join(".")),
+            (true, false) if self.ranks.replicas.value <= LETTERS => {
+                format!("{}{}", self.replica(rank), parts.join("."))
+            }
             (true, false) => format!("{}.{}", self.replica(rank), parts.join(".")),
         }
     }
@@ -145,7 +151,9 @@ impl Cells<'_> {
     fn key(&self, node: u64) -> Vec<(u64, u64)> {
         self.gpus()
             .filter_map(|gpu| self.rank(node, gpu))
-            .map(|rank| (self.ranks.coordinate(Axis::Replica, rank), self.ranks.coordinate(Axis::Pipeline, rank)))
+            .map(|rank| {
+                (self.ranks.coordinate(Axis::Replica, rank), self.ranks.coordinate(Axis::Pipeline, rank))
+            })
             .collect()
     }
 
@@ -160,7 +168,8 @@ impl Cells<'_> {
             wanted.extend(0..nodes);
         } else {
             match blocks.as_slice() {
-                few if few.len() <= 2 => wanted.extend(few.iter().flat_map(|(first, last)| [*first, (first + 1).min(*last), *last])),
+                few if few.len() <= 2 => wanted
+                    .extend(few.iter().flat_map(|(first, last)| [*first, (first + 1).min(*last), *last])),
                 few if few.len() <= 3 => wanted.extend(few.iter().flat_map(|(first, last)| [*first, *last])),
                 [one, two, three, .., end] => wanted.extend([one.0, one.1, two.0, three.0, end.0, end.1]),
                 _ => {}
@@ -184,7 +193,11 @@ impl Cells<'_> {
 
     fn row(&self, node: u64, blocks: &[(u64, u64)]) -> Row {
         let cells = self.gpus().map(|gpu| self.cell(node, gpu)).collect();
-        let note = blocks.iter().find(|(first, _)| *first == node).map(|(first, _)| self.note(*first)).unwrap_or_default();
+        let note = blocks
+            .iter()
+            .find(|(first, _)| *first == node)
+            .map(|(first, _)| self.note(*first))
+            .unwrap_or_default();
         Row::Node { node, cells, note }
     }
 
@@ -212,9 +225,15 @@ impl Cells<'_> {
             && self.mesh.nodes <= MOST_NODES
             && key.iter().all(|other| other.0 == one.0)
         {
-            what.push(format!("replica {}", self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()));
+            what.push(format!(
+                "replica {}",
+                self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()
+            ));
         }
-        if self.ranks.pipeline_degree.value > 1 && self.mesh.nodes <= MOST_NODES && key.iter().all(|other| other.1 == one.1) {
+        if self.ranks.pipeline_degree.value > 1
+            && self.mesh.nodes <= MOST_NODES
+            && key.iter().all(|other| other.1 == one.1)
+        {
             what.push(format!("stage {}", one.1));
         }
         what.join(", ")

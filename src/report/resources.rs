@@ -12,7 +12,8 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
         .filter(|resource| resource.kind != "training-job" || identity.is_some())
         .map(|resource| {
             let action = resource.origin.offline_action();
-            let storage = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&resource.name));
+            let storage =
+                plan.job.storage.iter().find(|storage| storage.name.value() == Some(&resource.name));
             let because = match storage.filter(|_| resource.kind == "file-system" && action == "create") {
                 Some(storage) => format!("{}; {}", resource.because, made(storage)),
                 None => resource.because,
@@ -28,7 +29,11 @@ fn made(storage: &Storage) -> String {
     what.extend(storage.capacity_bytes.get().map(|bytes| format!("{} GiB", text::group(bytes >> 30))));
     what.extend(storage.deployment.value().cloned());
     what.extend(storage.throughput_mb_s_tib.get().map(|rate| format!("{rate} MB/s per TiB")));
-    let after = if storage.delete_after_job.get() == Some(true) { "deleted after the job" } else { "stays after the job" };
+    let after = if storage.delete_after_job.get() == Some(true) {
+        "deleted after the job"
+    } else {
+        "stays after the job"
+    };
     what.push(after.to_owned());
     what.join(", ")
 }

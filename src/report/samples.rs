@@ -29,9 +29,18 @@ impl Loader for Nowhere {
 
 impl World for Nowhere {
     fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let names =
-            ["pretrain.py", "run_clm.py", "train.py", "train_gpt_simple.py", "train_gptj_smp_tensor_parallel_script.py"];
-        let file = |name: &str| SourceFile { path: name.to_owned(), bytes: b"print()\n".to_vec(), executable: false };
+        let names = [
+            "pretrain.py",
+            "run_clm.py",
+            "train.py",
+            "train_gpt_simple.py",
+            "train_gptj_smp_tensor_parallel_script.py",
+        ];
+        let file = |name: &str| SourceFile {
+            path: name.to_owned(),
+            bytes: b"print()\n".to_vec(),
+            executable: false,
+        };
         Ok(SourceTree { dir: path.to_owned(), files: names.map(file).to_vec() })
     }
 

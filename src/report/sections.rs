@@ -90,7 +90,9 @@ fn cluster(plan: &Plan) -> Vec<String> {
             Some(wait) => format!("spot (with waiting at most {})", text::duration(wait)),
             None => "spot".to_owned(),
         }),
-        (None, true) if cluster.training_plan.value().is_some() => how.push("capacity of a training plan".to_owned()),
+        (None, true) if cluster.training_plan.value().is_some() => {
+            how.push("capacity of a training plan".to_owned());
+        }
         (None, true) => how.push("on demand".to_owned()),
         (None, false) => how.push("for plan and run only: apply refuses it".to_owned()),
     }
@@ -110,14 +112,24 @@ fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
     let program = plan.job.program.as_ref()?;
     let entry = program.entry.value().map_or("", String::as_str);
     let from = if let Some(git) = program.git.value() {
-        let at = program.commit.value().or(program.branch.value()).map(|at| format!(" at {at}")).unwrap_or_default();
+        let at = program
+            .commit
+            .value()
+            .or(program.branch.value())
+            .map(|at| format!(" at {at}"))
+            .unwrap_or_default();
         let dir = program.dir.value().map(|dir| format!(", {dir}")).unwrap_or_default();
-        vec![format!("{entry} of {git}{at}{dir}"), "not fetched: url and ref stand for its content in the digest".to_owned()]
+        vec![
+            format!("{entry} of {git}{at}{dir}"),
+            "not fetched: url and ref stand for its content in the digest".to_owned(),
+        ]
     } else if let Some(s3) = program.s3.value() {
         vec![format!("{entry} of {s3}")]
     } else if let Some(dir) = program.source.value() {
         match (&document.source, &plan.missing) {
-            (Some(source), _) => vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))],
+            (Some(source), _) => {
+                vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))]
+            }
             (None, Some(why)) => vec![format!("{entry} of {dir}: {why}")],
             (None, None) => vec![format!("{entry} of {dir}")],
         }
@@ -131,9 +143,18 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
     let (Some(model), Some(facts)) = (&document.model, &plan.model) else { return vec![UNKNOWN.to_owned()] };
     let mut out = vec![format!("{}, {} parameters", model.name, text::group(model.parameters))];
     let mut parts = Vec::new();
-    for (name, value) in [("layers", model.layers), ("hidden", model.hidden), ("heads", model.heads), ("tokens a sequence", model.sequence_length)] {
+    for (name, value) in [
+        ("layers", model.layers),
+        ("hidden", model.hidden),
+        ("heads", model.heads),
+        ("tokens a sequence", model.sequence_length),
+    ] {
         let Some(value) = value else { continue };
-        parts.push(if name == "hidden" { format!("hidden {}", text::group(value)) } else { format!("{} {name}", text::group(value)) });
+        parts.push(if name == "hidden" {
+            format!("hidden {}", text::group(value))
+        } else {
+            format!("{} {name}", text::group(value))
+        });
     }
     if !parts.is_empty() {
         out.push(parts.join(", "));
@@ -165,7 +186,10 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     };
     let what = if mesh.engine == crate::ir::Engine::None { "host" } else { "replica" };
     if mesh.engine == crate::ir::Engine::DeviceMap {
-        return format!("{engine}: one process, its layers over {}", text::count(mesh.pipeline_degree.value, "GPU"));
+        return format!(
+            "{engine}: one process, its layers over {}",
+            text::count(mesh.pipeline_degree.value, "GPU")
+        );
     }
     let mut factors = vec![text::count(mesh.replicas.value, what)];
     for (name, degree) in
@@ -195,7 +219,11 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
 pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
-    let better = if recommended.value > minimum.value { format!(", better {}", recommended.value) } else { String::new() };
+    let better = if recommended.value > minimum.value {
+        format!(", better {}", recommended.value)
+    } else {
+        String::new()
+    };
     Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
 }
 
@@ -248,7 +276,12 @@ pub(super) fn memory(document: &Document) -> Vec<String> {
         let _ = write!(line, " of {}", text::bytes(capacity));
     }
     if let Some(interval) = &memory.interval {
-        let _ = write!(line, ", between {} and {}", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
+        let _ = write!(
+            line,
+            ", between {} and {}",
+            text::bytes(whole(interval.low)),
+            text::bytes(whole(interval.high))
+        );
     }
     line.push_str(match memory.fits {
         Some(true) => ": fits",

@@ -64,7 +64,13 @@ fn wide_with_colour() {
 #[test]
 fn every_origin() {
     let sample = sample(LLAMA, &["cluster.nodes=16"]);
-    let text = human::plan(&sample.subject(), &sample.document(), Depth::Origins, Problems::Here, Options::default());
+    let text = human::plan(
+        &sample.subject(),
+        &sample.document(),
+        Depth::Origins,
+        Problems::Here,
+        Options::default(),
+    );
     insta::assert_snapshot!(text);
 }
 
@@ -124,7 +130,8 @@ fn predicted(sample: &Sample) -> Document {
     document.speed.step_seconds = Some(20.0);
     document.speed.tokens_per_second = Some(157_286.0);
     document.speed.tflops_per_gpu = Some(110.5);
-    document.speed.tflops = Tflops { model: Some(92.0), hardware: Some(110.5), six_n: Some(88.0), eight_n: Some(110.0) };
+    document.speed.tflops =
+        Tflops { model: Some(92.0), hardware: Some(110.5), six_n: Some(88.0), eight_n: Some(110.0) };
     document.speed.interval = Some(Interval { low: 18.5, high: 23.0 });
     document.speed.parts = SpeedParts {
         compute: Some(14.0),
@@ -144,7 +151,8 @@ fn predicted(sample: &Sample) -> Document {
 fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
     let mut documents = vec![predicted(&gpt2)];
-    documents.extend([ROBERTA, GPTJ, LLAMA, FALCON, BROKEN, "job", ""].map(|text| sample(text, &[]).document()));
+    documents
+        .extend([ROBERTA, GPTJ, LLAMA, FALCON, BROKEN, "job", ""].map(|text| sample(text, &[]).document()));
     // A misspelt node is mended by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
@@ -171,8 +179,10 @@ fn the_schema_describes_no_more_than_is_written() {
 fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            let names: Vec<&String> = properties.as_object().unwrap().keys().filter(|name| *name != "fix").collect();
-            let mut required: Vec<&str> = required.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let names: Vec<&String> =
+                properties.as_object().unwrap().keys().filter(|name| *name != "fix").collect();
+            let mut required: Vec<&str> =
+                required.as_array().unwrap().iter().filter_map(Value::as_str).collect();
             required.sort_unstable();
             let mut names: Vec<&str> = names.into_iter().map(String::as_str).collect();
             names.sort_unstable();
@@ -200,13 +210,19 @@ fn every_null_has_a_note() {
     fn nulls(path: &str, value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Null => found.push(path.to_owned()),
-            Value::Object(members) => members.iter().for_each(|(name, value)| nulls(&format!("{path}.{name}"), value, found)),
+            Value::Object(members) => {
+                members.iter().for_each(|(name, value)| nulls(&format!("{path}.{name}"), value, found));
+            }
             Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
     for document in documents().into_iter().skip(1) {
-        let notes: Vec<&str> =
-            document["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()?.split(": ").next()).collect();
+        let notes: Vec<&str> = document["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|note| note.as_str()?.split(": ").next())
+            .collect();
         let mut found = Vec::new();
         for (name, value) in document.as_object().unwrap().iter().filter(|(name, _)| *name != "problems") {
             nulls(name, value, &mut found);
@@ -264,9 +280,17 @@ fn nothing_could_be_read() {
 #[test]
 fn worlds_of_any_size() {
     let mut out = String::new();
-    for (nodes, per_node, shard) in
-        [(1, 1, 1), (1, 16, 4), (3, 8, 24), (40, 8, 8), (64, 1, 8), (2, 72, 144), (1 << 21, 8, 1 << 10), (1, 1 << 24, 1 << 24), (1 << 24, 1, 1)]
-    {
+    for (nodes, per_node, shard) in [
+        (1, 1, 1),
+        (1, 16, 4),
+        (3, 8, 24),
+        (40, 8, 8),
+        (64, 1, 8),
+        (2, 72, 144),
+        (1 << 21, 8, 1 << 10),
+        (1, 1 << 24, 1 << 24),
+        (1 << 24, 1, 1),
+    ] {
         let mut sample = sample(samples::CUSTOM, &[]);
         let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
         let mesh = &crate::ir::mesh::tests::mesh(nodes, per_node, &order);

@@ -9,8 +9,18 @@ use crate::syntax::ast::Node;
 pub(super) fn role(node: &Node) -> Role {
     let create = boolean(node.prop("create"));
     let path = text(node.prop("path"));
-    let path = if create.get() == Some(true) { path.or_default(default::ROLE_PATH.0.to_owned(), default::ROLE_PATH.1) } else { path };
-    Role { span: blame(node), create, arn: text(node.prop("arn")), boundary: text(node.prop("boundary")), path }
+    let path = if create.get() == Some(true) {
+        path.or_default(default::ROLE_PATH.0.to_owned(), default::ROLE_PATH.1)
+    } else {
+        path
+    };
+    Role {
+        span: blame(node),
+        create,
+        arn: text(node.prop("arn")),
+        boundary: text(node.prop("boundary")),
+        path,
+    }
 }
 
 pub(super) fn debugger(node: &Node) -> Debugger {
@@ -22,7 +32,10 @@ pub(super) fn debugger(node: &Node) -> Debugger {
         collections: node
             .children_named("collection")
             .filter_map(|n| {
-                Some(Collection { name: Val::written(n.first_text()?.to_owned(), n.arg(0)?.span), parameters: pairs([n]) })
+                Some(Collection {
+                    name: Val::written(n.first_text()?.to_owned(), n.arg(0)?.span),
+                    parameters: pairs([n]),
+                })
             })
             .collect(),
     }

@@ -88,7 +88,8 @@ pub(super) fn merge(
 ) -> Option<Merged> {
     let File { job, extends, envs, layer } = file;
     let Some(mut job) = job else {
-        let what = if layer.is_empty() && extends.is_empty() && envs.is_empty() { "is empty" } else { "is a layer" };
+        let what =
+            if layer.is_empty() && extends.is_empty() && envs.is_empty() { "is empty" } else { "is a layer" };
         problems.push(
             Diagnostic::new(&T0207, Span::whole(source), format!("no `job` in this file; it {what}"))
                 .help("give it a `job \"name\" { … }`, or name a file that has one"),
@@ -172,7 +173,11 @@ impl Layers<'_> {
                         .note("the path is relative to the file that says it"),
                 ),
                 Err(LayerFault::Unreadable(why)) => {
-                    self.problems.push(Diagnostic::new(&T0202, span, format!("layer `{path}` cannot be read: {why}")));
+                    self.problems.push(Diagnostic::new(
+                        &T0202,
+                        span,
+                        format!("layer `{path}` cannot be read: {why}"),
+                    ));
                 }
             }
         }
@@ -181,7 +186,8 @@ impl Layers<'_> {
     fn layer(&mut self, loaded: &Loaded, node: &Node, path: Spanned<String>) {
         if let Some(at) = self.open.iter().position(|open| *open == loaded.identity) {
             let circle = self.open.get(at..).map_or(0, <[String]>::len);
-            let words = if circle == 1 { "itself".to_owned() } else { format!("itself through {circle} files") };
+            let words =
+                if circle == 1 { "itself".to_owned() } else { format!("itself through {circle} files") };
             self.problems.push(
                 Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
                     .help("remove one `extends` of the circle"),
@@ -200,7 +206,12 @@ impl Layers<'_> {
         if self.laid > MOST_LAYERS {
             if self.laid == MOST_LAYERS + 1 {
                 self.problems.push(
-                    Diagnostic::new(&T0201, path.span, format!("over {MOST_LAYERS} layers lie over each other")).help("flatten them"),
+                    Diagnostic::new(
+                        &T0201,
+                        path.span,
+                        format!("over {MOST_LAYERS} layers lie over each other"),
+                    )
+                    .help("flatten them"),
                 );
                 self.incomplete = true;
             }
@@ -213,19 +224,20 @@ impl Layers<'_> {
             let found = crate::ir::digest::sha256_hex(loaded.text.as_bytes());
             if !wanted.eq_ignore_ascii_case(&found) {
                 self.problems.push(
-                    Diagnostic::new(&T0206, span, format!("`{}` has digest {found}, not the one pinned here", path.value))
-                        .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
+                    Diagnostic::new(
+                        &T0206,
+                        span,
+                        format!("`{}` has digest {found}, not the one pinned here", path.value),
+                    )
+                    .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
                 );
             }
         }
-        let (file, is_new) = match self.read.get(&loaded.identity) {
-            Some(file) => (file.clone(), false),
-            None => {
-                let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
-                let file = crate::syntax::parse(source, &loaded.text, self.problems);
-                self.read.insert(loaded.identity.clone(), file.clone());
-                (file, true)
-            }
+        let (file, is_new) = if let Some(file) = self.read.get(&loaded.identity) { (file.clone(), false) } else {
+            let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
+            let file = crate::syntax::parse(source, &loaded.text, self.problems);
+            self.read.insert(loaded.identity.clone(), file.clone());
+            (file, true)
         };
         let Some(file) = file else {
             self.incomplete = true;
@@ -233,9 +245,13 @@ impl Layers<'_> {
         };
         if let Some(job) = file.job.as_ref().filter(|_| is_new) {
             self.problems.push(
-                Diagnostic::new(&T0205, job.name.span, format!("`{}` is extended, so it is a layer and has no `job`", loaded.name))
-                    .label(path.span, "extended here")
-                    .help("write its nodes at the top of the file, without `job`"),
+                Diagnostic::new(
+                    &T0205,
+                    job.name.span,
+                    format!("`{}` is extended, so it is a layer and has no `job`", loaded.name),
+                )
+                .label(path.span, "extended here")
+                .help("write its nodes at the top of the file, without `job`"),
             );
         }
         self.open.push(loaded.identity.clone());

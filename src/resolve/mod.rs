@@ -50,7 +50,8 @@ pub fn resolve(
 ) -> Option<ir::Job> {
     let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
     // Where a layer or a block could not be read, what seems missing may stand there.
-    let is_whole = !merged.incomplete && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
+    let is_whole =
+        !merged.incomplete && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
     if !is_whole {
         poison::fill(&mut merged.job);
     }

@@ -8,9 +8,9 @@ use super::{identity, parallel, storage};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{
-    Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk, InstanceGroup, Job,
-    Metric, Model, Network, Optimizer, Origin, Program, Quantize, Raw, Recompute, RequestMember, Scalar, Secret, Spot,
-    Train, Val, Vary, Warmup,
+    Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk,
+    InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Program, Quantize, Raw, Recompute,
+    RequestMember, Scalar, Secret, Spot, Train, Val, Vary, Warmup,
 };
 use crate::source::Span;
 use crate::syntax::ast::{Node, Value};
@@ -23,8 +23,18 @@ declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
 /// The codes of this file and its neighbours.
 pub(super) static CODES: &[&Code] = &[&T0220, &T0221, &T0222, &T0223];
 
-const DIMENSIONS: &[&str] =
-    &["hidden", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "positions", "experts", "active-experts"];
+const DIMENSIONS: &[&str] = &[
+    "hidden",
+    "layers",
+    "heads",
+    "kv-heads",
+    "head-dim",
+    "ffn",
+    "vocab",
+    "positions",
+    "experts",
+    "active-experts",
+];
 
 /// Reads the whole job.
 pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
@@ -34,7 +44,8 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
         problems.push(
-            Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`")).help(format!("add `{example}`")),
+            Diagnostic::new(&T0220, span, format!("job `{name}` has no `{what}`"))
+                .help(format!("add `{example}`")),
         );
     };
     for (what, example) in [
@@ -46,7 +57,8 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         ("role", "role create=#true"),
     ] {
         if !node.children.iter().any(|child| child.name.value == what) {
-            let local = matches!(cluster_kind(node), Some("custom" | "local")) && matches!(what, "region" | "output" | "role");
+            let local = matches!(cluster_kind(node), Some("custom" | "local"))
+                && matches!(what, "region" | "output" | "role");
             if !local {
                 missing(what, example);
             }
@@ -241,19 +253,16 @@ fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
     let betas = match text(node.prop("betas")) {
         Field::Absent => Field::Absent,
         Field::Bad => Field::Bad,
-        Field::Is(val) => match two_betas(&val.value) {
-            Some(pair) => Field::Is(Val { value: pair, origin: val.origin }),
-            None => {
-                problems.push(
-                    Diagnostic::new(
-                        &T0221,
-                        val.span_or(node.name.span),
-                        format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
-                    )
-                    .help("write `betas=\"0.9,0.999\"`"),
-                );
-                Field::Bad
-            }
+        Field::Is(val) => if let Some(pair) = two_betas(&val.value) { Field::Is(Val { value: pair, origin: val.origin }) } else {
+            problems.push(
+                Diagnostic::new(
+                    &T0221,
+                    val.span_or(node.name.span),
+                    format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
+                )
+                .help("write `betas=\"0.9,0.999\"`"),
+            );
+            Field::Bad
         },
     };
     let warmup = match node.prop("warmup") {
@@ -352,7 +361,11 @@ fn sweep(node: &Node) -> Vec<Vary> {
     node.children_named("vary")
         .filter_map(|vary| {
             let path = Val::written(vary.first_text()?.to_owned(), vary.arg(0)?.span);
-            let values = vary.args.get(1..)?.iter().filter_map(|arg| Some(Val::written(super::pick::scalar_of(&arg.value)?, arg.span)));
+            let values = vary
+                .args
+                .get(1..)?
+                .iter()
+                .filter_map(|arg| Some(Val::written(super::pick::scalar_of(&arg.value)?, arg.span)));
             Some(Vary { path, values: values.collect() })
         })
         .collect()
@@ -380,7 +393,9 @@ fn raw(node: &Node) -> Raw {
     let props = node.props.iter().map(|(key, value)| {
         (key.value.clone(), Raw::Scalar(super::pick::scalar_of(&value.value).unwrap_or(Scalar::Null)))
     });
-    Raw::Object(props.chain(node.children.iter().map(|child| (child.name.value.clone(), raw(child)))).collect())
+    Raw::Object(
+        props.chain(node.children.iter().map(|child| (child.name.value.clone(), raw(child)))).collect(),
+    )
 }
 
 /// How often a checkpoint is written.

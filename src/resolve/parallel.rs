@@ -79,24 +79,34 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     }
     let span = written.span_or(node.name.span);
     let known = words::ticked(ENGINE_NAMES, "or");
-    let mut diagnostic =
-        Diagnostic::new(&T0223, span, format!("there is no engine `{}`; the engines are {known}", written.value));
+    let mut diagnostic = Diagnostic::new(
+        &T0223,
+        span,
+        format!("there is no engine `{}`; the engines are {known}", written.value),
+    );
     if let Some((wanted, why)) = near_engine(&written.value) {
         diagnostic = diagnostic.help(format!("write `engine=\"{wanted}\"`{why}"));
     } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
-        diagnostic = diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
+        diagnostic =
+            diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
     }
-    problems.push(diagnostic.note("the SageMaker SDK ignores a strategy that it does not know and runs one plain process on each host"));
+    problems.push(diagnostic.note(
+        "the SageMaker SDK ignores a strategy that it does not know and runs one plain process on each host",
+    ));
     Field::Bad
 }
 
 fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
     Some(match written {
-        "deepspeed" | "zero" | "zero3" => ("fsdp", ": full sharding is ZeRO-3; `strategy \"shard-grad-op\"` is ZeRO-2"),
+        "deepspeed" | "zero" | "zero3" => {
+            ("fsdp", ": full sharding is ZeRO-3; `strategy \"shard-grad-op\"` is ZeRO-2")
+        }
         "torchrun" | "torch_distributed" | "torch-distributed" => ("ddp", " with `launcher=\"torchrun\"`"),
         "pytorchddp" => ("ddp", " with `launcher=\"pytorchddp\"`"),
         "mpi" | "horovod" => ("ddp", " with `launcher=\"mpi\"`"),
-        "smdistributed" | "modelparallel" | "smp-v1" | "smp-v2" | "mics" => ("smp", "; the image's version decides v1 or v2"),
+        "smdistributed" | "modelparallel" | "smp-v1" | "smp-v2" | "mics" => {
+            ("smp", "; the image's version decides v1 or v2")
+        }
         "dataparallel" | "smdataparallel" => ("smddp", ""),
         "hsdp" | "fsdp2" => ("fsdp", " with `strategy \"hybrid-shard\"`"),
         "device_map" | "auto" => ("device-map", ""),
@@ -112,20 +122,30 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
             let mut diagnostic = Diagnostic::new(
                 &T0222,
                 child.name.span,
-                format!("engine `{}` has no `{name}`; it belongs to {}", engine.name(), words::ticked(takers, "and")),
+                format!(
+                    "engine `{}` has no `{name}`; it belongs to {}",
+                    engine.name(),
+                    words::ticked(takers, "and")
+                ),
             );
             if let Some(engine_span) = node.prop("engine").map(|value| value.span) {
                 diagnostic = diagnostic.label(engine_span, "the engine");
             }
-            problems.push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(takers, "or"))));
+            problems
+                .push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(takers, "or"))));
         }
     }
     if engine != Engine::Ddp
-        && let Some((key, value)) = node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad)
+        && let Some((key, value)) =
+            node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad)
     {
         problems.push(
-            Diagnostic::new(&T0222, key.span.to(value.span), format!("engine `{}` has no `launcher`; it belongs to `ddp`", engine.name()))
-                .help("remove `launcher`"),
+            Diagnostic::new(
+                &T0222,
+                key.span.to(value.span),
+                format!("engine `{}` has no `launcher`; it belongs to `ddp`", engine.name()),
+            )
+            .help("remove `launcher`"),
         );
     }
 }

@@ -82,7 +82,11 @@ pub(super) fn scalar_of(value: &Value) -> Option<Scalar> {
         Value::Float(x) => Some(Scalar::Float(*x)),
         Value::Bool(on) => Some(Scalar::Bool(*on)),
         Value::Null => Some(Scalar::Null),
-        Value::Bytes(_) | Value::Milliseconds(_) | Value::BytesPerSecond(_) | Value::Steps(_) | Value::Bad => None,
+        Value::Bytes(_)
+        | Value::Milliseconds(_)
+        | Value::BytesPerSecond(_)
+        | Value::Steps(_)
+        | Value::Bad => None,
     }
 }
 

@@ -34,7 +34,11 @@ pub(super) fn read(node: &Node) -> Storage {
 pub(super) fn channel(node: &Node) -> Channel {
     let from = text(node.prop("from"));
     let mode = text(node.prop("mode"));
-    let mode = if from.is_absent() { mode } else { mode.or_default(default::CHANNEL_MODE.0.to_owned(), default::CHANNEL_MODE.1) };
+    let mode = if from.is_absent() {
+        mode
+    } else {
+        mode.or_default(default::CHANNEL_MODE.0.to_owned(), default::CHANNEL_MODE.1)
+    };
     Channel {
         span: blame(node),
         name: text(node.arg(0)),

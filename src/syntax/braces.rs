@@ -25,11 +25,7 @@ pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
         return (tokens, plain.faults);
     }
     let guided = by_indentation(text, &tokens, &plain);
-    let best = if guided.faults.len() <= plain.faults.len() {
-        guided
-    } else {
-        plain
-    };
+    let best = if guided.faults.len() <= plain.faults.len() { guided } else { plain };
     let mut inserts = best.inserts;
     inserts.sort_by_key(|&(before, _)| before);
     let mut inserts = inserts.into_iter().peekable();
@@ -40,10 +36,7 @@ pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
             out.push(partner);
         }
         if dropped.next_if_eq(&index).is_some() {
-            out.push(Token {
-                kind: Kind::Space,
-                ..token
-            });
+            out.push(Token { kind: Kind::Space, ..token });
         } else {
             out.push(token);
         }
@@ -53,19 +46,13 @@ pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
 }
 
 fn plainly(tokens: &[Token]) -> Pairs {
-    let mut pairs = Pairs {
-        faults: Vec::new(),
-        inserts: Vec::new(),
-        dropped: Vec::new(),
-    };
+    let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
     let mut open: Vec<Token> = Vec::new();
     for (index, &token) in tokens.iter().enumerate() {
         if token.kind == Kind::Open {
             open.push(token);
         } else if token.kind == Kind::Close && open.pop().is_none() {
-            pairs
-                .faults
-                .push(Fault::new(FaultKind::SurplusBrace, token.start, token.end));
+            pairs.faults.push(Fault::new(FaultKind::SurplusBrace, token.start, token.end));
             pairs.dropped.push(index);
         }
     }
@@ -77,16 +64,8 @@ impl Pairs {
     fn close_all(&mut self, tokens: &[Token], open: Vec<Token>) {
         let end = tokens.last().map_or(0, |last| last.end);
         for brace in open.into_iter().rev() {
-            self.faults
-                .push(Fault::new(FaultKind::UnclosedBrace, brace.start, brace.end));
-            self.inserts.push((
-                tokens.len(),
-                Token {
-                    kind: Kind::Close,
-                    start: end,
-                    end,
-                },
-            ));
+            self.faults.push(Fault::new(FaultKind::UnclosedBrace, brace.start, brace.end));
+            self.inserts.push((tokens.len(), Token { kind: Kind::Close, start: end, end }));
         }
     }
 
@@ -95,14 +74,7 @@ impl Pairs {
             other: Some((token.start, token.end)),
             ..Fault::new(FaultKind::UnclosedBrace, brace.start, brace.end)
         });
-        self.inserts.push((
-            index,
-            Token {
-                kind: Kind::Close,
-                start: token.start,
-                end: token.start,
-            },
-        ));
+        self.inserts.push((index, Token { kind: Kind::Close, start: token.start, end: token.start }));
     }
 }
 
@@ -120,17 +92,10 @@ struct Line {
 }
 
 fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
-    let mut unclosed_left = plain
-        .faults
-        .iter()
-        .filter(|fault| fault.kind == FaultKind::UnclosedBrace)
-        .count();
+    let mut unclosed_left =
+        plain.faults.iter().filter(|fault| fault.kind == FaultKind::UnclosedBrace).count();
     let mut surplus_left = plain.faults.len() - unclosed_left;
-    let mut pairs = Pairs {
-        faults: Vec::new(),
-        inserts: Vec::new(),
-        dropped: Vec::new(),
-    };
+    let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
     let mut open: Vec<(Token, usize)> = Vec::new();
     // Lines that enclose the present one by their indentation, outermost first.
     let mut lines: Vec<Line> = Vec::new();
@@ -156,9 +121,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
         }
         let first = std::mem::replace(&mut at_start, false);
         if first {
-            indent = text
-                .get(line_start..token.start)
-                .map_or(0, |blanks| blanks.chars().count());
+            indent = text.get(line_start..token.start).map_or(0, |blanks| blanks.chars().count());
         }
         if first && token.kind != Kind::Close && token.kind != Kind::Open {
             while unclosed_left > 0 && open.last().is_some_and(|&(_, of)| of >= indent) {
@@ -173,8 +136,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
                 pairs.close_before(index, token, brace);
                 unclosed_left -= 1;
             }
-            let deeper =
-                first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
+            let deeper = first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
             if deeper || open.is_empty() {
                 surplus_left = surplus_left.saturating_sub(1);
                 while lines.last().is_some_and(|line| line.indent > indent) {
@@ -184,10 +146,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
                     index,
                     token,
                     tokens,
-                    lines
-                        .last()
-                        .copied()
-                        .filter(|line| first && line.indent == indent),
+                    lines.last().copied().filter(|line| first && line.indent == indent),
                 );
             } else {
                 open.pop();
@@ -201,13 +160,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
             if let Some(outer) = lines.last_mut() {
                 outer.deeper = true;
             }
-            lines.push(Line {
-                indent,
-                first: token,
-                end: None,
-                last: index,
-                deeper: false,
-            });
+            lines.push(Line { indent, first: token, end: None, last: index, deeper: false });
         } else if let Some(line) = lines.last_mut().filter(|line| line.end.is_none()) {
             line.last = index;
         }
@@ -234,18 +187,8 @@ impl Pairs {
             (line.deeper && sound).then_some((line, end, last.end))
         });
         if let Some((line, end, at)) = opener {
-            self.faults.push(Fault {
-                other: Some((line.first.start, at)),
-                ..fault
-            });
-            self.inserts.push((
-                end,
-                Token {
-                    kind: Kind::Open,
-                    start: at,
-                    end: at,
-                },
-            ));
+            self.faults.push(Fault { other: Some((line.first.start, at)), ..fault });
+            self.inserts.push((end, Token { kind: Kind::Open, start: at, end: at }));
         } else {
             self.faults.push(fault);
             self.dropped.push(index);

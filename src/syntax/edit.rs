@@ -21,18 +21,12 @@ pub struct PathStep<'a> {
 impl<'a> PathStep<'a> {
     /// The node of that name, whatever its arguments.
     pub fn named(name: &'a str) -> Self {
-        Self {
-            name,
-            argument: None,
-        }
+        Self { name, argument: None }
     }
 
     /// The node of that name and first argument.
     pub fn with(name: &'a str, argument: &'a str) -> Self {
-        Self {
-            name,
-            argument: Some(argument),
-        }
+        Self { name, argument: Some(argument) }
     }
 }
 
@@ -97,11 +91,7 @@ pub fn set_property(
     if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
-    let key = if lex::is_bare_name(property) {
-        property.to_owned()
-    } else {
-        quoted(property)
-    };
+    let key = if lex::is_bare_name(property) { property.to_owned() } else { quoted(property) };
     let at = head_end(node);
     replace_span(text, at..at, &format!(" {key}={value}"))
 }
@@ -136,11 +126,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
     }
     let tree = read(text)?;
     if path.is_empty() {
-        let newline = if text.is_empty() || text.ends_with('\n') {
-            ""
-        } else {
-            "\n"
-        };
+        let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         return replace_span(text, text.len()..text.len(), &format!("{newline}{child}\n"));
     }
     let (node, _) = find(text, &tree, path)?;
@@ -152,20 +138,13 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
         return replace_span(text, node.end..node.end, &new);
     };
     let one_line = !child.contains(lex::is_newline) && !child.contains("//");
-    let last = block
-        .items
-        .iter()
-        .rev()
-        .find(|item| !matches!(item, Item::Blank));
+    let last = block.items.iter().rev().find(|item| !matches!(item, Item::Blank));
     match last {
         None if block.flat && one_line => {
             replace_span(text, block.start..block.end, &format!("{{ {child} }}"))
         }
         None if block.flat => {
-            let new = format!(
-                "{{\n{}\n{outer}}}",
-                indented(child, &format!("{outer}    "))
-            );
+            let new = format!("{{\n{}\n{outer}}}", indented(child, &format!("{outer}    ")));
             replace_span(text, block.start..block.end, &new)
         }
         Some(Item::Node(last)) if block.flat && one_line => {
@@ -177,10 +156,8 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
                 Item::Comment { .. } | Item::Blank => None,
             });
             // Siblings on the line of the brace give no indentation of their own.
-            let own_line = |at: &usize| {
-                text.get(block.start..*at)
-                    .is_some_and(|before| before.contains('\n'))
-            };
+            let own_line =
+                |at: &usize| text.get(block.start..*at).is_some_and(|before| before.contains('\n'));
             let inner = match first.filter(own_line) {
                 Some(at) => indentation(text, at).to_owned(),
                 None => format!("{outer}    "),
@@ -188,24 +165,14 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
             let end = match last {
                 Some(Item::Node(last)) => past_terminator(text, last),
                 Some(Item::Comment { token, .. }) => token.end,
-                Some(Item::Blank) | None => {
-                    block.comment.map_or(block.start + 1, |comment| comment.end)
-                }
+                Some(Item::Blank) | None => block.comment.map_or(block.start + 1, |comment| comment.end),
             };
             // The closing brace may stand on the last child's line.
             let closed = block_end(text, block);
             let rest = text.get(end..closed).unwrap_or("");
-            let tail = if rest.contains('\n') {
-                String::new()
-            } else {
-                format!("\n{outer}")
-            };
+            let tail = if rest.contains('\n') { String::new() } else { format!("\n{outer}") };
             let until = if tail.is_empty() { end } else { closed };
-            replace_span(
-                text,
-                end..until,
-                &format!("\n{}{tail}", indented(child, &inner)),
-            )
+            replace_span(text, end..until, &format!("\n{}{tail}", indented(child, &inner)))
         }
     }
 }
@@ -218,44 +185,29 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
     let line_start = line_start(text, node.start);
     let before = text.get(line_start..node.start).unwrap_or("");
     let after = text.get(end..).unwrap_or("");
-    let line_left = after
-        .find('\n')
-        .map_or(after, |at| after.get(..at).unwrap_or(""));
+    let line_left = after.find('\n').map_or(after, |at| after.get(..at).unwrap_or(""));
     if before.trim().is_empty() && line_left.trim().is_empty() {
         let line_end = (end + line_left.len() + 1).min(text.len());
         // One of two blank lines that would meet goes too.
-        let gap = text
-            .get(..line_start)
-            .is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
+        let gap =
+            text.get(..line_start).is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
         let below = text.get(line_end..).unwrap_or("");
         let meets = below.is_empty()
             || below.starts_with(['\n', '\r'])
             || below.trim_start_matches([' ', '\t']).starts_with('}');
-        let blank = text
-            .get(..line_start)
-            .map_or(0, |above| if above.ends_with("\r\n") { 2 } else { 1 });
-        let start = if gap && meets {
-            line_start - blank
-        } else {
-            line_start
-        };
+        let blank = text.get(..line_start).map_or(0, |above| if above.ends_with("\r\n") { 2 } else { 1 });
+        let start = if gap && meets { line_start - blank } else { line_start };
         return replace_span(text, start..line_end, "");
     }
     // On a line with others: up to the next of them, or with the `;` before it.
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    if text
-        .get(node.end..end)
-        .is_some_and(|rest| rest.contains(';'))
+    if text.get(node.end..end).is_some_and(|rest| rest.contains(';'))
         && !after.trim_start_matches([' ', '\t']).starts_with('}')
     {
         return replace_span(text, node.start..end + blanks, "");
     }
     let kept = before.trim_end().trim_end_matches(';').trim_end();
-    let start = if before.trim_end().ends_with(';') {
-        line_start + kept.len()
-    } else {
-        node.start
-    };
+    let start = if before.trim_end().ends_with(';') { line_start + kept.len() } else { node.start };
     // In `{ a }` one of the blanks around it goes too.
     let blanks = if start == node.start { blanks } else { 0 };
     replace_span(text, start..end + blanks, "")
@@ -264,19 +216,13 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
 /// Replaces a stretch of the text.
 pub fn replace_span(text: &str, range: Range<usize>, new: &str) -> Result<Edited, EditError> {
     let bad = EditError::BadSpan(range.start, range.end);
-    let (Some(before), Some(_), Some(after)) = (
-        text.get(..range.start),
-        text.get(range.clone()),
-        text.get(range.end..),
-    ) else {
+    let (Some(before), Some(_), Some(after)) =
+        (text.get(..range.start), text.get(range.clone()), text.get(range.end..))
+    else {
         return Err(bad);
     };
     let span = range.start..range.start + new.len();
-    Ok(Edited {
-        text: [before, new, after].concat(),
-        replaced: range,
-        span,
-    })
+    Ok(Edited { text: [before, new, after].concat(), replaced: range, span })
 }
 
 /// Replaces several stretches at once, given in any order: what `check --fix` does. They must not overlap.
@@ -315,11 +261,7 @@ fn expect_value(value: &str) -> Result<(), EditError> {
     });
     // A value brings neither blanks nor a terminator along.
     let tight = !value.ends_with(';') && value.trim() == value;
-    if single && tight {
-        Ok(())
-    } else {
-        Err(EditError::NotAValue(value.to_owned()))
-    }
+    if single && tight { Ok(()) } else { Err(EditError::NotAValue(value.to_owned())) }
 }
 
 fn string(text: &str, token: Token) -> String {
@@ -352,31 +294,19 @@ fn head_end(node: &Node) -> usize {
 
 /// A value with its type tag.
 fn value_range(entry: &Entry) -> Range<usize> {
-    let start = entry
-        .ty
-        .map(|ty| ty.start)
-        .or(entry.value.map(|value| value.start))
-        .unwrap_or(entry.end);
+    let start = entry.ty.map(|ty| ty.start).or(entry.value.map(|value| value.start)).unwrap_or(entry.end);
     start..entry.end
 }
 
-fn find<'n>(
-    text: &str,
-    tree: &'n Tree,
-    path: &[PathStep<'_>],
-) -> Result<(&'n Node, usize), EditError> {
+fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n Node, usize), EditError> {
     let mut items: &[Item] = &tree.items;
     let mut found = None;
     for (depth, step) in path.iter().enumerate() {
         let mut fitting = items.iter().filter_map(|item| match item {
-            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => {
-                Some(&**node)
-            }
+            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => Some(&**node),
             Item::Node(_) | Item::Comment { .. } | Item::Blank => None,
         });
-        let node = fitting
-            .next()
-            .ok_or_else(|| EditError::NotFound(step.to_string()))?;
+        let node = fitting.next().ok_or_else(|| EditError::NotFound(step.to_string()))?;
         if fitting.next().is_some() {
             return Err(EditError::Ambiguous(step.to_string()));
         }
@@ -387,11 +317,7 @@ fn find<'n>(
 }
 
 fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
-    let first = || {
-        entries(node)
-            .find(|entry| entry.key.is_none())
-            .and_then(|entry| entry.value)
-    };
+    let first = || entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
     string(text, node.name) == step.name
         && step.argument.is_none_or(|wanted| {
             first().is_some_and(|token| token.kind.is_string() && string(text, token) == wanted)
@@ -399,30 +325,21 @@ fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
 }
 
 fn line_start(text: &str, at: usize) -> usize {
-    text.get(..at)
-        .and_then(|before| before.rfind('\n'))
-        .map_or(0, |newline| newline + 1)
+    text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
 }
 
 /// The blanks at the start of the line.
 fn indentation(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..at).unwrap_or("");
     let line = line.trim_start_matches('\u{feff}');
-    line.get(..line.len() - line.trim_start().len())
-        .unwrap_or("")
+    line.get(..line.len() - line.trim_start().len()).unwrap_or("")
 }
 
 /// Each line that is not empty, moved in.
 fn indented(child: &str, indent: &str) -> String {
     let lines: Vec<String> = child
         .lines()
-        .map(|line| {
-            if line.trim().is_empty() {
-                String::new()
-            } else {
-                format!("{indent}{line}")
-            }
-        })
+        .map(|line| if line.trim().is_empty() { String::new() } else { format!("{indent}{line}") })
         .collect();
     lines.join("\n")
 }
@@ -440,21 +357,13 @@ fn past_terminator(text: &str, node: &Node) -> usize {
     let end = end.unwrap_or(0).max(node.end);
     let after = text.get(end..).unwrap_or("");
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
-    if after
-        .get(blanks..)
-        .is_some_and(|rest| rest.starts_with(';'))
-    {
-        end + blanks + 1
-    } else {
-        end
-    }
+    if after.get(blanks..).is_some_and(|rest| rest.starts_with(';')) { end + blanks + 1 } else { end }
 }
 
 /// The closing brace, or the end of a block that has none.
 fn block_end(text: &str, block: &Block) -> usize {
-    let closed = text
-        .get(block.start..block.end)
-        .is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
+    let closed =
+        text.get(block.start..block.end).is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
     if closed { block.end - 1 } else { block.end }
 }
 
@@ -483,39 +392,15 @@ mod tests {
     #[test]
     fn properties() {
         let train = job(&[PathStep::with("channel", "train")]);
-        check(
-            set_property(TEXT, &train, "s3", "\"b\""),
-            "s3=\"a\"",
-            "s3=\"b\"",
-        );
-        check(
-            set_property(TEXT, &train, "mode", "\"ro\""),
-            "s3=\"a\"",
-            "s3=\"a\" mode=\"ro\"",
-        );
-        check(
-            set_property(TEXT, &train, "two words", "1"),
-            "s3=\"a\"",
-            "s3=\"a\" \"two words\"=1",
-        );
+        check(set_property(TEXT, &train, "s3", "\"b\""), "s3=\"a\"", "s3=\"b\"");
+        check(set_property(TEXT, &train, "mode", "\"ro\""), "s3=\"a\"", "s3=\"a\" mode=\"ro\"");
+        check(set_property(TEXT, &train, "two words", "1"), "s3=\"a\"", "s3=\"a\" \"two words\"=1");
         let test = job(&[PathStep::with("channel", "test")]);
         check(set_property(TEXT, &test, "s3", "2"), "(u8)1", "2");
-        check(
-            set_property(TEXT, &test, "mode", "2"),
-            "/-mode=\"x\"",
-            "/-mode=\"x\" mode=2",
-        );
+        check(set_property(TEXT, &test, "mode", "2"), "/-mode=\"x\"", "/-mode=\"x\" mode=2");
         let cluster = job(&[PathStep::named("cluster")]);
-        check(
-            set_property(TEXT, &cluster, "nodes", "16"),
-            "nodes=2",
-            "nodes=16",
-        );
-        check(
-            set_property(TEXT, &cluster, "spare", "1"),
-            "nodes=2",
-            "nodes=2 spare=1",
-        );
+        check(set_property(TEXT, &cluster, "nodes", "16"), "nodes=2", "nodes=16");
+        check(set_property(TEXT, &cluster, "spare", "1"), "nodes=2", "nodes=2 spare=1");
     }
 
     #[test]
@@ -523,17 +408,9 @@ mod tests {
         let steps = job(&[PathStep::named("train"), PathStep::named("steps")]);
         check(set_argument(TEXT, &steps, 0, "2_000"), "100", "2_000");
         check(set_argument(TEXT, &steps, 1, "#true"), "100", "100 #true");
-        assert_eq!(
-            set_argument(TEXT, &steps, 2, "1"),
-            Err(EditError::NoArgument(2))
-        );
+        assert_eq!(set_argument(TEXT, &steps, 2, "1"), Err(EditError::NoArgument(2)));
         check(
-            set_argument(
-                TEXT,
-                &job(&[PathStep::with("channel", "train")]),
-                0,
-                "\"t\"",
-            ),
+            set_argument(TEXT, &job(&[PathStep::with("channel", "train")]), 0, "\"t\""),
             "\"train\"",
             "\"t\"",
         );
@@ -566,27 +443,11 @@ mod tests {
             "s3=\"a\" //",
             "s3=\"a\" {\n        b\n    } //",
         );
-        check(
-            insert_child(TEXT, &job(&[]), "profiler"),
-            "debugger\n",
-            "debugger\n    profiler\n",
-        );
+        check(insert_child(TEXT, &job(&[]), "profiler"), "debugger\n", "debugger\n    profiler\n");
+        assert_eq!(insert_child("a {}\n", &[PathStep::named("a")], "b").unwrap().text, "a { b }\n");
+        assert_eq!(insert_child("a {\n}\n", &[PathStep::named("a")], "b").unwrap().text, "a {\n    b\n}\n");
         assert_eq!(
-            insert_child("a {}\n", &[PathStep::named("a")], "b")
-                .unwrap()
-                .text,
-            "a { b }\n"
-        );
-        assert_eq!(
-            insert_child("a {\n}\n", &[PathStep::named("a")], "b")
-                .unwrap()
-                .text,
-            "a {\n    b\n}\n"
-        );
-        assert_eq!(
-            insert_child("a { b }\n", &[PathStep::named("a")], "c // d")
-                .unwrap()
-                .text,
+            insert_child("a { b }\n", &[PathStep::named("a")], "c // d").unwrap().text,
             "a { b\n    c // d\n}\n"
         );
         assert_eq!(insert_child("a", &[], "b").unwrap().text, "a\nb\n");
@@ -599,54 +460,32 @@ mod tests {
             "    channel \"train\" s3=\"a\" // t\n",
             "",
         );
+        check(remove_node(TEXT, &job(&[PathStep::named("debugger")])), "    debugger\n", "");
         check(
-            remove_node(TEXT, &job(&[PathStep::named("debugger")])),
-            "    debugger\n",
-            "",
-        );
-        check(
-            remove_node(
-                TEXT,
-                &job(&[PathStep::named("cluster"), PathStep::named("max-run")]),
-            ),
+            remove_node(TEXT, &job(&[PathStep::named("cluster"), PathStep::named("max-run")])),
             " max-run \"5d\" }",
             " }",
         );
         let remove = |text: &str, name: &str| {
-            remove_node(text, &[PathStep::named("a"), PathStep::named(name)])
-                .unwrap()
-                .text
+            remove_node(text, &[PathStep::named("a"), PathStep::named(name)]).unwrap().text
         };
         assert_eq!(remove("a { b; c; d }\n", "b"), "a { c; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "c"), "a { b; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "d"), "a { b; c }\n");
-        assert_eq!(
-            remove("a {\n    b\n\n    c {\n        d\n    }\n}\n", "c"),
-            "a {\n    b\n}\n"
-        );
-        assert_eq!(
-            remove("a {\n    b\n\n    c\n\n    d\n}\n", "c"),
-            "a {\n    b\n\n    d\n}\n"
-        );
+        assert_eq!(remove("a {\n    b\n\n    c {\n        d\n    }\n}\n", "c"), "a {\n    b\n}\n");
+        assert_eq!(remove("a {\n    b\n\n    c\n\n    d\n}\n", "c"), "a {\n    b\n\n    d\n}\n");
     }
 
     #[test]
     fn what_cannot_be_done() {
         let channel = job(&[PathStep::named("channel")]);
-        assert_eq!(
-            set_property(TEXT, &channel, "s3", "1"),
-            Err(EditError::Ambiguous("channel".into()))
-        );
+        assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
         let none = job(&[PathStep::with("channel", "nope")]);
         assert_eq!(
-            set_property(TEXT, &none, "s3", "1")
-                .unwrap_err()
-                .to_string(),
+            set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(),
             "there is no node `channel \"nope\"`"
         );
-        for bad in [
-            "5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 ",
-        ] {
+        for bad in ["5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 "] {
             assert_eq!(
                 set_argument(TEXT, &job(&[]), 0, bad),
                 Err(EditError::NotAValue(bad.into())),
@@ -673,8 +512,7 @@ mod tests {
     /// The nodes of a text as its reader sees them.
     fn nodes(text: &str) -> Vec<kdl::KdlNode> {
         let mut problems = crate::diag::Problems::default();
-        let document =
-            crate::syntax::recover::parse(crate::source::SourceId(0), text, &mut problems);
+        let document = crate::syntax::recover::parse(crate::source::SourceId(0), text, &mut problems);
         assert!(problems.is_empty(), "{text:?} {problems:?}");
         document.unwrap().nodes().to_vec()
     }

@@ -31,15 +31,9 @@ pub fn format(text: &str) -> Result<String, FormatError> {
         Limit::TooLarge | Limit::TooDeep(_) => FormatError::Limit,
     })?;
     if let Some(first) = tree.faults.first() {
-        return Err(FormatError::Syntax {
-            mistakes: tree.faults.len(),
-            first: first.start,
-        });
+        return Err(FormatError::Syntax { mistakes: tree.faults.len(), first: first.start });
     }
-    let mut printer = Printer {
-        text,
-        out: String::with_capacity(text.len() + 64),
-    };
+    let mut printer = Printer { text, out: String::with_capacity(text.len() + 64) };
     printer.items(&tree.items, 0);
     Ok(printer.out)
 }
@@ -71,18 +65,12 @@ impl Printer<'_> {
     /// The text of a comment, or the comment in a broken line.
     fn comment(&self, token: Token) -> String {
         let text = self.token(token);
-        let text = if token.kind == Kind::Escline {
-            text.trim_start_matches('\\')
-        } else {
-            &text
-        };
+        let text = if token.kind == Kind::Escline { text.trim_start_matches('\\') } else { &text };
         text.trim().to_owned()
     }
 
     fn is_blank(&self, start: usize, end: usize) -> bool {
-        self.text
-            .get(start..end)
-            .is_none_or(|gap| gap.trim().is_empty())
+        self.text.get(start..end).is_none_or(|gap| gap.trim().is_empty())
     }
 
     fn indent(&mut self, depth: usize) {
@@ -134,11 +122,7 @@ impl Printer<'_> {
 
     fn head(&self, node: &Node) -> String {
         let slashdash = if node.slashdash { "/-" } else { "" };
-        format!(
-            "{slashdash}{}{}",
-            self.ty(node.ty, node.name.start),
-            self.token(node.name)
-        )
+        format!("{slashdash}{}{}", self.ty(node.ty, node.name.start), self.token(node.name))
     }
 
     fn entry(&self, entry: &Entry) -> String {
@@ -149,17 +133,10 @@ impl Printer<'_> {
             .or(entry.ty.map(|ty| ty.start))
             .or(entry.value.map(|value| value.start));
         if entry.odd {
-            return format!(
-                "{slashdash}{}",
-                self.slice(first.unwrap_or(entry.start), entry.end)
-            );
+            return format!("{slashdash}{}", self.slice(first.unwrap_or(entry.start), entry.end));
         }
-        let key = entry
-            .key
-            .map_or_else(String::new, |key| format!("{}=", self.token(key)));
-        let value = entry
-            .value
-            .map_or_else(String::new, |value| self.token(value));
+        let key = entry.key.map_or_else(String::new, |key| format!("{}=", self.token(key)));
+        let value = entry.value.map_or_else(String::new, |value| self.token(value));
         let ty = self.ty(entry.ty, entry.value.map_or(entry.end, |value| value.start));
         format!("{slashdash}{key}{ty}{value}")
     }
@@ -227,10 +204,7 @@ impl Printer<'_> {
         }
         if block.flat {
             let line_start = self.out.rfind('\n').map_or(0, |at| at + 1);
-            let before = self
-                .out
-                .get(line_start..)
-                .map_or(0, |line| line.chars().count());
+            let before = self.out.get(line_start..).map_or(0, |line| line.chars().count());
             let flat = self.flat(items);
             if before + flat.chars().count() <= MAX_WIDTH {
                 self.out.push_str(&flat);
@@ -317,12 +291,7 @@ pub(super) mod tests {
                 matches!(token.kind, Kind::LineComment | Kind::BlockComment)
                     || (token.kind == Kind::Escline && text[token.start..token.end].contains('/'))
             })
-            .map(|token| {
-                text[token.start..token.end]
-                    .trim_start_matches('\\')
-                    .trim()
-                    .replace("\r\n", "\n")
-            })
+            .map(|token| text[token.start..token.end].trim_start_matches('\\').trim().replace("\r\n", "\n"))
             .collect();
         comments.sort();
         comments
@@ -379,13 +348,9 @@ job "llama-7b-fsdp" {
 
     #[test]
     fn loose_layout_is_tightened() {
-        let mut loose = STYLE
-            .replace("    ", "\t")
-            .replace(" {\n", "   {\n\n\n")
-            .replace("nodes=8", "nodes = 8  ");
-        loose = loose
-            .replace("\n    }", "\n\n  }")
-            .replace("\"us-west-2\" //", "\"us-west-2\"; //");
+        let mut loose =
+            STYLE.replace("    ", "\t").replace(" {\n", "   {\n\n\n").replace("nodes=8", "nodes = 8  ");
+        loose = loose.replace("\n    }", "\n\n  }").replace("\"us-west-2\" //", "\"us-west-2\"; //");
         loose.insert_str(0, "\u{feff}\n\n");
         // The string's own indentation is its business.
         check(
@@ -401,38 +366,23 @@ job "llama-7b-fsdp" {
     fn blocks_on_one_line() {
         check("a {b;c 1 ;}\n", "a { b; c 1 }\n");
         check("a { }\nb {\n}\n", "a {}\nb {}\n");
-        check(
-            "a { /* c */ }\nb { // c\n}\n",
-            "a { /* c */ }\nb { // c\n}\n",
-        );
+        check("a { /* c */ }\nb { // c\n}\n", "a { /* c */ }\nb { // c\n}\n");
         check("a { b\n}", "a {\n    b\n}\n");
         check("a; b;; // c\n".replace(";;", ";").as_str(), "a\nb // c\n");
         let long = format!("a {{ b \"{}\"; c {{ d }} }}\n", "x".repeat(90));
-        check(
-            &long,
-            &format!("a {{\n    b \"{}\"\n    c {{ d }}\n}}\n", "x".repeat(90)),
-        );
+        check(&long, &format!("a {{\n    b \"{}\"\n    c {{ d }}\n}}\n", "x".repeat(90)));
     }
 
     #[test]
     fn comments_in_odd_places_stay() {
-        check(
-            "a /*1*/ b=/*2*/1 /- /*3*/ c // 4\n",
-            "a /*1*/ b=/*2*/1 /*3*/ /-c // 4\n",
-        );
+        check("a /*1*/ b=/*2*/1 /- /*3*/ c // 4\n", "a /*1*/ b=/*2*/1 /*3*/ /-c // 4\n");
         check("/* x */ a\n", "/* x */ a\n");
         check("/- // why\n\n a {\n b }\n", "// why\n/-a {\n    b\n}\n");
-        check(
-            "a \\\n   1 \\ // c\n 2 \\\n\n",
-            "a \\\n    1 \\ // c\n    2\n",
-        );
+        check("a \\\n   1 \\ // c\n 2 \\\n\n", "a \\\n    1 \\ // c\n    2\n");
         check("a 1 \\ // c\n\nb\n", "a 1 // c\nb\n");
         check("(  t /* c */ ) a ( u8 ) 1\n", "(  t /* c */ ) a (u8)1\n");
         check("a\r\n\r\n\r\n\r\nb // c\r\n", "a\n\nb // c\n");
-        check(
-            "a \"\"\"\r\n  x\r\r\n  y\r\n  \"\"\"\r\n",
-            "a \"\"\"\n  x\n\n  y\n  \"\"\"\n",
-        );
+        check("a \"\"\"\r\n  x\r\r\n  y\r\n  \"\"\"\r\n", "a \"\"\"\n  x\n\n  y\n  \"\"\"\n");
         check("a \\\n\\\n\nb\n", "a\nb\n");
         check("a \\\n \\ // c\n\n", "a // c\n");
         check("a /- // c\n b d\n", "a \\ // c\n    /-b d\n");
@@ -440,28 +390,14 @@ job "llama-7b-fsdp" {
 
     #[test]
     fn mistakes_are_refused() {
-        assert_eq!(
-            format("a\nb 5d\n"),
-            Err(FormatError::Syntax {
-                mistakes: 1,
-                first: 4
-            })
-        );
+        assert_eq!(format("a\nb 5d\n"), Err(FormatError::Syntax { mistakes: 1, first: 4 }));
         assert_eq!(format(&"a {".repeat(40)), Err(FormatError::Limit));
         assert_eq!(format("").as_deref(), Ok(""));
     }
 
     /// Sound documents in any layout.
     pub(in crate::syntax) fn sloppy() -> impl Strategy<Value = String> {
-        let gap = prop::sample::select(vec![
-            " ",
-            "  ",
-            "\t",
-            " /* c */ ",
-            " \\\n",
-            " \\ // c\n  ",
-            "\u{a0}",
-        ]);
+        let gap = prop::sample::select(vec![" ", "  ", "\t", " /* c */ ", " \\\n", " \\ // c\n  ", "\u{a0}"]);
         let value = prop::sample::select(vec![
             "1",
             "2e-4",
@@ -510,16 +446,9 @@ job "llama-7b-fsdp" {
             "(t)",
             "/* a\n b */\n",
         ]);
-        let leaf = (
-            lead.clone(),
-            prop::collection::vec((gap.clone(), value.clone()), 0..4),
-            end.clone(),
-        )
+        let leaf = (lead.clone(), prop::collection::vec((gap.clone(), value.clone()), 0..4), end.clone())
             .prop_map(|(lead, entries, end)| {
-                let entries: String = entries
-                    .into_iter()
-                    .flat_map(|(gap, value)| [gap, value])
-                    .collect();
+                let entries: String = entries.into_iter().flat_map(|(gap, value)| [gap, value]).collect();
                 format!("{lead}node{entries}{end}")
             });
         let node = leaf.prop_recursive(4, 24, 4, move |inner| {
@@ -533,20 +462,12 @@ job "llama-7b-fsdp" {
                 " /* c */ {",
             ]);
             let entries = prop::collection::vec((gap.clone(), value.clone()), 0..3);
-            (
-                lead.clone(),
-                entries,
-                open,
-                prop::collection::vec(inner, 0..4),
-                end.clone(),
-            )
-                .prop_map(|(lead, entries, open, children, end)| {
-                    let entries: String = entries
-                        .into_iter()
-                        .flat_map(|(gap, value)| [gap, value])
-                        .collect();
+            (lead.clone(), entries, open, prop::collection::vec(inner, 0..4), end.clone()).prop_map(
+                |(lead, entries, open, children, end)| {
+                    let entries: String = entries.into_iter().flat_map(|(gap, value)| [gap, value]).collect();
                     format!("{lead}node{entries}{open}{}}}{end}", children.concat())
-                })
+                },
+            )
         });
         prop::collection::vec(node, 0..4).prop_map(|nodes| nodes.concat())
     }

@@ -40,10 +40,7 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether a name or a key can be made of it.
     pub(super) fn is_string(self) -> bool {
-        matches!(
-            self,
-            Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti
-        )
+        matches!(self, Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti)
     }
 
     /// Whether it stands where a value stands, sound or not.
@@ -130,12 +127,7 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(kind: FaultKind, start: usize, end: usize) -> Self {
-        Self {
-            kind,
-            start,
-            end,
-            other: None,
-        }
+        Self { kind, start, end, other: None }
     }
 }
 
@@ -149,35 +141,21 @@ pub(super) struct Lexed {
 
 /// Cuts a text into tokens.
 pub(super) fn lex(text: &str) -> Lexed {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        tokens: Vec::new(),
-        faults: Vec::new(),
-        cut_short: false,
-    };
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), faults: Vec::new(), cut_short: false };
     while lexer.at < text.len() {
         lexer.token();
     }
-    Lexed {
-        tokens: lexer.tokens,
-        faults: lexer.faults,
-        cut_short: lexer.cut_short,
-    }
+    Lexed { tokens: lexer.tokens, faults: lexer.faults, cut_short: lexer.cut_short }
 }
 
 pub(super) fn is_newline(c: char) -> bool {
-    matches!(
-        c,
-        '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
+    matches!(c, '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 pub(super) fn is_space(c: char) -> bool {
     matches!(
         c,
-        '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'
-            ..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
+        '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
     )
 }
 
@@ -189,10 +167,8 @@ pub(super) fn is_disallowed(c: char) -> bool {
 }
 
 fn is_word(c: char) -> bool {
-    !matches!(
-        c,
-        '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '='
-    ) && !is_newline(c)
+    !matches!(c, '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '=')
+        && !is_newline(c)
         && !is_space(c)
         && !is_disallowed(c)
 }
@@ -269,11 +245,7 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, kind: Kind, end: usize) {
-        self.tokens.push(Token {
-            kind,
-            start: self.at,
-            end,
-        });
+        self.tokens.push(Token { kind, start: self.at, end });
         self.at = end;
     }
 
@@ -359,10 +331,7 @@ impl Lexer<'_> {
 
     /// Reports the first run of characters that are allowed nowhere, not even in comments.
     fn check_characters(&mut self, start: usize, end: usize) {
-        let bad = self
-            .text
-            .get(start..end)
-            .and_then(|text| text.find(is_disallowed));
+        let bad = self.text.get(start..end).and_then(|text| text.find(is_disallowed));
         if let Some(bad) = bad {
             let bad_end = self.run(start + bad, is_disallowed);
             self.fault(FaultKind::BadCharacter, start + bad, bad_end);
@@ -394,11 +363,7 @@ impl Lexer<'_> {
             pieces.extend([(Kind::Space, end), (Kind::BlockComment, close)]);
             end = self.run(close, is_space);
         }
-        let line_end = if self.rest_from(end).starts_with("//") {
-            self.line_end(end)
-        } else {
-            end
-        };
+        let line_end = if self.rest_from(end).starts_with("//") { self.line_end(end) } else { end };
         if self.char_at(line_end).is_some_and(|c| !is_newline(c)) {
             self.fault(FaultKind::StrayBackslash, at, at + 1);
             return self.push(Kind::Space, at + 1);
@@ -447,9 +412,7 @@ impl Lexer<'_> {
         } else if word == "," {
             self.fault(FaultKind::Comma, at, end);
             self.push(Kind::Space, end);
-        } else if word.starts_with(',')
-            && self.tokens.last().is_some_and(|last| last.kind.is_value())
-        {
+        } else if word.starts_with(',') && self.tokens.last().is_some_and(|last| last.kind.is_value()) {
             // `"a","b"` and `"a",b`: the comma belongs to nobody.
             self.fault(FaultKind::Comma, at, at + 1);
             self.push(Kind::Space, at + 1);
@@ -490,13 +453,8 @@ impl Lexer<'_> {
         if hashes_end == at + 1 && is_keyword(word) {
             return self.push(Kind::Keyword, end);
         }
-        let first = self
-            .tokens
-            .iter()
-            .rev()
-            .find(|token| token.kind != Kind::Space);
-        let line_start =
-            first.is_none_or(|token| matches!(token.kind, Kind::Newline | Kind::LineComment));
+        let first = self.tokens.iter().rev().find(|token| token.kind != Kind::Space);
+        let line_start = first.is_none_or(|token| matches!(token.kind, Kind::Newline | Kind::LineComment));
         if word.is_empty() || (line_start && !is_keyword(&word.to_lowercase())) {
             self.fault(FaultKind::HashComment, at, hashes_end);
             return self.line_comment();
@@ -522,9 +480,7 @@ impl Lexer<'_> {
     fn raw(&mut self, at: usize, quote: usize) {
         let hashes = "#".repeat(quote - at);
         let rest = self.rest_from(quote);
-        let multi = rest
-            .strip_prefix("\"\"\"")
-            .is_some_and(|after| after.starts_with(is_newline));
+        let multi = rest.strip_prefix("\"\"\"").is_some_and(|after| after.starts_with(is_newline));
         if multi {
             let body = quote + 3;
             let close = format!("\"\"\"{hashes}");
@@ -551,11 +507,7 @@ impl Lexer<'_> {
 
     fn check_multi(&mut self, start: usize, end: usize) {
         if let Err(fault) = literal::string(self.text.get(start..end).unwrap_or("")) {
-            self.faults.push(Fault {
-                start: fault.start + start,
-                end: fault.end + start,
-                ..fault
-            });
+            self.faults.push(Fault { start: fault.start + start, end: fault.end + start, ..fault });
         }
     }
 
@@ -623,10 +575,7 @@ impl Lexer<'_> {
     fn unclosed(&mut self) {
         let mut first = self.tokens.len();
         let mut culprit = None;
-        while let Some(token) = first
-            .checked_sub(1)
-            .and_then(|before| self.tokens.get(before))
-        {
+        while let Some(token) = first.checked_sub(1).and_then(|before| self.tokens.get(before)) {
             if matches!(
                 token.kind,
                 Kind::Newline | Kind::LineComment | Kind::Escline | Kind::Open | Kind::Close
@@ -634,10 +583,8 @@ impl Lexer<'_> {
                 break;
             }
             first -= 1;
-            let touches = self
-                .tokens
-                .get(first + 1)
-                .map_or(self.at == token.end, |next| next.kind.is_value());
+            let touches =
+                self.tokens.get(first + 1).map_or(self.at == token.end, |next| next.kind.is_value());
             if token.kind == Kind::Quoted && touches {
                 culprit = Some(first);
             }
@@ -649,27 +596,16 @@ impl Lexer<'_> {
             self.faults.retain(|fault| fault.start < token.start);
             self.at = token.start;
         }
-        let line = self
-            .text
-            .get(self.at..self.line_end(self.at))
-            .unwrap_or("")
-            .trim_end();
-        let line_start = self.tokens.iter().rev().take_while(|token| {
-            !matches!(
-                token.kind,
-                Kind::Newline | Kind::LineComment | Kind::Escline
-            )
-        });
-        let in_line_block = line_start
-            .clone()
-            .filter(|token| token.kind == Kind::Open)
-            .count()
+        let line = self.text.get(self.at..self.line_end(self.at)).unwrap_or("").trim_end();
+        let line_start = self
+            .tokens
+            .iter()
+            .rev()
+            .take_while(|token| !matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline));
+        let in_line_block = line_start.clone().filter(|token| token.kind == Kind::Open).count()
             > line_start.filter(|token| token.kind == Kind::Close).count();
         // The brace at the end of the line was hardly meant as text.
-        let body = match line
-            .strip_suffix('{')
-            .or_else(|| line.strip_suffix('}').filter(|_| in_line_block))
-        {
+        let body = match line.strip_suffix('{').or_else(|| line.strip_suffix('}').filter(|_| in_line_block)) {
             Some(body) if body.ends_with(is_space) => body.trim_end(),
             _ => line,
         };

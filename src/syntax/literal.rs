@@ -30,10 +30,7 @@ pub(super) fn number(word: &str) -> Number {
         return integer(rest, 10, negative);
     }
     let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (
-            mantissa,
-            Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)),
-        ),
+        Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
         None => (rest, None),
     };
     let (whole, fraction) = match mantissa.split_once('.') {
@@ -54,22 +51,16 @@ pub(super) fn number(word: &str) -> Number {
 }
 
 fn is_digits(digits: &str, radix: u32) -> bool {
-    digits.starts_with(|c: char| c.is_digit(radix))
-        && digits.chars().all(|c| c == '_' || c.is_digit(radix))
+    digits.starts_with(|c: char| c.is_digit(radix)) && digits.chars().all(|c| c == '_' || c.is_digit(radix))
 }
 
 fn integer(digits: &str, radix: u32, negative: bool) -> Number {
     if !is_digits(digits, radix) {
         return Number::Malformed;
     }
-    let signed = format!(
-        "{}{}",
-        if negative { "-" } else { "" },
-        digits.replace('_', "")
-    );
-    i128::from_str_radix(&signed, radix).map_or(Number::TooLarge, |value| {
-        Number::Value(KdlValue::Integer(value))
-    })
+    let signed = format!("{}{}", if negative { "-" } else { "" }, digits.replace('_', ""));
+    i128::from_str_radix(&signed, radix)
+        .map_or(Number::TooLarge, |value| Number::Value(KdlValue::Integer(value)))
 }
 
 /// The keyword `#true`, … of a word with or without its `#`.
@@ -102,9 +93,7 @@ pub(super) fn escape(text: &str) -> Result<(Option<char>, usize), usize> {
         's' => ' ',
         'u' => return unicode_escape(after),
         _ if is_space(c) || is_newline(c) => {
-            let blanks = after
-                .find(|c| !is_space(c) && !is_newline(c))
-                .unwrap_or(after.len());
+            let blanks = after.find(|c| !is_space(c) && !is_newline(c)).unwrap_or(after.len());
             return Ok((None, 1 + blanks));
         }
         _ => return Err(1 + c.len_utf8()),
@@ -117,51 +106,33 @@ fn unicode_escape(after: &str) -> Result<(Option<char>, usize), usize> {
     let Some(digits) = after.strip_prefix("u{") else {
         return Err(2);
     };
-    let length = digits
-        .find(|c: char| !c.is_ascii_hexdigit())
-        .unwrap_or(digits.len());
+    let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
     let Some(hex) = digits.get(..length) else {
         return Err(2);
     };
-    if !digits
-        .get(length..)
-        .is_some_and(|rest| rest.starts_with('}'))
-    {
+    if !digits.get(length..).is_some_and(|rest| rest.starts_with('}')) {
         return Err(3 + length);
     }
-    let code = if (1..=6).contains(&length) {
-        u32::from_str_radix(hex, 16).ok()
-    } else {
-        None
-    };
-    code.and_then(char::from_u32)
-        .map(|c| (Some(c), length + 4))
-        .ok_or(length + 4)
+    let code = if (1..=6).contains(&length) { u32::from_str_radix(hex, 16).ok() } else { None };
+    code.and_then(char::from_u32).map(|c| (Some(c), length + 4)).ok_or(length + 4)
 }
 
 /// The text of a string of any sort: bare, quoted, raw, of one line or several.
 pub(super) fn string(raw: &str) -> Result<String, Fault> {
     let hashes = raw.len() - raw.trim_start_matches('#').len();
-    let inner = raw
-        .get(hashes..raw.len().saturating_sub(hashes))
-        .unwrap_or("");
+    let inner = raw.get(hashes..raw.len().saturating_sub(hashes)).unwrap_or("");
     if !inner.starts_with('"') {
         return Ok(raw.to_owned());
     }
     // `#"""x"""#` is a raw string of one line whose text starts with quotes.
-    if let Some(body) = inner
-        .strip_prefix("\"\"\"")
-        .filter(|body| hashes == 0 || body.starts_with(is_newline))
+    if let Some(body) =
+        inner.strip_prefix("\"\"\"").filter(|body| hashes == 0 || body.starts_with(is_newline))
     {
         let body = body.strip_suffix("\"\"\"").unwrap_or(body);
         return multi(body, hashes + 3, hashes > 0);
     }
     let body = inner.get(1..inner.len().saturating_sub(1)).unwrap_or("");
-    if hashes > 0 {
-        Ok(body.to_owned())
-    } else {
-        Ok(unescape(body))
-    }
+    if hashes > 0 { Ok(body.to_owned()) } else { Ok(unescape(body)) }
 }
 
 /// Resolves all escapes; what is none stays as it stands.
@@ -190,11 +161,7 @@ fn unescape(body: &str) -> String {
 /// A string of several lines: `body` is all between the triple quotes and starts `offset` bytes into the token.
 fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if let Some((bad, c)) = body.char_indices().find(|&(_, c)| is_disallowed(c)) {
-        return Err(Fault::new(
-            FaultKind::BadCharacter,
-            offset + bad,
-            offset + bad + c.len_utf8(),
-        ));
+        return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + c.len_utf8()));
     }
     if !body.starts_with(is_newline) {
         return Err(Fault::new(FaultKind::MultiStart, 0, offset));
@@ -210,11 +177,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
             let (length, blanks) = match escape(rest) {
                 Ok((found, length)) => (length, found.is_none()),
                 Err(length) => {
-                    return Err(Fault::new(
-                        FaultKind::BadEscape,
-                        offset + at,
-                        offset + at + length,
-                    ));
+                    return Err(Fault::new(FaultKind::BadEscape, offset + at, offset + at + length));
                 }
             };
             if !blanks {
@@ -223,11 +186,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
             at += length;
         } else if is_newline(c) {
             lines.push((start, std::mem::take(&mut line)));
-            at += if rest.starts_with("\r\n") {
-                2
-            } else {
-                c.len_utf8()
-            };
+            at += if rest.starts_with("\r\n") { 2 } else { c.len_utf8() };
             start = at;
         } else {
             line.push(c);
@@ -236,11 +195,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     }
     let indent = line;
     if !indent.chars().all(is_space) {
-        return Err(Fault::new(
-            FaultKind::MultiEnd,
-            offset + body.len(),
-            offset + body.len() + 3,
-        ));
+        return Err(Fault::new(FaultKind::MultiEnd, offset + body.len(), offset + body.len() + 3));
     }
     let mut out = String::new();
     // The first "line" is the end of the opening quotes' own.
@@ -257,11 +212,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
             let written = body.get(*start..).unwrap_or("");
             let blanks = written.find(|c| !is_space(c)).unwrap_or(0);
             let first = written.chars().next().map_or(0, char::len_utf8);
-            return Err(Fault::new(
-                FaultKind::MultiIndent,
-                from,
-                from + blanks.max(first),
-            ));
+            return Err(Fault::new(FaultKind::MultiIndent, from, from + blanks.max(first)));
         };
         if raw {
             out.push_str(kept);

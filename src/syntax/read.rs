@@ -4,17 +4,17 @@
 //! [`ast::Value::Bad`], and the rest goes on.
 
 use super::ast::{File, Node, Value};
-use super::nodes;
-use super::spec::{NodeSpec, Repeat, Ty};
 use super::meant::{add_missing, homes_of, other_spelling, parents_of, put_under};
+use super::nodes;
 use super::recover;
+use super::spec::{NodeSpec, Repeat, Ty};
 use super::value::typed;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
 use crate::text;
-use std::collections::BTreeMap;
 use kdl::{KdlDocument, KdlEntry, KdlNode};
+use std::collections::BTreeMap;
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
 declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
@@ -33,7 +33,8 @@ declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
 
 /// The codes of this file.
 pub static CODES: &[&Code] = &[
-    &T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0132, &T0133,
+    &T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0132,
+    &T0133,
 ];
 
 /// Reads the top level of a file.
@@ -53,7 +54,9 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
                     reader.push(
                         Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
                             .label(first_span, "the first")
-                            .help("move it to a file of its own; `trainc check DIR` takes a directory of jobs"),
+                            .help(
+                                "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
+                            ),
                     );
                 } else {
                     file.job = Some(read);
@@ -63,7 +66,10 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
             "env" => {
                 let mut read = reader.node(node, &nodes::ENV);
                 reader.bring_home(std::slice::from_mut(&mut read));
-                let first = file.envs.iter().find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
+                let first = file
+                    .envs
+                    .iter()
+                    .find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
                 if let Some(first) = first {
                     let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
                     reader.push(
@@ -79,13 +85,18 @@ pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut
                 let span = reader.span(node.name().span());
                 if let Some(spec) = nodes::JOB.child(name) {
                     reader.push(
-                        Diagnostic::new(&T0133, span, format!("`{name}` stands beside `job`; it belongs inside"))
-                            .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
+                        Diagnostic::new(
+                            &T0133,
+                            span,
+                            format!("`{name}` stands beside `job`; it belongs inside"),
+                        )
+                        .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
                     );
                     let read = reader.node(node, spec);
                     beside.push(read);
                 } else {
-                    let diagnostic = reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
+                    let diagnostic =
+                        reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
                     reader.push(diagnostic);
                 }
             }
@@ -128,9 +139,13 @@ pub(super) fn cap(problems: &mut Problems) {
     if let Some(span) = next {
         let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
         problems.push(
-            Diagnostic::new(&recover::T0101, span, format!("{} more follow from here on", text::count(rest, "mistake")))
-                .here("the first that is not shown")
-                .fact("mistakes", all),
+            Diagnostic::new(
+                &recover::T0101,
+                span,
+                format!("{} more follow from here on", text::count(rest, "mistake")),
+            )
+            .here("the first that is not shown")
+            .fact("mistakes", all),
         );
     }
 }
@@ -171,8 +186,12 @@ impl Reader<'_> {
         if let Some(ty) = node.ty() {
             let span = self.span(ty.span());
             self.push(
-                Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
-                    .help("remove it; every place knows its type"),
+                Diagnostic::new(
+                    &T0131,
+                    span,
+                    format!("type annotation `({})`; the language has none", ty.value()),
+                )
+                .help("remove it; every place knows its type"),
             );
         }
         let mut read = Node {
@@ -224,8 +243,12 @@ impl Reader<'_> {
         if let Some(ty) = recover::type_tag(entry) {
             let span = self.span(ty.span());
             self.push(
-                Diagnostic::new(&T0131, span, format!("type annotation `({})`; the language has none", ty.value()))
-                    .help("remove it; every place knows its type"),
+                Diagnostic::new(
+                    &T0131,
+                    span,
+                    format!("type annotation `({})`; the language has none", ty.value()),
+                )
+                .help("remove it; every place knows its type"),
             );
         }
     }
@@ -239,16 +262,28 @@ impl Reader<'_> {
                 [] if spec.props.is_empty() => "takes no argument".to_owned(),
                 [] => format!(
                     "takes properties only: {}",
-                    text::ticked(&spec.props.iter().map(|p| format!("{}=", p.name)).collect::<Vec<_>>(), "and")
+                    text::ticked(
+                        &spec.props.iter().map(|p| format!("{}=", p.name)).collect::<Vec<_>>(),
+                        "and"
+                    )
                 ),
                 args => format!("takes {}", text::count(args.len() as u64, "argument")),
             };
             // The one property that must be there, or the only one that the value fits.
-            let fits: Vec<&str> = spec.props.iter().filter(|prop| typed(entry.value(), prop.ty).is_ok()).map(|prop| prop.name).collect();
-            let required: Vec<&str> = spec.props.iter().filter(|prop| prop.required).map(|prop| prop.name).collect();
-            let diagnostic = Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
+            let fits: Vec<&str> = spec
+                .props
+                .iter()
+                .filter(|prop| typed(entry.value(), prop.ty).is_ok())
+                .map(|prop| prop.name)
+                .collect();
+            let required: Vec<&str> =
+                spec.props.iter().filter(|prop| prop.required).map(|prop| prop.name).collect();
+            let diagnostic =
+                Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
             self.push(match (required.as_slice(), fits.as_slice()) {
-                ([only], _) | ([], [only]) => diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}")),
+                ([only], _) | ([], [only]) => {
+                    diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}"))
+                }
                 _ if spec.args.is_empty() => diagnostic,
                 _ => diagnostic.help("remove it"),
             });
@@ -293,7 +328,14 @@ impl Reader<'_> {
 
     /// Reads on a property whose name was reported as if it stood as it was probably meant: as the child of that
     /// name, or under the name nearest to it.
-    fn as_meant(&mut self, entry: &KdlEntry, span: Span, key: Spanned<String>, spec: &'static NodeSpec, read: &mut Node) {
+    fn as_meant(
+        &mut self,
+        entry: &KdlEntry,
+        span: Span,
+        key: Spanned<String>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+    ) {
         if let Some(child) = spec.child(&key.value) {
             let Some(arg) = child.arg(0) else { return };
             let value = self.value(entry, span, arg.ty, &format!("`{}`", key.value));
@@ -308,7 +350,9 @@ impl Reader<'_> {
             });
             return;
         }
-        let Some(prop) = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name)).and_then(|near| spec.prop(near)) else {
+        let Some(prop) = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name))
+            .and_then(|near| spec.prop(near))
+        else {
             return;
         };
         let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
@@ -380,7 +424,8 @@ impl Reader<'_> {
 
     /// Nodes that say one thing in several lines (`environment`) are one node.
     fn join(&mut self, first: &mut Node, second: Node) {
-        let seen: BTreeMap<String, Span> = first.props.iter().map(|(key, _)| (key.value.clone(), key.span)).collect();
+        let seen: BTreeMap<String, Span> =
+            first.props.iter().map(|(key, _)| (key.value.clone(), key.span)).collect();
         for (key, value) in second.props {
             if let Some(&other) = seen.get(&key.value) {
                 self.push(
@@ -396,12 +441,23 @@ impl Reader<'_> {
     }
 
     /// Reads on a node whose name was reported, as what it was probably meant to be.
-    fn node_as_meant(&mut self, node: &KdlNode, name: &str, specs: &'static [&'static NodeSpec]) -> Option<Node> {
+    fn node_as_meant(
+        &mut self,
+        node: &KdlNode,
+        name: &str,
+        specs: &'static [&'static NodeSpec],
+    ) -> Option<Node> {
         let spec_of = |wanted: &str| specs.iter().copied().find(|spec| spec.name == wanted);
         if let Some(spec) = other_spelling(name).and_then(|(wanted, _)| spec_of(wanted)) {
             // Another tool's node may have another shape: what does not fit is no second mistake.
             let mut unheard = Problems::default();
-            let mut reader = Reader { source: self.source, text: self.text, problems: &mut unheard, strays: Vec::new(), heard: 0 };
+            let mut reader = Reader {
+                source: self.source,
+                text: self.text,
+                problems: &mut unheard,
+                strays: Vec::new(),
+                heard: 0,
+            };
             let mut read = reader.node(node, spec);
             spec.name.clone_into(&mut read.name.value);
             if read.args.is_empty() && spec.arg(0).is_some() {

@@ -16,39 +16,18 @@ use std::fmt::Write as _;
 
 declare_code!(T0101, "syntax-error", Error, "the text is not KDL");
 declare_code!(T0102, "bare-unit", Error, "a value needs quotes");
-declare_code!(
-    T0103,
-    "keyword-needs-hash",
-    Error,
-    "a keyword lacks its `#`"
-);
+declare_code!(T0103, "keyword-needs-hash", Error, "a keyword lacks its `#`");
 declare_code!(T0104, "unclosed-brace", Error, "a block is never closed");
-declare_code!(
-    T0105,
-    "surplus-brace",
-    Error,
-    "a closing brace closes nothing"
-);
+declare_code!(T0105, "surplus-brace", Error, "a closing brace closes nothing");
 declare_code!(T0106, "unclosed-string", Error, "a string is never closed");
-declare_code!(
-    T0107,
-    "too-large",
-    Error,
-    "the file is too large for a manifest"
-);
-declare_code!(
-    T0108,
-    "too-deep",
-    Error,
-    "blocks lie too deep in each other"
-);
+declare_code!(T0107, "too-large", Error, "the file is too large for a manifest");
+declare_code!(T0108, "too-deep", Error, "blocks lie too deep in each other");
 declare_code!(T0109, "number-too-large", Error, "a number is too large");
 declare_code!(T0110, "not-utf8", Error, "the file is not UTF-8");
 
 /// The codes of this file.
-pub static CODES: [&Code; 10] = [
-    &T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110,
-];
+pub static CODES: [&Code; 10] =
+    [&T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110];
 
 /// The type tag of an entry that was written wrong; no text can produce it.
 const MENDED: &str = "\0mended";
@@ -89,14 +68,10 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
 /// The problem of a file that is not UTF-8. The caller gives the place of the first bad byte, and reads on
 /// with each bad byte replaced.
 pub fn not_utf8(source: SourceId, offset: usize) -> Diagnostic {
-    Diagnostic::new(
-        &T0110,
-        Span::new(source, offset, offset),
-        format!("byte {offset} is not UTF-8"),
-    )
-    .here("the first byte that is not UTF-8")
-    .note("a manifest is UTF-8 text; save the file in that encoding")
-    .fact("offset", offset)
+    Diagnostic::new(&T0110, Span::new(source, offset, offset), format!("byte {offset} is not UTF-8"))
+        .here("the first byte that is not UTF-8")
+        .note("a manifest is UTF-8 text; save the file in that encoding")
+        .fact("offset", offset)
 }
 
 /// Whether a problem may have moved nodes into another block, or hidden them.
@@ -136,9 +111,7 @@ pub fn name_span(source: SourceId, node: &KdlNode) -> Span {
 
 /// An entry's value as it was written: `2e-4`, `20_000_000_000`.
 pub fn written(entry: &KdlEntry) -> &str {
-    entry
-        .format()
-        .map_or("", |format| format.value_repr.as_str())
+    entry.format().map_or("", |format| format.value_repr.as_str())
 }
 
 struct Builder<'t> {
@@ -152,8 +125,7 @@ impl Builder<'_> {
 
     fn identifier(&self, token: Token) -> KdlIdentifier {
         let raw = self.slice(token);
-        let mut identifier =
-            KdlIdentifier::from(literal::string(raw).unwrap_or_else(|_| raw.to_owned()));
+        let mut identifier = KdlIdentifier::from(literal::string(raw).unwrap_or_else(|_| raw.to_owned()));
         identifier.set_repr(raw);
         identifier.set_span((token.start, token.end - token.start));
         identifier
@@ -194,19 +166,14 @@ impl Builder<'_> {
 
     fn entry(&self, entry: &Entry) -> KdlEntry {
         let raw = entry.value.map_or("", |token| self.slice(token));
-        let value = entry
-            .value
-            .map_or(KdlValue::Null, |token| self.value(token));
+        let value = entry.value.map_or(KdlValue::Null, |token| self.value(token));
         let mut out = match entry.key {
             Some(key) => KdlEntry::new_prop(self.identifier(key), value),
             None => KdlEntry::new(value),
         };
         if entry.mended {
             out.set_ty(MENDED);
-        } else if let Some(Type {
-            name: Some(name), ..
-        }) = entry.ty
-        {
+        } else if let Some(Type { name: Some(name), .. }) = entry.ty {
             out.set_ty(self.identifier(name));
         }
         out.set_format(KdlEntryFormat {
@@ -218,19 +185,14 @@ impl Builder<'_> {
         out
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "all other values are strings"
-    )]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other values are strings")]
     fn value(&self, token: Token) -> KdlValue {
         let raw = self.slice(token);
         match token.kind {
             lex::Kind::Keyword | lex::Kind::BareKeyword => literal::keyword(raw),
             lex::Kind::Number => match literal::number(raw) {
                 literal::Number::Value(value) => value,
-                literal::Number::TooLarge | literal::Number::Malformed => {
-                    KdlValue::Integer(i128::MAX)
-                }
+                literal::Number::TooLarge | literal::Number::Malformed => KdlValue::Integer(i128::MAX),
             },
             lex::Kind::Broken | lex::Kind::Unclosed => KdlValue::String(meant(raw)),
             _ => KdlValue::String(literal::string(raw).unwrap_or_else(|_| raw.to_owned())),
@@ -240,15 +202,11 @@ impl Builder<'_> {
 
 /// What a broken value was probably to say.
 fn meant(raw: &str) -> String {
-    let old_raw = raw
-        .strip_prefix('r')
-        .filter(|rest| rest.starts_with(['"', '#']));
+    let old_raw = raw.strip_prefix('r').filter(|rest| rest.starts_with(['"', '#']));
     if let Some(rest) = old_raw {
         return rest.trim_matches('#').trim_matches('"').to_owned();
     }
-    raw.trim_start_matches('#')
-        .trim_matches(['"', '\''])
-        .to_owned()
+    raw.trim_start_matches('#').trim_matches(['"', '\'']).to_owned()
 }
 
 /// A KDL string that says the text, with quotes.
@@ -310,21 +268,15 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
     let span = Span::new(source, fault.start, fault.end);
     let raw = text.get(fault.start..fault.end).unwrap_or("");
     let shown = short(raw);
-    let other = fault.other.map(|(start, end)| {
-        (
-            Span::new(source, start, end),
-            text.get(start..end).unwrap_or(""),
-        )
-    });
+    let other =
+        fault.other.map(|(start, end)| (Span::new(source, start, end), text.get(start..end).unwrap_or("")));
     let error = |message: String| Diagnostic::new(&T0101, span, message);
     match fault.kind {
         FaultKind::NeedsQuotes => needs_quotes(span, raw),
-        FaultKind::NeedsHash => {
-            Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
-                .here("a keyword needs its `#`")
-                .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
-                .fix(span, format!("#{raw}"))
-        }
+        FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
+            .here("a keyword needs its `#`")
+            .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
+            .fix(span, format!("#{raw}")),
         FaultKind::KeywordAsName => {
             Diagnostic::new(&T0103, span, format!("`{raw}` is no name without quotes"))
                 .here("a keyword stands where a name is expected")
@@ -338,19 +290,15 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
                 .help(format!("write `{double}`"))
                 .fix(span, double)
         }
-        FaultKind::UnclosedString => Diagnostic::new(
-            &T0106,
-            span,
-            "the string is not closed on its line".to_owned(),
-        )
-        .here("it starts here and takes in the rest of the line")
-        .help("add the closing quote")
-        .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line"),
-        FaultKind::UnclosedMulti => {
-            Diagnostic::new(&T0106, span, "the string is never closed".to_owned())
-                .here("it starts here and takes in the rest of the file")
-                .help(format!("add a line with `{}`", closing_of(raw)))
+        FaultKind::UnclosedString => {
+            Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned())
+                .here("it starts here and takes in the rest of the line")
+                .help("add the closing quote")
+                .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line")
         }
+        FaultKind::UnclosedMulti => Diagnostic::new(&T0106, span, "the string is never closed".to_owned())
+            .here("it starts here and takes in the rest of the file")
+            .help(format!("add a line with `{}`", closing_of(raw))),
         FaultKind::UnclosedComment => error("the comment is never closed".to_owned())
             .here("it starts here and takes in the rest of the file")
             .help("add `*/` where it ends"),
@@ -362,17 +310,8 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
                     .here("no block is open here")
                     .label(line, "its block has no `{`")
                     .help(format!("write `{} {{`", short(text)))
-                    .fix(
-                        Span {
-                            start: line.end,
-                            ..line
-                        },
-                        " {",
-                    ),
-                None => diagnostic
-                    .here("no block is open here")
-                    .help("remove it")
-                    .fix(span, ""),
+                    .fix(Span { start: line.end, ..line }, " {"),
+                None => diagnostic.here("no block is open here").help("remove it").fix(span, ""),
             }
         }
         FaultKind::NumberTooLarge => {
@@ -393,31 +332,25 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
                     .fix(span, format!("\\\\{rest}"))
             }
         }
-        FaultKind::MultiStart => error(
-            "a string of several lines starts on the line after `\"\"\"`".to_owned(),
-        )
-        .here("text follows on the same line")
-        .help("break the line after `\"\"\"`; a string of one line stands between single `\"`"),
+        FaultKind::MultiStart => {
+            error("a string of several lines starts on the line after `\"\"\"`".to_owned())
+                .here("text follows on the same line")
+                .help("break the line after `\"\"\"`; a string of one line stands between single `\"`")
+        }
         FaultKind::MultiEnd => error("the closing `\"\"\"` stands on a line of its own".to_owned())
             .here("text stands before it")
             .help("break the line before `\"\"\"`"),
-        FaultKind::MultiIndent => {
-            error("the line is less indented than the closing `\"\"\"`".to_owned())
-                .here("starts further left")
-                .help("indent the line as far as the closing `\"\"\"`")
-                .note("the blanks before the closing `\"\"\"` are taken off every line")
-        }
+        FaultKind::MultiIndent => error("the line is less indented than the closing `\"\"\"`".to_owned())
+            .here("starts further left")
+            .help("indent the line as far as the closing `\"\"\"`")
+            .note("the blanks before the closing `\"\"\"` are taken off every line"),
         FaultKind::RawQuote => error("`#\"\"\"#` is no string".to_owned())
             .here("starts like a string of several lines")
             .help("write `\"\\\"\"`")
             .fix(span, "\"\\\"\""),
         FaultKind::OldRaw => {
             let rest = raw.strip_prefix('r').unwrap_or(raw);
-            let new = if rest.starts_with('#') {
-                rest.to_owned()
-            } else {
-                format!("#{rest}#")
-            };
+            let new = if rest.starts_with('#') { rest.to_owned() } else { format!("#{rest}#") };
             error("a raw string is written without `r`".to_owned())
                 .here("this is KDL 1")
                 .help(format!("write `{}`", short(&new)))
@@ -432,10 +365,7 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
             let code = raw.chars().next().map_or(0, u32::from);
             let diagnostic =
                 error(format!("the character U+{code:04X} is not allowed")).here("cannot be seen");
-            diagnostic
-                .help("remove it")
-                .fix(span, "")
-                .fact("character", code)
+            diagnostic.help("remove it").fix(span, "").fact("character", code)
         }
         FaultKind::StrayBackslash => {
             error("`\\` stands at the end of a line only, or in a string".to_owned())
@@ -447,10 +377,7 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
             .help("remove it")
             .fix(
                 span,
-                if text
-                    .get(fault.end..)
-                    .is_some_and(|rest| rest.starts_with(lex::is_space))
-                {
+                if text.get(fault.end..).is_some_and(|rest| rest.starts_with(lex::is_space)) {
                     ""
                 } else {
                     " "
@@ -465,10 +392,7 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
             .help("write the name of the property before it, or remove it"),
         FaultKind::NodeEquals => {
             let name = other.map_or("", |(_, name)| name);
-            let rest = text
-                .get(fault.end..)
-                .and_then(|rest| rest.lines().next())
-                .unwrap_or("");
+            let rest = text.get(fault.end..).and_then(|rest| rest.lines().next()).unwrap_or("");
             let value = [" //", " {", ";"]
                 .iter()
                 .fold(rest, |rest, stop| rest.split(stop).next().unwrap_or(rest))
@@ -479,10 +403,9 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
                 .help(format!("write `{name} {}`", short(value)))
                 .fix(span, "")
         }
-        FaultKind::StrayParen => error("`)` closes nothing".to_owned())
-            .here("no `(` before it")
-            .help("remove it")
-            .fix(span, ""),
+        FaultKind::StrayParen => {
+            error("`)` closes nothing".to_owned()).here("no `(` before it").help("remove it").fix(span, "")
+        }
         FaultKind::BadType => error("`(` starts a type, as in `(name)value`".to_owned())
             .here(if raw.ends_with(')') {
                 "no type name, or nothing that has the type"
@@ -496,13 +419,7 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
         FaultKind::MissingSpace => error("a blank is missing".to_owned())
             .here("touches what stands before it")
             .help("put a blank before it")
-            .fix(
-                Span {
-                    end: span.start,
-                    ..span
-                },
-                " ",
-            ),
+            .fix(Span { end: span.start, ..span }, " "),
         FaultKind::MissingTerminator => error("a node ends with its block".to_owned())
             .here("stands behind the closing `}`")
             .help("start a new line here, or move it before the `{`"),
@@ -512,19 +429,16 @@ fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
         FaultKind::BlockOnOwnLine => error("`{` stands on the line of its node".to_owned())
             .here("the node has ended on the line before")
             .help("move it to the end of the line before"),
-        FaultKind::SecondBlock => {
-            error("a node has one block".to_owned()).here("this is its second")
-        }
+        FaultKind::SecondBlock => error("a node has one block".to_owned()).here("this is its second"),
         FaultKind::NotAName => error(format!("`{shown}` is no name"))
             .here("a name is expected here")
             .help(format!("write `{}` if it is one", quoted(&shown))),
         FaultKind::SlashdashNothing => error("`/-` has nothing to leave out".to_owned())
             .here("a node, a value or a block is expected behind it")
             .help("remove it, or write `//` for a comment"),
-        FaultKind::StraySemicolon => error("`;` ends no node".to_owned())
-            .here("no node before it")
-            .help("remove it")
-            .fix(span, ""),
+        FaultKind::StraySemicolon => {
+            error("`;` ends no node".to_owned()).here("no node before it").help("remove it").fix(span, "")
+        }
     }
 }
 
@@ -537,14 +451,10 @@ fn closing_of(open: &str) -> String {
 fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let text = quoted(raw);
     let shown = short(raw);
-    let diagnostic =
-        Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
-    let number = raw
-        .strip_suffix(['.', 'e', 'E'])
-        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let pointed = raw
-        .strip_prefix('.')
-        .filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+    let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
+    let number =
+        raw.strip_suffix(['.', 'e', 'E']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if let Some(digits) = pointed {
         return diagnostic
             .here("a number starts with a digit")
@@ -552,9 +462,9 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .fix(span, format!("0.{digits}"));
     }
     if let Some(rest) = number {
-        return diagnostic.here("neither a number nor a text").help(format!(
-            "write `{text}` for the text, or `{rest}` for the number"
-        ));
+        return diagnostic
+            .here("neither a number nor a text")
+            .help(format!("write `{text}` for the text, or `{rest}` for the number"));
     }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
         "a number with something behind it"
@@ -573,15 +483,11 @@ fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {
         "none" | "nil" => Some("null"),
         _ => text::nearest(&word, known),
     };
-    let diagnostic = Diagnostic::new(&T0103, span, format!("`{}` is no keyword", short(raw)))
-        .here("`#` starts a keyword");
+    let diagnostic =
+        Diagnostic::new(&T0103, span, format!("`{}` is no keyword", short(raw))).here("`#` starts a keyword");
     match meant {
-        Some(meant) => diagnostic
-            .help(format!("write `#{meant}`"))
-            .fix(span, format!("#{meant}")),
-        None => diagnostic
-            .help(format!("write `{}` for the text", quoted(raw)))
-            .fix(span, quoted(raw)),
+        Some(meant) => diagnostic.help(format!("write `#{meant}`")).fix(span, format!("#{meant}")),
+        None => diagnostic.help(format!("write `{}` for the text", quoted(raw))).fix(span, quoted(raw)),
     }
 }
 
@@ -614,10 +520,8 @@ pub(super) mod tests {
                 )
                 .unwrap();
                 for entry in node.entries() {
-                    let (key, ty) = (
-                        entry.name().map(KdlIdentifier::value),
-                        entry.ty().map(KdlIdentifier::value),
-                    );
+                    let (key, ty) =
+                        (entry.name().map(KdlIdentifier::value), entry.ty().map(KdlIdentifier::value));
                     write!(out, " {key:?}{ty:?}{:?}", entry.value()).unwrap();
                 }
                 out.push('\n');
@@ -639,15 +543,8 @@ pub(super) mod tests {
         let lines = problems
             .iter()
             .map(|d| {
-                let blamed = text
-                    .get(d.span.start as usize..d.span.end as usize)
-                    .unwrap();
-                format!(
-                    "{} {blamed:?} | {} | {}",
-                    d.code.id,
-                    d.message,
-                    d.help.as_deref().unwrap_or("-")
-                )
+                let blamed = text.get(d.span.start as usize..d.span.end as usize).unwrap();
+                format!("{} {blamed:?} | {} | {}", d.code.id, d.message, d.help.as_deref().unwrap_or("-"))
             })
             .collect();
         (document, lines)
@@ -656,10 +553,8 @@ pub(super) mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[&str]) -> KdlDocument {
         let (document, problems) = read(text);
-        let codes: Vec<String> = problems
-            .iter()
-            .map(|line| line.split(" | ").next().unwrap_or("").to_owned())
-            .collect();
+        let codes: Vec<String> =
+            problems.iter().map(|line| line.split(" | ").next().unwrap_or("").to_owned()).collect();
         assert_eq!(codes, expected, "{text}\n{problems:#?}");
         document.expect("a document")
     }
@@ -691,39 +586,21 @@ pub(super) mod tests {
     fn three_bare_units_are_three_problems_and_the_rest_is_read() {
         let text = "job \"x\" {\n    cluster \"c\" nodes=2 {\n        max-run 5d\n        volume 500GiB\n    }\n    \
                     checkpoint every=200 steps keep=3\n    region \"us-west-2\"\n}\n";
-        let document = check(
-            text,
-            &["T0102 \"5d\"", "T0102 \"500GiB\"", "T0102 \"200 steps\""],
-        );
+        let document = check(text, &["T0102 \"5d\"", "T0102 \"500GiB\"", "T0102 \"200 steps\""]);
         let job = document.nodes()[0].children().unwrap();
         assert_eq!(job.nodes().len(), 3);
         let cluster = job.nodes()[0].children().unwrap();
-        assert_eq!(
-            cluster.get_arg("max-run"),
-            Some(&KdlValue::String("5d".into()))
-        );
-        assert_eq!(
-            job.get("checkpoint").unwrap().get("every"),
-            Some(&KdlValue::String("200 steps".into()))
-        );
-        assert_eq!(
-            job.get("checkpoint").unwrap().get("keep"),
-            Some(&KdlValue::Integer(3))
-        );
+        assert_eq!(cluster.get_arg("max-run"), Some(&KdlValue::String("5d".into())));
+        assert_eq!(job.get("checkpoint").unwrap().get("every"), Some(&KdlValue::String("200 steps".into())));
+        assert_eq!(job.get("checkpoint").unwrap().get("keep"), Some(&KdlValue::Integer(3)));
         assert!(is_mended(&cluster.nodes()[0].entries()[0]));
         assert!(!is_mended(&job.nodes()[0].entries()[0]));
-        says(
-            "max-run 5d",
-            "T0102 \"5d\" | `5d` needs quotes | write `\"5d\"`",
-        );
+        says("max-run 5d", "T0102 \"5d\" | `5d` needs quotes | write `\"5d\"`");
     }
 
     #[test]
     fn numbers_that_are_none() {
-        says(
-            "x 1e",
-            "T0102 \"1e\" | `1e` needs quotes | write `\"1e\"` for the text, or `1` for the number",
-        );
+        says("x 1e", "T0102 \"1e\" | `1e` needs quotes | write `\"1e\"` for the text, or `1` for the number");
         says(
             "x y=1.",
             "T0102 \"1.\" | `1.` needs quotes | write `\"1.\"` for the text, or `1` for the number",
@@ -736,54 +613,29 @@ pub(super) mod tests {
 
     #[test]
     fn paths_and_addresses_need_quotes() {
-        let text = "output s3=s3://bucket/out keep=1\nprogram train.py source=./scripts\ncheckpoint local=/opt/ml\n";
-        let document = check(
-            text,
-            &[
-                "T0102 \"s3://bucket/out\"",
-                "T0102 \"./scripts\"",
-                "T0102 \"/opt/ml\"",
-            ],
-        );
+        let text =
+            "output s3=s3://bucket/out keep=1\nprogram train.py source=./scripts\ncheckpoint local=/opt/ml\n";
+        let document =
+            check(text, &["T0102 \"s3://bucket/out\"", "T0102 \"./scripts\"", "T0102 \"/opt/ml\""]);
         assert_eq!(
             document.get("output").unwrap().get("s3"),
             Some(&KdlValue::String("s3://bucket/out".into()))
         );
-        assert_eq!(
-            document.get("output").unwrap().get("keep"),
-            Some(&KdlValue::Integer(1))
-        );
-        assert_eq!(
-            document.get_arg("program"),
-            Some(&KdlValue::String("train.py".into()))
-        );
+        assert_eq!(document.get("output").unwrap().get("keep"), Some(&KdlValue::Integer(1)));
+        assert_eq!(document.get_arg("program"), Some(&KdlValue::String("train.py".into())));
         check("region us-west-2 // comment", &[]);
         check("region us-west-2/* comment */", &[]);
     }
 
     #[test]
     fn keywords_need_their_hash() {
-        let document = check(
-            "a true\nb k=false null\n",
-            &["T0103 \"true\"", "T0103 \"false\"", "T0103 \"null\""],
-        );
+        let document =
+            check("a true\nb k=false null\n", &["T0103 \"true\"", "T0103 \"false\"", "T0103 \"null\""]);
         assert_eq!(document.get_arg("a"), Some(&KdlValue::Bool(true)));
-        assert_eq!(
-            document.get("b").unwrap().get("k"),
-            Some(&KdlValue::Bool(false))
-        );
-        says(
-            "a #True",
-            "T0103 \"#True\" | `#True` is no keyword | write `#true`",
-        );
-        says(
-            "a #yes",
-            "T0103 \"#yes\" | `#yes` is no keyword | write `#true`",
-        );
-        says(
-            "a #ff0000",
-            "T0103 \"#ff0000\" | `#ff0000` is no keyword | write `\"#ff0000\"` for the text",
-        );
+        assert_eq!(document.get("b").unwrap().get("k"), Some(&KdlValue::Bool(false)));
+        says("a #True", "T0103 \"#True\" | `#True` is no keyword | write `#true`");
+        says("a #yes", "T0103 \"#yes\" | `#yes` is no keyword | write `#true`");
+        says("a #ff0000", "T0103 \"#ff0000\" | `#ff0000` is no keyword | write `\"#ff0000\"` for the text");
         check("true 1\nb\n", &["T0103 \"true\""]);
     }
 
@@ -797,10 +649,7 @@ pub(super) mod tests {
         // Not the last quote is at fault, but the first string's missing one.
         check(
             "channel \"train s3=\"s3://b/x\" mode=\"rw\"\nb 5d\n",
-            &[
-                "T0106 \"\\\"train s3=\\\"s3://b/x\\\" mode=\\\"rw\\\"\"",
-                "T0102 \"5d\"",
-            ],
+            &["T0106 \"\\\"train s3=\\\"s3://b/x\\\" mode=\\\"rw\\\"\"", "T0102 \"5d\""],
         );
         let document = check("a { b \"5d }\nc\n", &["T0106 \"\\\"5d\""]);
         assert_eq!(document.nodes().len(), 2);
@@ -816,16 +665,10 @@ pub(super) mod tests {
         assert_eq!(document.nodes().len(), 2);
         assert_eq!(document.nodes()[0].children().unwrap().nodes().len(), 2);
         let (_, problems) = read(text);
-        assert!(
-            problems[0].ends_with("add `}` on the line before `train`"),
-            "{problems:?}"
-        );
+        assert!(problems[0].ends_with("add `}` on the line before `train`"), "{problems:?}");
         let mut problems = Problems::default();
         parse(SourceId(0), text, &mut problems);
-        assert_eq!(
-            problems.iter().next().unwrap().span.start as usize,
-            text.find("c\" {").unwrap() + 3
-        );
+        assert_eq!(problems.iter().next().unwrap().span.start as usize, text.find("c\" {").unwrap() + 3);
 
         // The `{` is missing: the lines that look like a block are one.
         let text = "job \"x\" {\n    cluster \"c\"\n        max-run \"5d\"\n    }\n    train {\n        steps 1\n    }\n}\n";
@@ -845,31 +688,16 @@ pub(super) mod tests {
     #[test]
     fn habits_of_other_languages() {
         let document = check("region = \"us\"\nx a = 1\n", &["T0101 \"=\""]);
-        assert_eq!(
-            document.get_arg("region"),
-            Some(&KdlValue::String("us".into()))
-        );
-        assert_eq!(
-            document.get("x").unwrap().get("a"),
-            Some(&KdlValue::Integer(1))
-        );
-        let document = check(
-            "subnets \"a\", \"b\",\"c\"\n",
-            &["T0101 \",\"", "T0101 \",\""],
-        );
+        assert_eq!(document.get_arg("region"), Some(&KdlValue::String("us".into())));
+        assert_eq!(document.get("x").unwrap().get("a"), Some(&KdlValue::Integer(1)));
+        let document = check("subnets \"a\", \"b\",\"c\"\n", &["T0101 \",\"", "T0101 \",\""]);
         assert_eq!(document.nodes()[0].entries().len(), 3);
         check("x 1, 2\n", &["T0101 \",\""]);
         let document = check("subnets [\"a\" \"b\"]\n", &["T0101 \"[\"", "T0101 \"]\""]);
         assert_eq!(document.nodes()[0].entries().len(), 2);
         let document = check("region 'us west'\n", &["T0101 \"'us west'\""]);
-        assert_eq!(
-            document.get_arg("region"),
-            Some(&KdlValue::String("us west".into()))
-        );
-        check(
-            "# a comment: it's {\na 1 # more\nb\n",
-            &["T0101 \"#\"", "T0101 \"#\""],
-        );
+        assert_eq!(document.get_arg("region"), Some(&KdlValue::String("us west".into())));
+        check("# a comment: it's {\na 1 # more\nb\n", &["T0101 \"#\"", "T0101 \"#\""]);
         says(
             "x r\"a\\b\"",
             "T0101 \"r\\\"a\\\\b\\\"\" | a raw string is written without `r` | write `#\"a\\b\"#`",
@@ -883,12 +711,7 @@ pub(super) mod tests {
     #[test]
     fn each_page_shows_its_code() {
         for code in CODES {
-            assert!(
-                code.page
-                    .starts_with(&format!("# {} {}\n", code.id, code.name)),
-                "{}",
-                code.id
-            );
+            assert!(code.page.starts_with(&format!("# {} {}\n", code.id, code.name)), "{}", code.id);
             let block = |tag: &str| {
                 let (_, rest) = code.page.split_once(&format!("```{tag}\n"))?;
                 rest.split_once("```").map(|(block, _)| block)
@@ -915,10 +738,7 @@ pub(super) mod tests {
         check("a k=\n b\n", &["T0101 \"k=\""]);
         check("a =1 =2\n", &["T0101 \"=\"", "T0101 \"1\""]);
         check("a b=1 =2\n", &["T0101 \"=\""]);
-        check(
-            "a \"\\q\" \"\\u{110000}\"\n",
-            &["T0101 \"\\\\q\"", "T0101 \"\\\\u{110000}\""],
-        );
+        check("a \"\\q\" \"\\u{110000}\"\n", &["T0101 \"\\\\q\"", "T0101 \"\\\\u{110000}\""]);
         check("a (u8\nb\n", &["T0101 \"(u8\""]);
         check("a ()1\nb (x)\n", &["T0101 \"()\"", "T0101 \"(x)\""]);
         check("a {b} c\n", &["T0101 \"c\""]);
@@ -934,10 +754,7 @@ pub(super) mod tests {
         check("a \"\"\"x\"\"\"\nb\n", &["T0101 \"\\\"\\\"\\\"\""]);
         check("a \"\"\"\n  x\n y\n  \"\"\"\nb\n", &["T0101 \" \""]);
         check("a \"\"\"\né\n  \"\"\"\nb\n", &["T0101 \"é\""]);
-        check(
-            "a \"\"\"\n  \u{feff}\n  \"\"\"\nb\n",
-            &["T0101 \"\\u{feff}\""],
-        );
+        check("a \"\"\"\n  \u{feff}\n  \"\"\"\nb\n", &["T0101 \"\\u{feff}\""]);
         check("a #\"\"\"#\nb\n", &["T0101 \"#\\\"\\\"\\\"#\""]);
         check("a 1\n12 { b }\n", &["T0101 \"12\""]);
     }
@@ -947,10 +764,7 @@ pub(super) mod tests {
         check("a 170141183460469231731687303715884105727\n", &[]);
         check(
             "a 170141183460469231731687303715884105728 1e999\n",
-            &[
-                "T0109 \"170141183460469231731687303715884105728\"",
-                "T0109 \"1e999\"",
-            ],
+            &["T0109 \"170141183460469231731687303715884105728\"", "T0109 \"1e999\""],
         );
     }
 
@@ -958,31 +772,20 @@ pub(super) mod tests {
     fn limits_stop_at_once() {
         let deep = "a {".repeat(MAX_DEPTH) + &"}".repeat(MAX_DEPTH);
         check(&deep, &[]);
-        let (document, problems) =
-            read(&("a {".repeat(MAX_DEPTH + 1) + &"}".repeat(MAX_DEPTH + 1)));
+        let (document, problems) = read(&("a {".repeat(MAX_DEPTH + 1) + &"}".repeat(MAX_DEPTH + 1)));
         assert!(document.is_none());
-        assert_eq!(
-            problems,
-            ["T0108 \"{\" | more than 32 blocks lie in each other | -"]
-        );
+        assert_eq!(problems, ["T0108 \"{\" | more than 32 blocks lie in each other | -"]);
         let start = std::time::Instant::now();
         let (document, problems) = read(&"{".repeat(10 * MAX_BYTES));
         assert!(document.is_none());
-        assert_eq!(
-            problems,
-            ["T0107 \"\" | the file has 10 MiB, a manifest has at most 1 MiB | -"]
-        );
+        assert_eq!(problems, ["T0107 \"\" | the file has 10 MiB, a manifest has at most 1 MiB | -"]);
         assert_eq!(read(&"{".repeat(MAX_BYTES)).1.len(), 1);
         assert!(start.elapsed().as_secs() < 5);
     }
 
     #[test]
     fn nothing_to_read_gives_no_document() {
-        assert!(
-            read("")
-                .0
-                .is_some_and(|document| document.nodes().is_empty())
-        );
+        assert!(read("").0.is_some_and(|document| document.nodes().is_empty()));
         assert!(read("// only a comment").0.is_some());
         assert!(read("5d").0.is_none());
         let (document, problems) = read(&"a 5d\n".repeat(200));
@@ -1040,11 +843,7 @@ pub(super) mod tests {
             let text = piece.repeat(100_000 / piece.len());
             let start = std::time::Instant::now();
             read(&text);
-            assert!(
-                start.elapsed().as_secs() < 5,
-                "{piece:?} took {:?}",
-                start.elapsed()
-            );
+            assert!(start.elapsed().as_secs() < 5, "{piece:?} took {:?}", start.elapsed());
         }
     }
 

@@ -123,12 +123,7 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     if lexed.cut_short {
         brace_faults.clear();
     }
-    let mut reader = Reader {
-        text,
-        tokens,
-        at: 0,
-        faults: lexed.faults,
-    };
+    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults };
     reader.faults.append(&mut brace_faults);
     let items = reader.items();
     let mut faults = reader.faults;
@@ -244,10 +239,7 @@ impl Reader<'_> {
                 Kind::Escline => {
                     self.at += 1;
                     if self.says_something(token) {
-                        items.push(Item::Comment {
-                            token,
-                            inline: false,
-                        });
+                        items.push(Item::Comment { token, inline: false });
                     }
                 }
                 Kind::Newline => {
@@ -272,9 +264,7 @@ impl Reader<'_> {
                     let last = last_node.and_then(|index: usize| items.get_mut(index));
                     // A brace on the line below its node: the node has it nonetheless.
                     match last {
-                        Some(Item::Node(node))
-                            if !matches!(node.parts.last(), Some(Part::Block(_))) =>
-                        {
+                        Some(Item::Node(node)) if !matches!(node.parts.last(), Some(Part::Block(_))) => {
                             self.fault(FaultKind::BlockOnOwnLine, token);
                             node.end = block.end;
                             node.parts.push(Part::Block(block));
@@ -287,10 +277,8 @@ impl Reader<'_> {
                     let mut comments = Vec::new();
                     if let Some(node) = self.node(&mut comments) {
                         comments.retain(|&token| self.says_something(token));
-                        items.extend(comments.into_iter().map(|token| Item::Comment {
-                            token,
-                            inline: false,
-                        }));
+                        items
+                            .extend(comments.into_iter().map(|token| Item::Comment { token, inline: false }));
                         last_node = Some(items.len());
                         items.push(Item::Node(Box::new(node)));
                     }
@@ -309,18 +297,10 @@ impl Reader<'_> {
 
     /// Whether a node begins on this line.
     fn node_follows(&self) -> bool {
-        let next = self
-            .tokens
-            .get(self.at..)
-            .unwrap_or(&[])
-            .iter()
-            .find(|token| token.kind != Kind::Space);
+        let next = self.tokens.get(self.at..).unwrap_or(&[]).iter().find(|token| token.kind != Kind::Space);
         next.is_some_and(|token| {
             token.kind.is_value()
-                || matches!(
-                    token.kind,
-                    Kind::ParenOpen | Kind::Slashdash | Kind::BlockComment
-                )
+                || matches!(token.kind, Kind::ParenOpen | Kind::Slashdash | Kind::BlockComment)
         })
     }
 
@@ -428,10 +408,7 @@ impl Reader<'_> {
                     node.end = block.end;
                     node.parts.push(Part::Block(block));
                     // A closing brace that was put in has ended the line too.
-                    if self
-                        .tokens
-                        .get(self.at.saturating_sub(1))
-                        .is_none_or(|close| close.start == close.end)
+                    if self.tokens.get(self.at.saturating_sub(1)).is_none_or(|close| close.start == close.end)
                     {
                         return;
                     }
@@ -450,15 +427,8 @@ impl Reader<'_> {
                 Kind::Equals => {
                     let first = !entries && !blocks;
                     let name = (node.name.start, node.name.end);
-                    let kind = if first {
-                        FaultKind::NodeEquals
-                    } else {
-                        FaultKind::StrayEquals
-                    };
-                    self.faults.push(Fault {
-                        other: Some(name),
-                        ..Fault::new(kind, token.start, token.end)
-                    });
+                    let kind = if first { FaultKind::NodeEquals } else { FaultKind::StrayEquals };
+                    self.faults.push(Fault { other: Some(name), ..Fault::new(kind, token.start, token.end) });
                     self.at += 1;
                     spaced = true;
                     continue;
@@ -491,16 +461,9 @@ impl Reader<'_> {
 
     /// A line comment that is all that is left of this line.
     fn trailing_comment(&mut self) -> Option<Token> {
-        let ahead = self
-            .tokens
-            .get(self.at..)?
-            .iter()
-            .position(|token| token.kind != Kind::Space)?;
-        let token = self
-            .tokens
-            .get(self.at + ahead)
-            .copied()
-            .filter(|token| token.kind == Kind::LineComment)?;
+        let ahead = self.tokens.get(self.at..)?.iter().position(|token| token.kind != Kind::Space)?;
+        let token =
+            self.tokens.get(self.at + ahead).copied().filter(|token| token.kind == Kind::LineComment)?;
         self.at += ahead + 1;
         Some(token)
     }
@@ -519,10 +482,7 @@ impl Reader<'_> {
         }
         match self.kind() {
             Some(Kind::Open) => {
-                let block = Block {
-                    start: slashdash.start,
-                    ..self.block(true)
-                };
+                let block = Block { start: slashdash.start, ..self.block(true) };
                 node.end = block.end;
                 node.parts.push(Part::Block(block));
             }
@@ -531,11 +491,7 @@ impl Reader<'_> {
                     self.fault(FaultKind::MissingTerminator, token);
                 }
                 if let Some(entry) = self.entry() {
-                    let entry = Entry {
-                        slashdash: true,
-                        start: slashdash.start,
-                        ..entry
-                    };
+                    let entry = Entry { slashdash: true, start: slashdash.start, ..entry };
                     node.end = entry.end;
                     node.parts.push(Part::Entry(entry));
                 }
@@ -546,14 +502,7 @@ impl Reader<'_> {
 
     fn block(&mut self, slashdash: bool) -> Block {
         let Some(open) = self.peek() else {
-            return Block {
-                slashdash,
-                start: 0,
-                end: 0,
-                items: Vec::new(),
-                comment: None,
-                flat: true,
-            };
+            return Block { slashdash, start: 0, end: 0, items: Vec::new(), comment: None, flat: true };
         };
         self.at += 1;
         let comment = self.trailing_comment();
@@ -561,14 +510,7 @@ impl Reader<'_> {
         let end = self.peek().map_or(self.text.len(), |close| close.end);
         self.at += 1;
         let inside = self.text.get(open.start..end).unwrap_or("");
-        Block {
-            slashdash,
-            start: open.start,
-            end,
-            items,
-            comment,
-            flat: !inside.contains(lex::is_newline),
-        }
+        Block { slashdash, start: open.start, end, items, comment, flat: !inside.contains(lex::is_newline) }
     }
 
     /// `(name)`; anything else in the parentheses is reported and passed over.
@@ -582,16 +524,9 @@ impl Reader<'_> {
             self.at += 1;
         }
         self.skip(false, &mut comments);
-        if let Some(close) = self
-            .peek()
-            .filter(|token| token.kind == Kind::ParenClose && name.is_some())
-        {
+        if let Some(close) = self.peek().filter(|token| token.kind == Kind::ParenClose && name.is_some()) {
             self.at += 1;
-            return Some(Type {
-                start: open.start,
-                end: close.end,
-                name,
-            });
+            return Some(Type { start: open.start, end: close.end, name });
         }
         let mut end = name.map_or(open.end, |name| name.end);
         while let Some(token) = self.peek() {
@@ -614,13 +549,8 @@ impl Reader<'_> {
                 }
             }
         }
-        self.faults
-            .push(Fault::new(FaultKind::BadType, open.start, end));
-        Some(Type {
-            start: open.start,
-            end,
-            name: None,
-        })
+        self.faults.push(Fault::new(FaultKind::BadType, open.start, end));
+        Some(Type { start: open.start, end, name: None })
     }
 
     fn entry(&mut self) -> Option<Entry> {
@@ -652,15 +582,11 @@ impl Reader<'_> {
                 entry.end = equals.end;
                 let after_equals = self.at;
                 entry.odd |= self.skip(false, &mut inside);
-                if !self
-                    .kind()
-                    .is_some_and(|kind| kind.is_value() || kind == Kind::ParenOpen)
-                {
+                if !self.kind().is_some_and(|kind| kind.is_value() || kind == Kind::ParenOpen) {
                     self.at = after_equals;
                     entry.odd = false;
                     entry.mended = true;
-                    self.faults
-                        .push(Fault::new(FaultKind::MissingValue, first.start, equals.end));
+                    self.faults.push(Fault::new(FaultKind::MissingValue, first.start, equals.end));
                     return Some(entry);
                 }
             } else {
@@ -681,16 +607,12 @@ impl Reader<'_> {
             } else {
                 self.at = after;
                 if ty.name.is_some() {
-                    self.faults
-                        .push(Fault::new(FaultKind::MissingValue, entry.start, ty.end));
+                    self.faults.push(Fault::new(FaultKind::MissingValue, entry.start, ty.end));
                 }
                 entry.mended = true;
                 return entry.key.is_some().then_some(entry);
             }
-            entry.odd |= self
-                .text
-                .get(ty.start..ty.end)
-                .is_some_and(|text| text.contains(['/', '\\']));
+            entry.odd |= self.text.get(ty.start..ty.end).is_some_and(|text| text.contains(['/', '\\']));
         }
         let value = self.peek().filter(|token| token.kind.is_value())?;
         self.at += 1;
@@ -706,18 +628,11 @@ impl Reader<'_> {
             Kind::Number => {
                 if let Some(unit) = self.unit() {
                     self.at += 2;
-                    token = Token {
-                        kind: Kind::Broken,
-                        start: token.start,
-                        end: unit.end,
-                    };
+                    token = Token { kind: Kind::Broken, start: token.start, end: unit.end };
                     entry.mended = true;
                     self.fault(FaultKind::NeedsQuotes, token);
                 } else {
-                    entry.mended |= matches!(
-                        literal::number(self.slice(token)),
-                        literal::Number::TooLarge
-                    );
+                    entry.mended |= matches!(literal::number(self.slice(token)), literal::Number::TooLarge);
                 }
             }
             _ => {}

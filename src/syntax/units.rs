@@ -73,7 +73,8 @@ pub fn milliseconds(written: &str) -> Result<u64, Fault> {
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
-        let number = rest.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(rest.len());
+        let number =
+            rest.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(rest.len());
         let after = rest.get(number..).unwrap_or("").trim_start();
         let unit = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let end = rest.len() - after.len() + unit;
@@ -117,7 +118,8 @@ fn in_full(unit: &str) -> Option<&'static str> {
 
 fn split(written: &str) -> Result<(&str, &str), Fault> {
     let written = written.trim();
-    let end = written.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(written.len());
+    let end =
+        written.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(written.len());
     match written.get(..end) {
         None | Some("") => Err(Fault::NoNumber),
         Some(number) => Ok((number, written.get(end..).unwrap_or("").trim())),
@@ -146,7 +148,8 @@ fn single(written: &str, table: &[(&str, u64)]) -> Result<u64, Fault> {
     if let Ok(whole) = digits.parse::<u64>() {
         return whole.checked_mul(*size).ok_or(Fault::TooLarge);
     }
-    let value: f64 = digits.parse().map_err(|_| if digits.contains('.') { Fault::NoNumber } else { Fault::TooLarge })?;
+    let value: f64 =
+        digits.parse().map_err(|_| if digits.contains('.') { Fault::NoNumber } else { Fault::TooLarge })?;
     let value = (value * *size as f64).round();
     if value.is_finite() && value < 1.8e19 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, in range")]

@@ -15,17 +15,33 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
         (Ty::Text, _) => Err(Fault::WantsQuotes),
         (Ty::Word(words), KdlValue::String(text)) => {
-            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+            if words.contains(&text.as_str()) {
+                Ok(Value::Text(text.clone()))
+            } else {
+                Err(Fault::Word(text.clone()))
+            }
         }
         (Ty::Int(low, high), KdlValue::Integer(n)) => {
-            if *n >= i128::from(low) && *n <= i128::from(high) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+            if *n >= i128::from(low) && *n <= i128::from(high) {
+                Ok(Value::Int(*n))
+            } else {
+                Err(Fault::Range)
+            }
         }
         (Ty::Count, KdlValue::Integer(n)) => {
-            if *n >= 1 && *n <= i128::from(u64::MAX) { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+            if *n >= 1 && *n <= i128::from(u64::MAX) {
+                Ok(Value::Int(*n))
+            } else {
+                Err(Fault::Range)
+            }
         }
         (Ty::Int(..) | Ty::Count, KdlValue::Float(x)) => Err(Fault::NotWhole(*x)),
         (Ty::Number(low, high), KdlValue::Float(x)) => {
-            if x.is_finite() && *x >= low && *x <= high { Ok(Value::Float(*x)) } else { Err(Fault::Range) }
+            if x.is_finite() && *x >= low && *x <= high {
+                Ok(Value::Float(*x))
+            } else {
+                Err(Fault::Range)
+            }
         }
         (Ty::Number(low, high), KdlValue::Integer(n)) => {
             let x = *n as f64;
@@ -33,11 +49,19 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         }
         (Ty::Bool | Ty::BoolOr(_), KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
         (Ty::BoolOr(words), KdlValue::String(text)) => {
-            if words.contains(&text.as_str()) { Ok(Value::Text(text.clone())) } else { Err(Fault::Word(text.clone())) }
+            if words.contains(&text.as_str()) {
+                Ok(Value::Text(text.clone()))
+            } else {
+                Err(Fault::Word(text.clone()))
+            }
         }
         (Ty::Bytes, KdlValue::String(text)) => units::bytes(text).map(Value::Bytes).map_err(Fault::Unit),
-        (Ty::Duration, KdlValue::String(text)) => units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit),
-        (Ty::Rate, KdlValue::String(text)) => units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit),
+        (Ty::Duration, KdlValue::String(text)) => {
+            units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit)
+        }
+        (Ty::Rate, KdlValue::String(text)) => {
+            units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit)
+        }
         (Ty::Every, KdlValue::String(text)) => match text.as_str() {
             "optimal" => Ok(Value::Text(text.clone())),
             _ => units::steps(text)
@@ -48,9 +72,10 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
         (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
         (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
-        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(_) | KdlValue::Float(_)) => {
-            Err(Fault::UnitMissing)
-        }
+        (
+            Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup,
+            KdlValue::Integer(_) | KdlValue::Float(_),
+        ) => Err(Fault::UnitMissing),
         (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
         (Ty::Scalar, KdlValue::Integer(n)) => Ok(Value::Int(*n)),
         (Ty::Scalar, KdlValue::Float(x)) if x.is_finite() => Ok(Value::Float(*x)),
@@ -105,17 +130,23 @@ impl Fault {
                 let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
                 let other = other_word(word).filter(|other| words.contains(other));
                 match other.or_else(|| text::nearest(word, words.iter().copied())) {
-                    Some(near) => {
-                        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
-                    }
+                    Some(near) => diagnostic
+                        .help(format!("did you mean `\"{near}\"`?"))
+                        .fix(span, format!("\"{near}\"")),
                     None => diagnostic,
                 }
             }
-            Self::Range => Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected))),
+            Self::Range => {
+                Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected)))
+            }
             Self::NotWhole(x) => {
                 let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
                 if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "whole, in range"
+                    )]
                     let whole = text::group(*x as u64).replace(',', "_");
                     diagnostic.help(format!("write `{whole}`")).fix(span, whole)
                 } else {
@@ -130,14 +161,20 @@ impl Fault {
                     Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
                     _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
                 };
-                Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
-                    .help(format!("write `{example}`"))
-                    .note(format!("units here: {units}"))
+                Diagnostic::new(
+                    &T0125,
+                    span,
+                    format!("{of} needs a unit: {expected}, not the bare number {shown}"),
+                )
+                .help(format!("write `{example}`"))
+                .note(format!("units here: {units}"))
             }
             Self::Unit(fault) => {
                 let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
                 match fault {
-                    units::Fault::UnknownUnit { near: Some(near), .. } => diagnostic.help(format!("did you mean `{near}`?")),
+                    units::Fault::UnknownUnit { near: Some(near), .. } => {
+                        diagnostic.help(format!("did you mean `{near}`?"))
+                    }
                     units::Fault::UnknownUnit { unit, near: None } => {
                         diagnostic.note(format!("`{unit}` is no unit that is known here"))
                     }

@@ -14,8 +14,8 @@ pub use uri::{ImageUri, parse_uri};
 
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
-use crate::catalog::memo::Memo;
 use self::rows::{Row, accounts, alias, sort_versions, versions};
+use crate::catalog::memo::Memo;
 use crate::catalog::{regions, support};
 
 /// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
@@ -38,13 +38,10 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
     {
         return neuron(query);
     }
-    let full =
-        alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    let full = alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
     if let Some(row) = TABLE.row::<Row>(&format!("pytorch/{full}")) {
         let found = find(query, &row)?;
-        if processor::family(query.instance) == Some("p2")
-            && version_key(query.pytorch) >= vec![1, 13]
-        {
+        if processor::family(query.instance) == Some("p2") && version_key(query.pytorch) >= vec![1, 13] {
             return Err(ImageProblem::InstanceDeprecated {
                 instance: query.instance.to_owned(),
                 pytorch: query.pytorch.to_owned(),
@@ -61,23 +58,14 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         }
         return Ok(found.image(query, row, ImageFamily::PyTorch, tag, full));
     }
-    let full =
-        alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    let full = alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
     let Some(row) = TABLE.row::<Row>(&format!("amzn2023/{full}")) else {
         let mut known = versions(ImageFamily::PyTorch);
         known.extend(versions(ImageFamily::Amzn2023));
-        return Err(ImageProblem::UnknownVersion {
-            of: "pytorch",
-            found: query.pytorch.to_owned(),
-            known,
-        });
+        return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
     let found = find(query, &row)?;
-    let container = row
-        .container
-        .get(&found.processor)
-        .cloned()
-        .unwrap_or_default();
+    let container = row.container.get(&found.processor).cloned().unwrap_or_default();
     let tag = format!("{}-{container}", row.tag_prefix.as_deref().unwrap_or(&full));
     Ok(found.image(query, row, ImageFamily::Amzn2023, tag, full))
 }
@@ -92,33 +80,17 @@ fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
         (None, _) => (query.pytorch.to_owned(), query.pytorch.to_owned(), false),
     };
     let Some(row) = TABLE.row::<Row>(&format!("neuron/{full}")) else {
-        return Err(ImageProblem::UnknownVersion {
-            of: "pytorch",
-            found: query.pytorch.to_owned(),
-            known,
-        });
+        return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
     let found = find(query, &row)?;
-    let container = row
-        .container
-        .get(&found.processor)
-        .cloned()
-        .unwrap_or_default();
-    let tag = format!(
-        "{spelled}-neuron-{}-{container}",
-        found.python.as_deref().unwrap_or_default()
-    );
+    let container = row.container.get(&found.processor).cloned().unwrap_or_default();
+    let tag = format!("{spelled}-neuron-{}-{container}", found.python.as_deref().unwrap_or_default());
     let image = found.image(query, row, ImageFamily::Neuron, tag, full);
-    Ok(Image {
-        version_substituted: substituted,
-        ..image
-    })
+    Ok(Image { version_substituted: substituted, ..image })
 }
 
 fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
-    let transformers = query
-        .transformers
-        .ok_or(ImageProblem::MissingTransformers)?;
+    let transformers = query.transformers.ok_or(ImageProblem::MissingTransformers)?;
     if transformers.split('.').count() != query.pytorch.split('.').count() {
         return Err(ImageProblem::MixedVersionLengths {
             transformers: transformers.to_owned(),
@@ -126,8 +98,7 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
         });
     }
     processor::of(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
-    let full =
-        alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
+    let full = alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
     let rows: Vec<(&str, Row)> = TABLE
         .keys_under(&format!("huggingface/{full}/"))
         .filter_map(|key| Some((key.split('/').nth(2)?, TABLE.row(key)?)))
@@ -153,25 +124,17 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
     };
     let found = find(query, &row)?;
     let python = found.python.clone().unwrap_or_default();
-    let mut tag = format!(
-        "{}-transformers{transformers}-{}-{python}",
-        query.pytorch, found.processor
-    );
+    let mut tag = format!("{}-transformers{transformers}-{}-{python}", query.pytorch, found.processor);
     if let Some(container) = row.container.get(&found.processor) {
         tag = format!("{tag}-{container}");
     }
     let image = found.image(query, row, ImageFamily::HuggingFace, tag, base.to_owned());
-    Ok(Image {
-        transformers_full_version: Some(full),
-        ..image
-    })
+    Ok(Image { transformers_full_version: Some(full), ..image })
 }
 
 fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let pytorch = query.pytorch;
-    let known = support::smp_v2()
-        .map(|support| support.pytorch_versions)
-        .unwrap_or_default();
+    let known = support::smp_v2().map(|support| support.pytorch_versions).unwrap_or_default();
     if query.instance.contains("trn") {
         processor::of(query.instance, &["gpu".to_owned()])?;
     }
@@ -190,23 +153,15 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let cuda = if pytorch.contains("2.5") {
         "cu124"
     } else if query.instance.contains("p5")
-        || ["2.1", "2.2", "2.3", "2.4"]
-            .iter()
-            .any(|minor| pytorch.contains(minor))
+        || ["2.1", "2.2", "2.3", "2.4"].iter().any(|minor| pytorch.contains(minor))
     {
         "cu121"
     } else {
         "cu118"
     };
-    let tag = format!(
-        "{pytorch}-{}-{}-{cuda}",
-        found.processor,
-        found.python.as_deref().unwrap_or_default()
-    );
+    let tag = format!("{pytorch}-{}-{}-{cuda}", found.processor, found.python.as_deref().unwrap_or_default());
     let dotted = format!("{pytorch}.");
-    let full = known
-        .iter()
-        .find(|version| *version == pytorch || version.starts_with(&dotted));
+    let full = known.iter().find(|version| *version == pytorch || version.starts_with(&dotted));
     let full = full.cloned().unwrap_or_else(|| pytorch.to_owned());
     Ok(found.image(query, row.clone(), ImageFamily::SmpV2, tag, full))
 }
@@ -232,42 +187,21 @@ fn find(query: &ImageQuery, row: &Row) -> Result<Found, ImageProblem> {
         }
     };
     let mut accounts = accounts(&row.registry);
-    let (Some(account), Some(region)) = (accounts.remove(query.region), regions::get(query.region))
-    else {
+    let (Some(account), Some(region)) = (accounts.remove(query.region), regions::get(query.region)) else {
         return Err(ImageProblem::RegionWithoutImage {
             region: query.region.to_owned(),
             known: accounts.into_keys().collect(),
         });
     };
     let processor = processor::of(query.instance, &row.processors)?;
-    Ok(Found {
-        account,
-        dns_suffix: region.dns_suffix,
-        python,
-        processor,
-    })
+    Ok(Found { account, dns_suffix: region.dns_suffix, python, processor })
 }
 
 impl Found {
-    fn image(
-        self,
-        query: &ImageQuery,
-        row: Row,
-        family: ImageFamily,
-        tag: String,
-        pytorch: String,
-    ) -> Image {
-        let Self {
-            account,
-            dns_suffix,
-            python,
-            processor,
-        } = self;
+    fn image(self, query: &ImageQuery, row: Row, family: ImageFamily, tag: String, pytorch: String) -> Image {
+        let Self { account, dns_suffix, python, processor } = self;
         Image {
-            uri: format!(
-                "{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}",
-                query.region, row.repository
-            ),
+            uri: format!("{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}", query.region, row.repository),
             account,
             repository: row.repository,
             tag,

@@ -4,13 +4,9 @@ use super::ImageProblem;
 
 /// The family of `ml.<family>.<size>` or `ml_<family>`.
 pub(super) fn family(instance: &str) -> Option<&str> {
-    let rest = instance
-        .strip_prefix("ml.")
-        .or_else(|| instance.strip_prefix("ml_"))?;
+    let rest = instance.strip_prefix("ml.").or_else(|| instance.strip_prefix("ml_"))?;
     let (family, size) = rest.split_once('.').unwrap_or((rest, ""));
-    let family_ok = family
-        .bytes()
-        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let family_ok = family.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     let size_ok = size.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     (!family.is_empty() && family_ok && size_ok).then_some(family)
 }
@@ -18,9 +14,7 @@ pub(super) fn family(instance: &str) -> Option<&str> {
 /// The processor word of the instance type, if it is among `available`.
 pub(super) fn of(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
     let Some(family) = family(instance) else {
-        return Err(ImageProblem::BadInstanceName {
-            instance: instance.to_owned(),
-        });
+        return Err(ImageProblem::BadInstanceName { instance: instance.to_owned() });
     };
     let processor = match family {
         _ if available.iter().any(|word| word == family) => family,

@@ -8,10 +8,8 @@ use crate::catalog::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
-pub(crate) const ALIASES: Table =
-    Table::new("image_aliases", include_str!("../data/image_aliases.toml"));
-pub(crate) const REGISTRIES: Table =
-    Table::new("registries", include_str!("../data/registries.toml"));
+pub(crate) const ALIASES: Table = Table::new("image_aliases", include_str!("../data/image_aliases.toml"));
+pub(crate) const REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
 
 /// Which table of the SDK an image comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,13 +27,7 @@ pub enum ImageFamily {
 }
 
 impl ImageFamily {
-    const ALL: [Self; 5] = [
-        Self::PyTorch,
-        Self::Amzn2023,
-        Self::HuggingFace,
-        Self::SmpV2,
-        Self::Neuron,
-    ];
+    const ALL: [Self; 5] = [Self::PyTorch, Self::Amzn2023, Self::HuggingFace, Self::SmpV2, Self::Neuron];
 
     /// The word that begins the keys of this family: `pytorch`, `amzn2023`, `huggingface`, `smp`, `neuron`.
     pub fn word(self) -> &'static str {
@@ -83,28 +75,19 @@ struct RegistryRow {
 
 /// The version for which a spelling stands, if it is an alias.
 pub(crate) fn alias(family: ImageFamily, spelled: &str) -> Option<String> {
-    ALIASES
-        .row::<AliasRow>(family.word())?
-        .aliases
-        .remove(spelled)
+    ALIASES.row::<AliasRow>(family.word())?.aliases.remove(spelled)
 }
 
 /// The accounts of a set of regions.
 pub(crate) fn accounts(registry: &str) -> BTreeMap<String, String> {
-    REGISTRIES
-        .row::<RegistryRow>(registry)
-        .map(|row| row.accounts)
-        .unwrap_or_default()
+    REGISTRIES.row::<RegistryRow>(registry).map(|row| row.accounts).unwrap_or_default()
 }
 
 /// The versions of a family (for HuggingFace those of transformers), oldest first, each once.
 pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     let prefix = format!("{}/", family.word());
-    let mut all: Vec<String> = TABLE
-        .keys_under(&prefix)
-        .filter_map(|key| key.split('/').nth(1))
-        .map(str::to_owned)
-        .collect();
+    let mut all: Vec<String> =
+        TABLE.keys_under(&prefix).filter_map(|key| key.split('/').nth(1)).map(str::to_owned).collect();
     sort_versions(&mut all);
     all
 }
@@ -117,10 +100,7 @@ pub(crate) fn sort_versions(versions: &mut Vec<String>) {
 
 /// The numbers between the dots.
 pub fn version_key(version: &str) -> Vec<u32> {
-    version
-        .split('.')
-        .map(|part| part.parse().unwrap_or(0))
-        .collect()
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 /// One image for a list: what exists, without a region or an instance.
@@ -153,9 +133,7 @@ pub struct ListedImage {
 fn listed(key: &str) -> Option<ListedImage> {
     let mut parts = key.split('/');
     let word = parts.next()?;
-    let family = ImageFamily::ALL
-        .into_iter()
-        .find(|family| family.word() == word)?;
+    let family = ImageFamily::ALL.into_iter().find(|family| family.word() == word)?;
     let first = parts.next()?.to_owned();
     let (pytorch, transformers) = match family {
         ImageFamily::HuggingFace => (parts.next()?.to_owned(), Some(first)),

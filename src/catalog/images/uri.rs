@@ -24,9 +24,7 @@ pub fn parse_uri(uri: &str) -> Option<ImageUri> {
     let (region, dns_suffix) = rest.split_once('.')?;
     let word = |text: &str| {
         !text.is_empty()
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._/".contains(&b))
     };
     if account.len() != 12
         || !account.bytes().all(|b| b.is_ascii_digit())
@@ -46,14 +44,12 @@ pub fn parse_uri(uri: &str) -> Option<ImageUri> {
     let tag_ok = |tag: &str| {
         (1..=128).contains(&tag.len())
             && !tag.starts_with(['.', '-'])
-            && tag
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+            && tag.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
     };
     let digest_ok = |digest: &str| {
-        digest.strip_prefix("sha256:").is_some_and(|hex| {
-            hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        })
+        digest
+            .strip_prefix("sha256:")
+            .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
     };
     if !word(repository) || !tag.is_none_or(tag_ok) || !digest.is_none_or(digest_ok) {
         return None;
@@ -79,18 +75,12 @@ mod tests {
             "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/team/pytorch-training:2.8.0-gpu-py312@{digest}"
         );
         let parsed = parse_uri(&uri).unwrap();
-        assert_eq!(
-            (parsed.account.as_str(), parsed.region.as_str()),
-            ("727897471807", "cn-north-1")
-        );
+        assert_eq!((parsed.account.as_str(), parsed.region.as_str()), ("727897471807", "cn-north-1"));
         assert_eq!(
             (parsed.dns_suffix.as_str(), parsed.repository.as_str()),
             ("amazonaws.com.cn", "team/pytorch-training")
         );
-        assert_eq!(
-            (parsed.tag.as_deref(), parsed.digest),
-            (Some("2.8.0-gpu-py312"), Some(digest))
-        );
+        assert_eq!((parsed.tag.as_deref(), parsed.digest), (Some("2.8.0-gpu-py312"), Some(digest)));
         let bare = parse_uri("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine").unwrap();
         assert_eq!((bare.tag, bare.digest), (None, None));
     }

@@ -95,9 +95,7 @@ pub struct Shape {
 impl Shape {
     /// The words that the member takes; empty where any text may stand.
     pub fn enum_values(&self) -> Vec<String> {
-        self.enum_name
-            .as_deref()
-            .map_or_else(|| self.values.clone(), enum_values)
+        self.enum_name.as_deref().map_or_else(|| self.values.clone(), enum_values)
     }
 
     /// Whether the member takes the text: length, words and pattern. A pattern that Rust cannot read refuses nothing.
@@ -107,11 +105,7 @@ impl Shape {
         self.min.is_none_or(|min| length >= min)
             && self.max.is_none_or(|max| length <= max)
             && (words.is_empty() || words.iter().any(|word| word == text))
-            && self
-                .pattern
-                .as_deref()
-                .and_then(pattern::compile)
-                .is_none_or(|regex| regex.is_match(text))
+            && self.pattern.as_deref().and_then(pattern::compile).is_none_or(|regex| regex.is_match(text))
     }
 }
 
@@ -148,9 +142,8 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
 pub fn member(operation_name: &str, path: &str) -> Option<Shape> {
     let mut shape = operation(operation_name)?.input;
     for step in path.split('.') {
-        let (name, inside) = step.split_once('[').map_or((step, 0), |(name, rest)| {
-            (name, 1 + rest.matches('[').count())
-        });
+        let (name, inside) =
+            step.split_once('[').map_or((step, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
         shape = shape.members.remove(name)?;
         for _ in 0..inside {
             shape = *shape.item.or(shape.value)?;
@@ -165,10 +158,7 @@ pub fn enum_values(name: &str) -> Vec<String> {
     struct Row {
         values: Vec<String>,
     }
-    ENUMS
-        .row::<Row>(name)
-        .map(|row| row.values)
-        .unwrap_or_default()
+    ENUMS.row::<Row>(name).map(|row| row.values).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -195,9 +185,7 @@ mod tests {
         let mut patterns = Vec::new();
         for name in operations() {
             let operation = operation(name).unwrap_or_else(|| panic!("{name}"));
-            assert!(
-                !operation.source.is_empty() && operation.date.as_str() <= crate::catalog::VERSION
-            );
+            assert!(!operation.source.is_empty() && operation.date.as_str() <= crate::catalog::VERSION);
             walk(&operation.input, &mut patterns);
         }
         patterns.sort();
@@ -211,51 +199,29 @@ mod tests {
     #[test]
     fn members_are_found_by_path() {
         let name = member("CreateTrainingJob", "TrainingJobName").unwrap();
-        assert_eq!(
-            (name.max, name.required, name.of),
-            (Some(63.0), true, ShapeType::String)
-        );
+        assert_eq!((name.max, name.required, name.of), (Some(63.0), true, ShapeType::String));
         let channel = member("CreateTrainingJob", "InputDataConfig[].ChannelName").unwrap();
         assert_eq!((channel.min, channel.max), (Some(1.0), Some(64.0)));
+        assert_eq!(member("CreateTrainingJob", "HyperParameters[]").unwrap().max, Some(2500.0));
         assert_eq!(
-            member("CreateTrainingJob", "HyperParameters[]")
-                .unwrap()
-                .max,
-            Some(2500.0)
-        );
-        assert_eq!(
-            member("CreateTrainingJob", "ResourceConfig.InstanceType")
-                .unwrap()
-                .enum_values()
-                .len(),
+            member("CreateTrainingJob", "ResourceConfig.InstanceType").unwrap().enum_values().len(),
             225
         );
         assert_eq!(
-            member("CreateFileSystem", "StorageType")
-                .unwrap()
-                .enum_values(),
+            member("CreateFileSystem", "StorageType").unwrap().enum_values(),
             enum_values("fsx.StorageType")
         );
-        assert_eq!(
-            member("CreateRole", "MaxSessionDuration").unwrap().max,
-            Some(43200.0)
-        );
-        assert_eq!(
-            (member("CreateRole", "No"), member("No", "Path")),
-            (None, None)
-        );
+        assert_eq!(member("CreateRole", "MaxSessionDuration").unwrap().max, Some(43200.0));
+        assert_eq!((member("CreateRole", "No"), member("No", "Path")), (None, None));
         assert_eq!(member("CreateTrainingJob", "TrainingJobName.x"), None);
     }
 
     #[test]
     fn describe_has_the_members_to_poll() {
         let answer = operation("DescribeTrainingJob").unwrap().output_members;
-        for name in [
-            "TrainingJobStatus",
-            "SecondaryStatusTransitions",
-            "FailureReason",
-            "BillableTimeInSeconds",
-        ] {
+        for name in
+            ["TrainingJobStatus", "SecondaryStatusTransitions", "FailureReason", "BillableTimeInSeconds"]
+        {
             assert!(answer.iter().any(|known| known == name), "{name}");
         }
     }

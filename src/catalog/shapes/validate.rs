@@ -44,10 +44,7 @@ pub struct Violation {
 /// All violations of the request, in the order of its members' names; `None` for an operation without shapes.
 pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
     let operation = operation(operation_name)?;
-    let mut walk = Walk {
-        violations: Vec::new(),
-        patterns: BTreeMap::new(),
-    };
+    let mut walk = Walk { violations: Vec::new(), patterns: BTreeMap::new() };
     walk.value("", &operation.input, request);
     Some(walk.violations)
 }
@@ -87,9 +84,7 @@ impl Walk {
                 }
             }
             (ShapeType::String, Value::String(text)) => self.text(path, shape, text),
-            (ShapeType::Integer | ShapeType::Long, Value::Number(n))
-                if n.is_i64() || n.is_u64() =>
-            {
+            (ShapeType::Integer | ShapeType::Long, Value::Number(n)) if n.is_i64() || n.is_u64() => {
                 self.range(path, shape, value);
             }
             (ShapeType::Double | ShapeType::Float, Value::Number(_)) => {
@@ -97,12 +92,7 @@ impl Walk {
             }
             (ShapeType::Boolean, Value::Bool(_))
             | (ShapeType::Timestamp, Value::Number(_) | Value::String(_)) => {}
-            _ => self.report(
-                path,
-                ViolationKind::Type,
-                type_word(shape.of),
-                json_word(value),
-            ),
+            _ => self.report(path, ViolationKind::Type, type_word(shape.of), json_word(value)),
         }
     }
 
@@ -122,12 +112,7 @@ impl Walk {
             let path = format!("{path}{dot}{name}");
             match shape.members.get(name) {
                 Some(inner) => self.value(&path, inner, value),
-                None => self.report(
-                    &path,
-                    ViolationKind::Unknown,
-                    "a member of the structure",
-                    name,
-                ),
+                None => self.report(&path, ViolationKind::Unknown, "a member of the structure", name),
             }
         }
     }
@@ -154,10 +139,7 @@ impl Walk {
         let Some(source) = shape.pattern.as_deref() else {
             return;
         };
-        let compiled = self
-            .patterns
-            .entry(source.to_owned())
-            .or_insert_with(|| pattern::compile(source));
+        let compiled = self.patterns.entry(source.to_owned()).or_insert_with(|| pattern::compile(source));
         if compiled.as_ref().is_some_and(|regex| !regex.is_match(text)) {
             self.report(path, ViolationKind::Pattern, source, text);
         }
@@ -167,19 +149,9 @@ impl Walk {
         let found = format!("{length} {unit}");
         let length = length as f64;
         if let Some(min) = shape.min.filter(|min| length < *min) {
-            self.report(
-                path,
-                ViolationKind::TooShort,
-                format!("at least {min} {unit}"),
-                found,
-            );
+            self.report(path, ViolationKind::TooShort, format!("at least {min} {unit}"), found);
         } else if let Some(max) = shape.max.filter(|max| length > *max) {
-            self.report(
-                path,
-                ViolationKind::TooLong,
-                format!("at most {max} {unit}"),
-                found,
-            );
+            self.report(path, ViolationKind::TooLong, format!("at most {max} {unit}"), found);
         }
     }
 
@@ -262,8 +234,7 @@ mod tests {
         }
         *at = value;
         let found = validate("CreateTrainingJob", &request).unwrap();
-        let found: Vec<(&str, ViolationKind)> =
-            found.iter().map(|v| (v.path.as_str(), v.kind)).collect();
+        let found: Vec<(&str, ViolationKind)> = found.iter().map(|v| (v.path.as_str(), v.kind)).collect();
         assert_eq!(found, expected);
     }
 
@@ -276,50 +247,27 @@ mod tests {
     #[test]
     fn each_kind_is_found() {
         use ViolationKind as K;
-        check(
-            &["TrainingJobName"],
-            json!("a_b"),
-            &[("TrainingJobName", K::Pattern)],
-        );
+        check(&["TrainingJobName"], json!("a_b"), &[("TrainingJobName", K::Pattern)]);
         check(
             &["TrainingJobName"],
             json!(""),
-            &[
-                ("TrainingJobName", K::TooShort),
-                ("TrainingJobName", K::Pattern),
-            ],
+            &[("TrainingJobName", K::TooShort), ("TrainingJobName", K::Pattern)],
         );
         check(
             &["ResourceConfig", "InstanceType"],
             json!("ml.p4d.48xlarge"),
             &[("ResourceConfig.InstanceType", K::Enum)],
         );
-        check(
-            &["ResourceConfig", "InstanceCount"],
-            json!("2"),
-            &[("ResourceConfig.InstanceCount", K::Type)],
-        );
-        check(
-            &["ResourceConfig", "InstanceCount"],
-            json!(1.5),
-            &[("ResourceConfig.InstanceCount", K::Type)],
-        );
+        check(&["ResourceConfig", "InstanceCount"], json!("2"), &[("ResourceConfig.InstanceCount", K::Type)]);
+        check(&["ResourceConfig", "InstanceCount"], json!(1.5), &[("ResourceConfig.InstanceCount", K::Type)]);
         check(
             &["ResourceConfig", "InstanceCount"],
             json!(-1),
             &[("ResourceConfig.InstanceCount", K::OutOfRange)],
         );
         check(&["Instance"], json!(1), &[("Instance", K::Unknown)]);
-        check(
-            &["OutputDataConfig"],
-            json!({}),
-            &[("OutputDataConfig.S3OutputPath", K::Missing)],
-        );
-        check(
-            &["InputDataConfig"],
-            json!([]),
-            &[("InputDataConfig", K::TooShort)],
-        );
+        check(&["OutputDataConfig"], json!({}), &[("OutputDataConfig.S3OutputPath", K::Missing)]);
+        check(&["InputDataConfig"], json!([]), &[("InputDataConfig", K::TooShort)]);
         check(
             &["InputDataConfig", "0", "ChannelName"],
             json!("a b"),
@@ -330,26 +278,10 @@ mod tests {
             json!("x".repeat(2501)),
             &[("HyperParameters[\"lr\"]", K::TooLong)],
         );
-        check(
-            &["HyperParameters", "lr"],
-            json!("a\nb"),
-            &[("HyperParameters[\"lr\"]", K::Pattern)],
-        );
-        check(
-            &["HyperParameters", "lr"],
-            json!(0.1),
-            &[("HyperParameters[\"lr\"]", K::Type)],
-        );
-        check(
-            &["Environment", "1X"],
-            json!("y"),
-            &[("Environment[\"1X\"]", K::Pattern)],
-        );
-        check(
-            &["Tags", "0", "Key"],
-            json!("a!"),
-            &[("Tags[0].Key", K::Pattern)],
-        );
+        check(&["HyperParameters", "lr"], json!("a\nb"), &[("HyperParameters[\"lr\"]", K::Pattern)]);
+        check(&["HyperParameters", "lr"], json!(0.1), &[("HyperParameters[\"lr\"]", K::Type)]);
+        check(&["Environment", "1X"], json!("y"), &[("Environment[\"1X\"]", K::Pattern)]);
+        check(&["Tags", "0", "Key"], json!("a!"), &[("Tags[0].Key", K::Pattern)]);
     }
 
     #[test]
@@ -359,21 +291,13 @@ mod tests {
         check(&["AlgorithmSpecification"], algorithm("mine"), &[]);
         check(&["AlgorithmSpecification"], algorithm(arn), &[]);
         let path = "AlgorithmSpecification.AlgorithmName";
-        check(
-            &["AlgorithmSpecification"],
-            algorithm("mine-"),
-            &[(path, ViolationKind::Pattern)],
-        );
+        check(&["AlgorithmSpecification"], algorithm("mine-"), &[(path, ViolationKind::Pattern)]);
         let image = |arn: &str| {
             json!({"TrainingRepositoryAccessMode": "Vpc", "TrainingRepositoryAuthConfig":
                 {"TrainingRepositoryCredentialsProviderArn": arn}})
         };
         let at = ["AlgorithmSpecification", "TrainingImageConfig"];
-        check(
-            &at,
-            image("arn:aws:lambda:us-west-2:111122223333:function:f"),
-            &[],
-        );
+        check(&at, image("arn:aws:lambda:us-west-2:111122223333:function:f"), &[]);
         let path = "AlgorithmSpecification.TrainingImageConfig.TrainingRepositoryAuthConfig.TrainingRepositoryCredentialsProviderArn";
         check(
             &at,

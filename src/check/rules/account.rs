@@ -17,6 +17,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let span = account.span_or(context.plan.job.span);
-    let diagnostic = Diagnostic::new(&T0254, span, format!("`{}` is no account number: it has twelve digits", account.value));
-    problems.push(if digits.len() == 12 { diagnostic.help(format!("write `\"{digits}\"`")).fix(span, format!("\"{digits}\"")) } else { diagnostic });
+    let diagnostic = Diagnostic::new(
+        &T0254,
+        span,
+        format!("`{}` is no account number: it has twelve digits", account.value),
+    );
+    problems.push(if digits.len() == 12 {
+        diagnostic.help(format!("write `\"{digits}\"`")).fix(span, format!("\"{digits}\""))
+    } else {
+        diagnostic
+    });
 }

@@ -15,7 +15,8 @@ declare_code!(T0261, "flag-with-value", Warning, "a value for an option that tak
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
 
-static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"add_argument\(\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
+static CALL: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"add_argument\(\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
 
 /// An option of the script.
@@ -35,17 +36,30 @@ fn scan(script: &str) -> Option<Scan> {
     let (call, word) = (CALL.as_ref()?, WORD.as_ref()?);
     let mut options = Vec::new();
     let mut complete = script.contains("parse_args(")
-        && !["parse_known_args", "HfArgumentParser", "allow_abbrev", "fromfile_prefix_chars", "import *", "add_arguments"].iter().any(|name| script.contains(name));
+        && ![
+            "parse_known_args",
+            "HfArgumentParser",
+            "allow_abbrev",
+            "fromfile_prefix_chars",
+            "import *",
+            "add_arguments",
+        ]
+        .iter()
+        .any(|name| script.contains(name));
     for found in call.captures_iter(script) {
         let names = found.get(1).map_or("", |names| names.as_str());
         let rest = found.get(2).map_or("", |rest| rest.as_str());
-        let literal: Vec<&str> = word.captures_iter(names).filter_map(|name| name.get(1)).map(|name| name.as_str()).collect();
+        let literal: Vec<&str> =
+            word.captures_iter(names).filter_map(|name| name.get(1)).map(|name| name.as_str()).collect();
         if literal.is_empty() || rest.trim_start().starts_with('+') {
             complete = false;
             continue;
         }
         let action = rest.replace(' ', "");
-        let flag = ["store_true", "store_false", "store_const", "\"count\"", "'count'", "BooleanOptionalAction"].iter().any(|action_name| action.contains(action_name));
+        let flag =
+            ["store_true", "store_false", "store_const", "\"count\"", "'count'", "BooleanOptionalAction"]
+                .iter()
+                .any(|action_name| action.contains(action_name));
         for name in literal {
             options.push(Opt { name: name.trim_start_matches('-').to_owned(), flag });
         }
@@ -75,9 +89,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             {
                 let shown = crate::emit::python_str(&val.value);
                 problems.push(
-                    Diagnostic::new(&T0261, val.span_or(h.name_span), format!("the script receives `--{} {shown}`, and its option takes no value", h.name))
-                        .help("let the option take a value in the script: `type=lambda v: v == \"True\"`")
-                        .note(format!("`{entry}` declares it as a flag; argparse refuses `{shown}`")),
+                    Diagnostic::new(
+                        &T0261,
+                        val.span_or(h.name_span),
+                        format!("the script receives `--{} {shown}`, and its option takes no value", h.name),
+                    )
+                    .help("let the option take a value in the script: `type=lambda v: v == \"True\"`")
+                    .note(format!("`{entry}` declares it as a flag; argparse refuses `{shown}`")),
                 );
             }
             continue;
@@ -92,9 +110,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
             .note("a search of the text for `add_argument`; argparse stops the program over an option that it does not know");
-        let near = alike.map(|option| option.name.as_str()).or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));
+        let near = alike
+            .map(|option| option.name.as_str())
+            .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));
         problems.push(match near {
-            Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(h.name_span, format!("\"{near}\"")),
+            Some(near) => {
+                diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(h.name_span, format!("\"{near}\""))
+            }
             None => diagnostic,
         });
     }
@@ -107,10 +129,13 @@ mod tests {
     #[test]
     fn options_are_found() {
         let found = scan("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
-        let names: Vec<(&str, bool)> = found.options.iter().map(|option| (option.name.as_str(), option.flag)).collect();
+        let names: Vec<(&str, bool)> =
+            found.options.iter().map(|option| (option.name.as_str(), option.flag)).collect();
         assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);
         assert!(found.complete);
-        assert!(!scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().complete);
+        assert!(
+            !scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().complete
+        );
         assert!(scan("print(1)").is_none());
     }
 }

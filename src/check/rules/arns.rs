@@ -26,7 +26,13 @@ fn read(text: &str) -> Option<Arn<'_>> {
     if parts.next()? != "arn" {
         return None;
     }
-    Some(Arn { partition: parts.next()?, service: parts.next()?, region: parts.next()?, account: parts.next()?, resource: parts.next()? })
+    Some(Arn {
+        partition: parts.next()?,
+        service: parts.next()?,
+        region: parts.next()?,
+        account: parts.next()?,
+        resource: parts.next()?,
+    })
 }
 
 /// Roles, keys, training plans and secrets.
@@ -49,7 +55,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             elsewhere(plan, arn, cluster.span, "the training plan", true, problems);
         }
     }
-    keys.extend(job.storage.iter().filter_map(|storage| Some((storage.kms.val()?, storage.span, "the file system's key"))));
+    keys.extend(
+        job.storage
+            .iter()
+            .filter_map(|storage| Some((storage.kms.val()?, storage.span, "the file system's key"))),
+    );
     for (key, span, what) in keys {
         elsewhere(plan, key, span, what, false, problems);
     }
@@ -60,7 +70,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             arn.service == "secretsmanager"
                 && !arn.region.is_empty()
                 && is_account(arn.account)
-                && arn.resource.strip_prefix("secret:").is_some_and(|name| !name.is_empty() && !name.contains([' ', '"']))
+                && arn
+                    .resource
+                    .strip_prefix("secret:")
+                    .is_some_and(|name| !name.is_empty() && !name.contains([' ', '"']))
         });
         if good {
             elsewhere(plan, from, secret.name_span, "the secret", false, problems);
@@ -69,9 +82,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let account = job.account.value().map_or("ACCOUNT", String::as_str);
             let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str());
             problems.push(
-                Diagnostic::new(&T0437, span, format!("`from` of secret `{}` is no ARN of Secrets Manager", secret.name))
-                    .help(format!("write `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"))
-                    .note("the role's policy names this ARN, and the container fetches it at start"),
+                Diagnostic::new(
+                    &T0437,
+                    span,
+                    format!("`from` of secret `{}` is no ARN of Secrets Manager", secret.name),
+                )
+                .help(format!(
+                    "write `from=\"arn:{partition}:secretsmanager:{region}:{account}:secret:NAME-xxxxxx\"`"
+                ))
+                .note("the role's policy names this ARN, and the container fetches it at start"),
             );
         }
     }
@@ -82,7 +101,14 @@ fn is_account(text: &str) -> bool {
 }
 
 /// Holds what an ARN says against what the job says.
-fn elsewhere(plan: &Plan, val: &Val<String>, fallback: Span, what: &str, same_account: bool, problems: &mut Problems) {
+fn elsewhere(
+    plan: &Plan,
+    val: &Val<String>,
+    fallback: Span,
+    what: &str,
+    same_account: bool,
+    problems: &mut Problems,
+) {
     let Some(arn) = read(&val.value) else { return };
     let span = val.span_or(fallback);
     let mut push = |severity: Severity, message: String, label: Option<Span>, note: &str| {
@@ -97,7 +123,10 @@ fn elsewhere(plan: &Plan, val: &Val<String>, fallback: Span, what: &str, same_ac
         if arn.partition != region.partition {
             push(
                 Severity::Error,
-                format!("{what} is of partition `{}`; region `{}` is of `{}`", arn.partition, region.name, region.partition),
+                format!(
+                    "{what} is of partition `{}`; region `{}` is of `{}`",
+                    arn.partition, region.name, region.partition
+                ),
                 here,
                 "nothing crosses partitions",
             );
@@ -117,7 +146,9 @@ fn elsewhere(plan: &Plan, val: &Val<String>, fallback: Span, what: &str, same_ac
             );
         }
     }
-    if let Some(account) = plan.job.account.val().filter(|account| same_account && is_account(&account.value) && is_account(arn.account) && account.value != arn.account) {
+    if let Some(account) = plan.job.account.val().filter(|account| {
+        same_account && is_account(&account.value) && is_account(arn.account) && account.value != arn.account
+    }) {
         push(
             Severity::Error,
             format!("{what} is of account {}; the job is of {}", arn.account, account.value),

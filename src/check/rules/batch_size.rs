@@ -5,7 +5,12 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::text;
 
-declare_code!(T0373, "batch-beyond-dataset", Warning, "one optimizer step asks for more sequences than the data have");
+declare_code!(
+    T0373,
+    "batch-beyond-dataset",
+    Warning,
+    "one optimizer step asks for more sequences than the data have"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0373];
@@ -15,11 +20,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(batch), Some(dataset)) = (&plan.batch, &plan.job.train.dataset) else { return };
     let global = batch.global_sequences.value;
-    let (sequences, span) = match (dataset.sequences.val(), dataset.tokens.val(), plan.job.train.sequence_length.get()) {
-        (Some(val), _, _) => (val.value, val.span_or(dataset.span)),
-        (None, Some(val), Some(length)) => (val.value.div_ceil(length.max(1)), val.span_or(dataset.span)),
-        _ => return,
-    };
+    let (sequences, span) =
+        match (dataset.sequences.val(), dataset.tokens.val(), plan.job.train.sequence_length.get()) {
+            (Some(val), _, _) => (val.value, val.span_or(dataset.span)),
+            (None, Some(val), Some(length)) => (val.value.div_ceil(length.max(1)), val.span_or(dataset.span)),
+            _ => return,
+        };
     if sequences >= global {
         return;
     }
@@ -27,7 +33,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0373,
         span,
-        format!("an epoch of {} is less than one step of {}", text::count(sequences, "sequence"), text::group(global)),
+        format!(
+            "an epoch of {} is less than one step of {}",
+            text::count(sequences, "sequence"),
+            text::group(global)
+        ),
     )
     .note(format!("the global batch is {shown}"))
     .note("a loader that drops the last batch makes no step at all, others a step of a part-filled batch")

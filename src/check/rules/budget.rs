@@ -24,8 +24,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if let Some(instance) = cluster.instance.val() {
             let region = plan.job.region.value().map_or("this region", String::as_str);
             problems.push(
-                Diagnostic::new(&T0257, span, format!("the price of `{}` in `{region}` is not known", instance.value))
-                    .help(format!("give it with `--price {}=USD_PER_HOUR`", instance.value)),
+                Diagnostic::new(
+                    &T0257,
+                    span,
+                    format!("the price of `{}` in `{region}` is not known", instance.value),
+                )
+                .help(format!("give it with `--price {}=USD_PER_HOUR`", instance.value)),
             );
         }
         return;
@@ -38,17 +42,35 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let severity = if budget.hard.get() == Some(true) { Severity::Error } else { Severity::Warning };
     let affordable = usd.value / (price.usd_per_hour * nodes as f64);
-    let diagnostic = Diagnostic::new(&T0447, span, format!("a run of {} may cost {}; the budget is {}", text::duration(run.value), text::dollars(most), text::dollars(usd.value)))
-        .severity(severity)
-        .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
-        .note(format!(
-            "{} × {} × {} h",
-            text::dollars(price.usd_per_hour),
-            text::count(nodes, "instance"),
-            text::short(hours)
-        ))
-        .note(if price.date.is_empty() { format!("the price is from {}", price.source) } else { format!("the price of {} as of {}; `--price` gives another", price.region, price.date) })
-        .fact("most_usd", most)
-        .fact("budget_usd", usd.value);
-    problems.push(if affordable >= 1.0 { diagnostic.help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())) } else { diagnostic });
+    let diagnostic = Diagnostic::new(
+        &T0447,
+        span,
+        format!(
+            "a run of {} may cost {}; the budget is {}",
+            text::duration(run.value),
+            text::dollars(most),
+            text::dollars(usd.value)
+        ),
+    )
+    .severity(severity)
+    .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
+    .note(format!(
+        "{} × {} × {} h",
+        text::dollars(price.usd_per_hour),
+        text::count(nodes, "instance"),
+        text::short(hours)
+    ))
+    .note(if price.date.is_empty() {
+        format!("the price is from {}", price.source)
+    } else {
+        format!("the price of {} as of {}; `--price` gives another", price.region, price.date)
+    })
+    .fact("most_usd", most)
+    .fact("budget_usd", usd.value);
+    problems.push(if affordable >= 1.0 {
+        diagnostic
+            .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor()))
+    } else {
+        diagnostic
+    });
 }

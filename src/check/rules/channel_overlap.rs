@@ -6,7 +6,12 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Channel, Plan};
 use crate::source::Span;
 
-declare_code!(T0479, "bucket-of-another-region", Warning, "input from a bucket whose name says another region");
+declare_code!(
+    T0479,
+    "bucket-of-another-region",
+    Warning,
+    "input from a bucket whose name says another region"
+);
 declare_code!(T0490, "channels-overlap", Note, "two channels that bring the same data");
 
 /// The codes of this file.
@@ -26,7 +31,10 @@ fn place(channel: &Channel) -> Option<(String, Span)> {
             return None;
         }
         let path = file_system::with_slashes(channel.path.value().map_or("/", String::as_str));
-        return Some((format!("{}:{path}", from.value), channel.path.span().unwrap_or(from.span_or(channel.span))));
+        return Some((
+            format!("{}:{path}", from.value),
+            channel.path.span().unwrap_or(from.span_or(channel.span)),
+        ));
     }
     let uri = channel.s3.val()?;
     Some((uri.value.clone(), uri.span_or(channel.span)))
@@ -40,16 +48,25 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
         .filter_map(|channel| place(channel).map(|(place, span)| (channel, place, span)))
         .collect();
     for (at, (later, place, span)) in places.iter().enumerate() {
-        let other = places.iter().take(at).find(|(_, other, _)| place.starts_with(other.as_str()) || other.starts_with(place.as_str()));
+        let other = places
+            .iter()
+            .take(at)
+            .find(|(_, other, _)| place.starts_with(other.as_str()) || other.starts_with(place.as_str()));
         let Some((earlier, same, earlier_span)) = other else { continue };
         let name = |channel: &Channel| channel.name.value().cloned().unwrap_or_default();
         let what = if same == place { "bring the same data" } else { "overlap" };
-        let diagnostic = Diagnostic::new(&T0490, *span, format!("channels `{}` and `{}` {what}", name(earlier), name(later)))
-            .label(*earlier_span, "the other one");
+        let diagnostic = Diagnostic::new(
+            &T0490,
+            *span,
+            format!("channels `{}` and `{}` {what}", name(earlier), name(later)),
+        )
+        .label(*earlier_span, "the other one");
         problems.push(if later.from.is_absent() {
             diagnostic.note("what both take is downloaded twice to every node")
         } else {
-            diagnostic.note("one file system is mounted twice; a test set inside the training set would be trained on")
+            diagnostic.note(
+                "one file system is mounted twice; a test set inside the training set would be trained on",
+            )
         });
     }
 }
@@ -57,12 +74,22 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
 fn regions(plan: &Plan, problems: &mut Problems) {
     let Some(region) = &plan.region else { return };
     let channels = plan.job.channels.iter().flat_map(|channel| {
-        [&channel.s3, &channel.manifest, &channel.augmented_manifest].into_iter().filter_map(|field| field.val()).map(|val| (val, channel.span))
+        [&channel.s3, &channel.manifest, &channel.augmented_manifest]
+            .into_iter()
+            .filter_map(|field| field.val())
+            .map(|val| (val, channel.span))
     });
-    let links = plan.job.storage.iter().flat_map(|storage| &storage.imports).filter_map(|link| Some((link.s3.val()?, link.span)));
+    let links = plan
+        .job
+        .storage
+        .iter()
+        .flat_map(|storage| &storage.imports)
+        .filter_map(|link| Some((link.s3.val()?, link.span)));
     for (uri, fallback) in channels.chain(links) {
         let Some(parts) = s3::parse(&uri.value) else { continue };
-        let Some(named) = s3::region_in_name(parts.bucket).filter(|named| *named != region.name) else { continue };
+        let Some(named) = s3::region_in_name(parts.bucket).filter(|named| *named != region.name) else {
+            continue;
+        };
         if crate::catalog::regions::get(named).is_none() {
             continue;
         }

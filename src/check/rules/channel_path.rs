@@ -19,7 +19,9 @@ pub(super) static CODES: &[&Code] = &[&T0481, &T0486, &T0491, &T0492];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     for channel in &plan.job.channels {
-        let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else { continue };
+        let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else {
+            continue;
+        };
         let stands = match channel.path.val() {
             Some(path) => path_stands(context, storage, channel, path, problems),
             None => channel.path.is_absent(),
@@ -49,11 +51,15 @@ fn path_stands(
         if context.stands(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
     };
     let mut refuse = |diagnostic: Diagnostic| {
-        problems.push(diagnostic.note("trainc writes DirectoryPath itself: `/`, the mount name, then this path"));
+        problems
+            .push(diagnostic.note("trainc writes DirectoryPath itself: `/`, the mount name, then this path"));
         false
     };
     if path.value.split('/').any(|part| part == "..") {
-        return refuse(Diagnostic::new(&T0486, span, format!("`{}` leaves its directory with `..`", path.value)).help("write the path from the root of the file system"));
+        return refuse(
+            Diagnostic::new(&T0486, span, format!("`{}` leaves its directory with `..`", path.value))
+                .help("write the path from the root of the file system"),
+        );
     }
     if !path.value.starts_with('/') {
         let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value));
@@ -62,8 +68,9 @@ fn path_stands(
     let mut parts = path.value.split('/').filter(|part| !part.is_empty());
     if !mount.is_empty() && parts.next() == Some(mount) {
         let rest: Vec<&str> = parts.collect();
-        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
-            .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here");
+        let diagnostic =
+            Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
+                .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here");
         return refuse(mend(diagnostic, format!("\"/{}\"", rest.join("/"))));
     }
     let directory = "InputDataConfig[].DataSource.FileSystemDataSource.DirectoryPath";
@@ -73,7 +80,11 @@ fn path_stands(
             return refuse(Diagnostic::new(
                 &T0486,
                 span,
-                format!("the path has {} characters with its mount name, where the service takes {}", text::group(length as u64), text::short(most)),
+                format!(
+                    "the path has {} characters with its mount name, where the service takes {}",
+                    text::group(length as u64),
+                    text::short(most)
+                ),
             ));
         }
     }
@@ -81,14 +92,18 @@ fn path_stands(
 }
 
 fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
-    if !file_system::is_made(storage) || channel.mode.value().is_some_and(|mode| mode == "rw") || channel.path.is_bad() {
+    if !file_system::is_made(storage)
+        || channel.mode.value().is_some_and(|mode| mode == "rw")
+        || channel.path.is_bad()
+    {
         return;
     }
     let name = file_system::name(storage);
     let path = file_system::with_slashes(channel.path.value().map_or("/", String::as_str));
     let links = file_system::associations(storage);
     let unread = storage.imports.iter().any(|link| link.s3.is_bad() || link.path.is_bad());
-    let imported: Vec<&str> = links.iter().filter(|link| link.imports).map(|link| link.path.as_str()).collect();
+    let imported: Vec<&str> =
+        links.iter().filter(|link| link.imports).map(|link| link.path.as_str()).collect();
     if unread || imported.iter().any(|import| path.starts_with(import) || import.starts_with(path.as_str())) {
         return;
     }
@@ -108,9 +123,14 @@ fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
         if imported.is_empty() {
             diagnostic.help("add `import \"s3://bucket/prefix/\"` to the storage")
         } else {
-            diagnostic.help(format!("choose a `path` below {}, or give the import another", text::ticked(&shown, "or")))
+            diagnostic.help(format!(
+                "choose a `path` below {}, or give the import another",
+                text::ticked(&shown, "or")
+            ))
         }
-        .note("a job stops at its start where DirectoryPath does not exist; fill it by hand before, or import"),
+        .note(
+            "a job stops at its start where DirectoryPath does not exist; fill it by hand before, or import",
+        ),
     );
 }
 
@@ -123,10 +143,18 @@ fn idle_write(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut 
     let names_it = |text: &str| text.contains(&place);
     let program = plan.job.program.as_ref();
     let in_arguments = program.is_some_and(|program| {
-        program.hyperparameters.iter().any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if names_it(text)))
+        program
+            .hyperparameters
+            .iter()
+            .any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if names_it(text)))
             || program.environment.iter().any(|pair| pair.value.value().is_some_and(|text| names_it(text)))
     });
-    let in_checkpoint = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).is_some_and(|text| names_it(text));
+    let in_checkpoint = plan
+        .job
+        .checkpoint
+        .as_ref()
+        .and_then(|checkpoint| checkpoint.local.value())
+        .is_some_and(|text| names_it(text));
     if !in_arguments && !in_checkpoint {
         problems.push(
             Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` may write, and nothing here says that it does"))
@@ -139,16 +167,22 @@ fn idle_write(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut 
 fn never_written(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let Some(export) = storage.exports.first() else { return };
     let name = file_system::name(storage);
-    let users = || plan.job.channels.iter().filter(|channel| channel.from.value().is_some_and(|from| from == name));
-    let writes = users().any(|channel| channel.mode.is_bad() || channel.mode.value().is_some_and(|mode| mode == "rw"));
+    let users =
+        || plan.job.channels.iter().filter(|channel| channel.from.value().is_some_and(|from| from == name));
+    let writes =
+        users().any(|channel| channel.mode.is_bad() || channel.mode.value().is_some_and(|mode| mode == "rw"));
     // Without a channel the storage as a whole is reported.
     let Some(reader) = users().next() else { return };
     if !writes {
         problems.push(
-            Diagnostic::new(&T0481, export.span, format!("nothing is exported: every channel from `{name}` is read only"))
-                .label(reader.mode.span().unwrap_or(reader.span), "read only")
-                .help("write `mode=\"rw\"` on the channel that the script writes to, or remove the export")
-                .note("an export sends changes of files, and a read-only mount has none"),
+            Diagnostic::new(
+                &T0481,
+                export.span,
+                format!("nothing is exported: every channel from `{name}` is read only"),
+            )
+            .label(reader.mode.span().unwrap_or(reader.span), "read only")
+            .help("write `mode=\"rw\"` on the channel that the script writes to, or remove the export")
+            .note("an export sends changes of files, and a read-only mount has none"),
         );
     }
 }

@@ -18,16 +18,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
     let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty()) && engine != Some(Engine::Worker);
+    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
+        && engine != Some(Engine::Worker);
     for channel in &plan.job.channels {
         input(channel, problems);
         slash(context, channel, problems);
         let Some(name) = channel.name.val() else { continue };
         if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
             problems.push(
-                Diagnostic::new(&T0419, name.span_or(channel.span), format!("channel `{}` carries {}", name.value, row.statement))
-                    .help("use another name, as `\"data\"`")
-                    .note(format!("set by {} ({})", row.set_by, row.provenance.source)),
+                Diagnostic::new(
+                    &T0419,
+                    name.span_or(channel.span),
+                    format!("channel `{}` carries {}", name.value, row.statement),
+                )
+                .help("use another name, as `\"data\"`")
+                .note(format!("set by {} ({})", row.set_by, row.provenance.source)),
             );
         }
     }
@@ -43,8 +48,12 @@ fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     }
     let span = uri.span_or(channel.span);
     let literal = format!("\"{}/\"", uri.value);
-    let diagnostic = Diagnostic::new(&T0409, span, format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"))
-        .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
+    let diagnostic = Diagnostic::new(
+        &T0409,
+        span,
+        format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"),
+    )
+    .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
     problems.push(if context.sources.slice(span).contains("{{") {
         diagnostic.help("end a directory with `/`")
     } else {
@@ -68,21 +77,45 @@ fn input(channel: &Channel, problems: &mut Problems) {
         return;
     }
     if mode == "fast-file" && (!channel.manifest.is_absent() || !channel.augmented_manifest.is_absent()) {
-        refuse(mode_span, format!("channel `{name}`: fast-file mode takes an S3 prefix, not a manifest"), "write `input=\"file\"`, or `s3=` with a prefix");
+        refuse(
+            mode_span,
+            format!("channel `{name}`: fast-file mode takes an S3 prefix, not a manifest"),
+            "write `input=\"file\"`, or `s3=` with a prefix",
+        );
     }
     if !channel.from.is_absent() && mode != "file" {
-        refuse(mode_span, format!("channel `{name}`: a file system is mounted, so its mode is `file`, not `{mode}`"), "leave `input` out");
+        refuse(
+            mode_span,
+            format!("channel `{name}`: a file system is mounted, so its mode is `file`, not `{mode}`"),
+            "leave `input` out",
+        );
     }
     if !channel.augmented_manifest.is_absent() && mode != "pipe" {
-        refuse(channel.augmented_manifest.span(), format!("channel `{name}`: an augmented manifest needs pipe mode, not `{mode}`"), "add `input=\"pipe\"`");
+        refuse(
+            channel.augmented_manifest.span(),
+            format!("channel `{name}`: an augmented manifest needs pipe mode, not `{mode}`"),
+            "add `input=\"pipe\"`",
+        );
     }
     if !channel.augmented_manifest.is_absent() && channel.attributes.is_absent() {
-        refuse(channel.augmented_manifest.span(), format!("channel `{name}`: an augmented manifest needs the names of its attributes"), "add `attributes=\"source-ref,label\"`");
+        refuse(
+            channel.augmented_manifest.span(),
+            format!("channel `{name}`: an augmented manifest needs the names of its attributes"),
+            "add `attributes=\"source-ref,label\"`",
+        );
     }
     if channel.compression.value().map(String::as_str) == Some("gzip") && mode != "pipe" {
-        refuse(channel.compression.span(), format!("channel `{name}`: gzip is unpacked in pipe mode only, not in `{mode}`"), "leave `compression` out, and unpack in the program; or add `input=\"pipe\"`");
+        refuse(
+            channel.compression.span(),
+            format!("channel `{name}`: gzip is unpacked in pipe mode only, not in `{mode}`"),
+            "leave `compression` out, and unpack in the program; or add `input=\"pipe\"`",
+        );
     }
     if channel.record_wrapper.value().map(String::as_str) == Some("recordio") && mode != "pipe" {
-        refuse(channel.record_wrapper.span(), format!("channel `{name}`: recordio wraps pipe data only, not `{mode}`"), "leave `record-wrapper` out, or add `input=\"pipe\"`");
+        refuse(
+            channel.record_wrapper.span(),
+            format!("channel `{name}`: recordio wraps pipe data only, not `{mode}`"),
+            "leave `record-wrapper` out, or add `input=\"pipe\"`",
+        );
     }
 }

@@ -16,10 +16,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(spot) = &cluster.spot else { return };
     if checkpoint.every.is_absent() {
         problems.push(
-            Diagnostic::new(&T0463, checkpoint.span, "the manifest does not say how often a checkpoint is written")
-                .label(spot.span, "an interruption loses what was done since the last one")
-                .help("add `every=\"200 steps\"`, or `every=\"optimal\"`, and give it to the script")
-                .note("the plan can then tell what an interruption costs"),
+            Diagnostic::new(
+                &T0463,
+                checkpoint.span,
+                "the manifest does not say how often a checkpoint is written",
+            )
+            .label(spot.span, "an interruption loses what was done since the last one")
+            .help("add `every=\"200 steps\"`, or `every=\"optimal\"`, and give it to the script")
+            .note("the plan can then tell what an interruption costs"),
         );
     }
 }

@@ -25,30 +25,59 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(checkpoint) = &plan.job.checkpoint else { return };
     if let Some(uri) = checkpoint.s3.val() {
         let span = uri.span_or(checkpoint.span);
-        if !uri.value.contains(crate::ir::plan::DIGEST_MARK) && !context.sources.slice(span).contains("job.digest") {
+        if !uri.value.contains(crate::ir::plan::DIGEST_MARK)
+            && !context.sources.slice(span).contains("job.digest")
+        {
             let bound = context.sources.slice(span).contains("{{");
-            let diagnostic = Diagnostic::new(&T0448, span, "a changed job would go on from these checkpoints of the old one")
-                .note("SageMaker copies what lies under this prefix into the container before the program starts");
+            let diagnostic = Diagnostic::new(
+                &T0448,
+                span,
+                "a changed job would go on from these checkpoints of the old one",
+            )
+            .note(
+                "SageMaker copies what lies under this prefix into the container before the program starts",
+            );
             let instead = format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/'));
-            problems.push(if bound { diagnostic.help("put `{{ job.digest }}` into it") } else { diagnostic.help(format!("write `s3=\"{instead}\"`")).fix(span, format!("\"{instead}\"")) });
+            problems.push(if bound {
+                diagnostic.help("put `{{ job.digest }}` into it")
+            } else {
+                diagnostic.help(format!("write `s3=\"{instead}\"`")).fix(span, format!("\"{instead}\""))
+            });
         }
     }
     if let (Some(Every::Steps(every)), Some(steps)) = (checkpoint.every.get(), &plan.run.steps)
         && every > steps.value
     {
         problems.push(
-            Diagnostic::new(&T0264, checkpoint.every.span().unwrap_or(checkpoint.span), format!("a checkpoint every {}, and the run has {}", text::count(every, "step"), text::count(steps.value, "step")))
-                .help(format!("write a shorter interval, as `every=\"{} steps\"`", (steps.value / 10).max(1)))
-                .note("none is written before the end; a run that `max-run` stops leaves nothing"),
+            Diagnostic::new(
+                &T0264,
+                checkpoint.every.span().unwrap_or(checkpoint.span),
+                format!(
+                    "a checkpoint every {}, and the run has {}",
+                    text::count(every, "step"),
+                    text::count(steps.value, "step")
+                ),
+            )
+            .help(format!("write a shorter interval, as `every=\"{} steps\"`", (steps.value / 10).max(1)))
+            .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }
-    if let (Some(Every::Seconds(every)), Some(run)) = (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()))
+    if let (Some(Every::Seconds(every)), Some(run)) =
+        (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()))
         && every > run
     {
         problems.push(
-            Diagnostic::new(&T0264, checkpoint.every.span().unwrap_or(checkpoint.span), format!("a checkpoint every {}, and the run ends after {}", text::duration(every), text::duration(run)))
-                .help(format!("write a shorter interval, as `every=\"{}m\"`", (run / 600).max(1)))
-                .note("none is written before the end; a run that `max-run` stops leaves nothing"),
+            Diagnostic::new(
+                &T0264,
+                checkpoint.every.span().unwrap_or(checkpoint.span),
+                format!(
+                    "a checkpoint every {}, and the run ends after {}",
+                    text::duration(every),
+                    text::duration(run)
+                ),
+            )
+            .help(format!("write a shorter interval, as `every=\"{}m\"`", (run / 600).max(1)))
+            .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }
     never_read(context, problems);
@@ -57,14 +86,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// A text scan: only for spot jobs, which must go on, and only where the whole program is known.
 fn never_read(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(checkpoint), Some(program), Some(tree)) = (&plan.job.checkpoint, &plan.job.program, &plan.source) else { return };
+    let (Some(checkpoint), Some(program), Some(tree)) =
+        (&plan.job.checkpoint, &plan.job.program, &plan.source)
+    else {
+        return;
+    };
     let Some(spot) = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref()) else { return };
     let local = checkpoint.local.value().map_or(LOCAL, |local| local.trim_end_matches('/'));
-    let in_files = tree.files.iter().chain(plan.dependencies.iter().flat_map(|tree| &tree.files)).any(|file| {
-        let text = String::from_utf8_lossy(&file.bytes);
-        text.contains(local) || text.contains("SM_CHECKPOINT")
-    });
-    let in_values = program.hyperparameters.iter().any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if text.contains(local)))
+    let in_files =
+        tree.files.iter().chain(plan.dependencies.iter().flat_map(|tree| &tree.files)).any(|file| {
+            let text = String::from_utf8_lossy(&file.bytes);
+            text.contains(local) || text.contains("SM_CHECKPOINT")
+        });
+    let in_values = program
+        .hyperparameters
+        .iter()
+        .any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if text.contains(local)))
         || program.environment.iter().any(|pair| pair.value.value().is_some_and(|text| text.contains(local)))
         || program.arguments.iter().any(|word| word.value.contains(local));
     if tree.files.is_empty() || in_files || in_values {
@@ -84,19 +121,29 @@ fn overlaps(context: &Context, problems: &mut Problems) {
     let writes = |what: &str| !what.starts_with("channel") && what != "import" && what != "program s3=";
     for (written, fallback, what) in all.iter().filter(|(_, _, what)| writes(what) && what != "export") {
         let Some(uri) = written.val() else { continue };
-        for (read, _, channel) in all.iter().filter(|(_, _, what)| what == "channel s3=" || what == "import") {
+        for (read, _, channel) in all.iter().filter(|(_, _, what)| what == "channel s3=" || what == "import")
+        {
             let Some(prefix) = read.val() else { continue };
             // An S3 prefix is a prefix of keys: `…/train` takes `…/train2/` as well.
-            let bucket_only = prefix.value.trim_start_matches("s3://").trim_end_matches('/').split('/').count() == 1;
-            let inside = if bucket_only { format!("{}/", uri.value).starts_with(&format!("{}/", prefix.value.trim_end_matches('/'))) } else { uri.value.starts_with(&prefix.value) };
+            let bucket_only =
+                prefix.value.trim_start_matches("s3://").trim_end_matches('/').split('/').count() == 1;
+            let inside = if bucket_only {
+                format!("{}/", uri.value).starts_with(&format!("{}/", prefix.value.trim_end_matches('/')))
+            } else {
+                uri.value.starts_with(&prefix.value)
+            };
             if !inside {
                 continue;
             }
             problems.push(
-                Diagnostic::new(&T0408, uri.span_or(*fallback), format!("`{what}` lies below what `{channel}` reads"))
-                    .label(prefix.origin.span().unwrap_or(*fallback), "read from here")
-                    .help("write to another prefix")
-                    .note("the next run would take what this one writes for its data"),
+                Diagnostic::new(
+                    &T0408,
+                    uri.span_or(*fallback),
+                    format!("`{what}` lies below what `{channel}` reads"),
+                )
+                .label(prefix.origin.span().unwrap_or(*fallback), "read from here")
+                .help("write to another prefix")
+                .note("the next run would take what this one writes for its data"),
             );
         }
     }

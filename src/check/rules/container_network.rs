@@ -34,7 +34,11 @@ fn packages(plan: &Plan) -> usize {
     if content.contains("--no-index") {
         return 0;
     }
-    content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '-', '.', '/'])).count()
+    content
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '-', '.', '/']))
+        .count()
 }
 
 fn packages_in_vpc(plan: &Plan, network: &Network, problems: &mut Problems) {
@@ -71,16 +75,28 @@ fn callers(plan: &Plan) -> Vec<(Span, String)> {
     let Some(program) = &plan.job.program else { return out };
     let offline = program.environment.iter().any(|pair| {
         matches!(pair.key.as_str(), "WANDB_MODE" | "WANDB_DISABLED")
-            && pair.value.value().is_some_and(|value| matches!(value.as_str(), "offline" | "disabled" | "true"))
+            && pair
+                .value
+                .value()
+                .is_some_and(|value| matches!(value.as_str(), "offline" | "disabled" | "true"))
     });
-    let model = plan.job.model.as_ref().and_then(|model| model.name.value()).filter(|name| name.contains('/'));
+    let model =
+        plan.job.model.as_ref().and_then(|model| model.name.value()).filter(|name| name.contains('/'));
     for hyperparameter in &program.hyperparameters {
         let Some(Scalar::Text(value)) = hyperparameter.value.value() else { continue };
         let span = hyperparameter.value.span().unwrap_or(hyperparameter.name_span);
         if hyperparameter.name == "report_to" && value == "wandb" && !offline {
-            out.push((span, "Weights & Biases is reached over the internet, and the container is isolated".to_owned()));
+            out.push((
+                span,
+                "Weights & Biases is reached over the internet, and the container is isolated".to_owned(),
+            ));
         } else if model == Some(value) {
-            out.push((span, format!("`{value}` is a name on the Hugging Face hub, which an isolated container does not reach")));
+            out.push((
+                span,
+                format!(
+                    "`{value}` is a name on the Hugging Face hub, which an isolated container does not reach"
+                ),
+            ));
         }
     }
     if plan.job.remote_debug.get() == Some(true) {
@@ -139,8 +155,15 @@ mod tests {
 
     impl World for Packages {
         fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-            let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), executable: false };
-            Ok(SourceTree { dir: path.to_owned(), files: vec![file("requirements.txt", self.0), file("train.py", "")] })
+            let file = |path: &str, text: &str| SourceFile {
+                path: path.to_owned(),
+                bytes: text.as_bytes().to_vec(),
+                executable: false,
+            };
+            Ok(SourceTree {
+                dir: path.to_owned(),
+                files: vec![file("requirements.txt", self.0), file("train.py", "")],
+            })
         }
 
         fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
@@ -154,14 +177,19 @@ mod tests {
         let mut sources = SourceMap::default();
         let source = sources.add("example.kdl", text.clone());
         let compiled = compile(source, &text, &Options::default(), &mut Packages(requirements), &mut sources);
-        let found: Vec<&str> =
-            compiled.problems.iter().filter(|d| CODES.contains(&d.code)).map(|d| d.message.as_str()).collect();
+        let found: Vec<&str> = compiled
+            .problems
+            .iter()
+            .filter(|d| CODES.contains(&d.code))
+            .map(|d| d.message.as_str())
+            .collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn packages_need_a_way_out() {
-        let note = "`requirements.txt` has 2 packages for pip, which needs a way to the internet from these subnets";
+        let note =
+            "`requirements.txt` has 2 packages for pip, which needs a way to the internet from these subnets";
         check("# comment\npeft==0.17.1\n\ntransformers\n", "", &[note]);
         check("# nothing yet\n-r more.txt\n./wheels/peft.whl\n", "", &[]);
         check("--no-index\npeft\n", "", &[]);

@@ -83,14 +83,24 @@ impl Judge<'_, '_> {
         if self.context.sources.slice(span).contains("{{") && credentials::find(text).is_none() {
             return;
         }
-        let Some(what) = credentials::find(text).or_else(|| by_name(name, text)).or_else(|| looks_random(text).then_some("a random string, as keys are")) else { return };
+        let Some(what) = credentials::find(text)
+            .or_else(|| by_name(name, text))
+            .or_else(|| looks_random(text).then_some("a random string, as keys are"))
+        else {
+            return;
+        };
         let url = text.contains("://");
         let region = self.context.plan.job.region.value().map_or("REGION", String::as_str);
-        let variable: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let variable: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
         let help = if url {
             "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
         } else {
-            format!("store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME\"`")
+            format!(
+                "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME\"`"
+            )
         };
         // The value itself stands in no message: messages end up in logs.
         self.problems.push(
@@ -135,7 +145,8 @@ fn looks_random(text: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/'))).any(|run| {
         let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
         let bytes = run.as_bytes();
-        let changes = bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
+        let changes =
+            bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
         bytes.len() >= 24
             && bytes.iter().any(u8::is_ascii_lowercase)
             && bytes.iter().any(u8::is_ascii_uppercase)
@@ -182,7 +193,15 @@ mod tests {
     fn names_tell() {
         assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
         assert!(by_name("db-password", "hunter2").is_some());
-        for (name, fine) in [("pad_token", "<pad>"), ("max_tokens", "20000000000000000"), ("token_file", "tokens12345678901"), ("key", "short"), ("use_auth_token", "true"), ("label_key", "label"), ("hf_token", "/run/secrets/token12345")] {
+        for (name, fine) in [
+            ("pad_token", "<pad>"),
+            ("max_tokens", "20000000000000000"),
+            ("token_file", "tokens12345678901"),
+            ("key", "short"),
+            ("use_auth_token", "true"),
+            ("label_key", "label"),
+            ("hf_token", "/run/secrets/token12345"),
+        ] {
             assert!(by_name(name, fine).is_none(), "{name}");
         }
     }

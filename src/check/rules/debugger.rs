@@ -9,7 +9,12 @@ use crate::ir::Engine;
 use crate::text;
 
 declare_code!(T0434, "debugger-left-out", Warning, "a debugger that the engine does not work with");
-declare_code!(T0435, "debugger-with-checkpoints", Warning, "a debugger beside local checkpoints on several ranks");
+declare_code!(
+    T0435,
+    "debugger-with-checkpoints",
+    Warning,
+    "a debugger beside local checkpoints on several ranks"
+);
 declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not take");
 
 /// The codes of this file.
@@ -20,15 +25,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     if let Some(debugger) = &job.debugger {
         let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-        let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1) && engine != Some(Engine::None);
-        let several = job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
+        let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
+            && engine != Some(Engine::None);
+        let several =
+            job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
         if !takes_debugger(context.plan) {
             problems.push(
                 Diagnostic::new(&T0434, debugger.span, "the request leaves `debugger` out: it does not work with model parallelism")
                     .help("remove `debugger`")
                     .note("its hook breaks partitioned modules (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
             );
-        } else if let Some(checkpoint) = job.checkpoint.as_ref().filter(|c| !c.s3.is_absent() && !c.local.is_absent() && (distributed || several)) {
+        } else if let Some(checkpoint) = job
+            .checkpoint
+            .as_ref()
+            .filter(|c| !c.s3.is_absent() && !c.local.is_absent() && (distributed || several))
+        {
             problems.push(
                 Diagnostic::new(&T0435, debugger.span, "a debugger beside checkpoints with a `local` path, on several ranks")
                     .label(checkpoint.local.span().unwrap_or(checkpoint.span), "the local path")
@@ -37,17 +48,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
-    let Some(interval) = job.profiler.as_ref().and_then(|profiler| profiler.interval_milliseconds.val()) else { return };
+    let Some(interval) = job.profiler.as_ref().and_then(|profiler| profiler.interval_milliseconds.val())
+    else {
+        return;
+    };
     let known = shapes::enum_values("ProfilingIntervalInMilliseconds");
     if known.is_empty() || known.contains(&interval.value.to_string()) {
         return;
     }
     let Some(span) = interval.origin.span() else { return };
-    let near = known.iter().filter_map(|word| word.parse::<u64>().ok()).min_by_key(|n| n.abs_diff(interval.value)).unwrap_or(500);
+    let near = known
+        .iter()
+        .filter_map(|word| word.parse::<u64>().ok())
+        .min_by_key(|n| n.abs_diff(interval.value))
+        .unwrap_or(500);
     problems.push(
-        Diagnostic::new(&T0449, span, format!("an interval of {} ms; the profiler takes {} ms", interval.value, text::list(&known, "or")))
-            .help(format!("write `interval=\"{near}ms\"`"))
-            .fix(span, format!("\"{near}ms\""))
-            .note("`ProfilingIntervalInMilliseconds`, botocore's model of ProfilerConfig"),
+        Diagnostic::new(
+            &T0449,
+            span,
+            format!(
+                "an interval of {} ms; the profiler takes {} ms",
+                interval.value,
+                text::list(&known, "or")
+            ),
+        )
+        .help(format!("write `interval=\"{near}ms\"`"))
+        .fix(span, format!("\"{near}ms\""))
+        .note("`ProfilingIntervalInMilliseconds`, botocore's model of ProfilerConfig"),
     );
 }

@@ -55,14 +55,23 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (judgement of the trade)")
         .fact("degree", degree.value);
         let above = below.saturating_mul(2);
-        let fits: Vec<String> =
-            [below, above].into_iter().filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+        let fits: Vec<String> = [below, above]
+            .into_iter()
+            .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
+            .map(|n| n.to_string())
+            .collect();
         diagnostic = match degree.origin.span() {
-            Some(_) if !fits.is_empty() => diagnostic.help(format!("write `{name}` {}", text::list(&fits, "or"))),
-            Some(_) => diagnostic.help(format!("{below} and {above} do not divide the world size {}; take a power of two of nodes", mesh.world_size)),
-            None => diagnostic
-                .help("take a power of two of nodes, or write the degree")
-                .note(format!("`{name}` was not written: it is {}", crate::plan::origin_words(&degree.origin))),
+            Some(_) if !fits.is_empty() => {
+                diagnostic.help(format!("write `{name}` {}", text::list(&fits, "or")))
+            }
+            Some(_) => diagnostic.help(format!(
+                "{below} and {above} do not divide the world size {}; take a power of two of nodes",
+                mesh.world_size
+            )),
+            None => diagnostic.help("take a power of two of nodes, or write the degree").note(format!(
+                "`{name}` was not written: it is {}",
+                crate::plan::origin_words(&degree.origin)
+            )),
         };
         problems.push(diagnostic);
     }
@@ -71,14 +80,20 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
 fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     let Some(model) = &plan.model else { return };
     let parameters = model.parameters.value;
-    let split: Vec<(&str, &Val<u64>)> = named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
+    let split: Vec<(&str, &Val<u64>)> =
+        named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
     let Some((name, first)) = split.first() else { return };
     if parameters >= SMALL_PARAMETERS {
         return;
     }
     // A card that the states alone fill half is reason enough to shard.
     let states = parameters.saturating_mul(STATE_BYTES);
-    if plan.machine.as_ref().and_then(|machine| machine.gpu_memory_bytes).is_some_and(|card| states > card / 2) {
+    if plan
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.gpu_memory_bytes)
+        .is_some_and(|card| states > card / 2)
+    {
         return;
     }
     problems.push(
@@ -103,7 +118,11 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         return;
     }
     let degree = &mesh.tensor_degree;
-    let inside = crate::plan::mesh::divisors(mesh.gpus_per_node).into_iter().filter(|d| *d <= degree.value).max().unwrap_or(1);
+    let inside = crate::plan::mesh::divisors(mesh.gpus_per_node)
+        .into_iter()
+        .filter(|d| *d <= degree.value)
+        .max()
+        .unwrap_or(1);
     let mut diagnostic = Diagnostic::new(
         &T0390,
         degree.span_or(parallel.span),
@@ -113,7 +132,9 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
     diagnostic = if degree.value > mesh.gpus_per_node {
-        diagnostic.help(format!("write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"))
+        diagnostic.help(format!(
+            "write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"
+        ))
     } else {
         diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
     };

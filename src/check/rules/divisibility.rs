@@ -46,7 +46,13 @@ fn nearest(of: u64, wanted: u64) -> (String, Vec<u64>) {
     (text::list(&near.iter().map(u64::to_string).collect::<Vec<_>>(), "or"), near)
 }
 
-fn tensor(parallel: &Parallel, mesh: &Mesh, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
+fn tensor(
+    parallel: &Parallel,
+    mesh: &Mesh,
+    model: &ModelFacts,
+    architecture: &Architecture,
+    problems: &mut Problems,
+) {
     let degree = &mesh.tensor_degree;
     if degree.value <= 1 {
         return;
@@ -58,7 +64,8 @@ fn tensor(parallel: &Parallel, mesh: &Mesh, model: &ModelFacts, architecture: &A
         ("hidden", architecture.hidden),
         ("ffn", architecture.ffn),
     ];
-    let mut broken: Vec<(&str, u64)> = hard.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
+    let mut broken: Vec<(&str, u64)> =
+        hard.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
     if architecture.kv_heads == architecture.heads {
         broken.retain(|(name, _)| *name != "kv-heads");
     }
@@ -77,7 +84,8 @@ fn tensor(parallel: &Parallel, mesh: &Mesh, model: &ModelFacts, architecture: &A
         return;
     }
     // The degrees that divide all of them, and the world, divide their greatest common divisor.
-    let common = hard.into_iter().filter(|(_, n)| *n > 0).fold(mesh.world_size, |common, (_, n)| gcd(common, n));
+    let common =
+        hard.into_iter().filter(|(_, n)| *n > 0).fold(mesh.world_size, |common, (_, n)| gcd(common, n));
     let (near, legal) = nearest(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group(*n))).collect();
     let mut diagnostic = Diagnostic::new(
@@ -111,10 +119,18 @@ fn context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut 
         Diagnostic::new(
             &T0391,
             degree.span_or(parallel.span),
-            format!("`context-degree` {} does not divide the sequence of {} tokens", degree.value, text::group(length.value)),
+            format!(
+                "`context-degree` {} does not divide the sequence of {} tokens",
+                degree.value,
+                text::group(length.value)
+            ),
         )
         .label(length.span_or(parallel.span), "the sequence")
-        .help(if near.is_empty() { "remove `context-degree`, or pad the sequence".to_owned() } else { format!("write `context-degree` {near}") })
+        .help(if near.is_empty() {
+            "remove `context-degree`, or pad the sequence".to_owned()
+        } else {
+            format!("write `context-degree` {near}")
+        })
         .note("each rank holds an equal part of every sequence")
         .fact("legal", legal),
     );
@@ -127,22 +143,37 @@ fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problem
     if mesh.engine != Engine::Smp || stages.value <= 1 || layers.is_multiple_of(stages.value) {
         return;
     }
-    let by_hand = parallel.options.iter().find(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
+    let by_hand = parallel
+        .options
+        .iter()
+        .find(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
     let (near, legal) = nearest(gcd(layers, mesh.world_size), stages.value);
     let most = layers.div_ceil(stages.value);
     let diagnostic = Diagnostic::new(
         &T0392,
         stages.span_or(parallel.span),
-        format!("{layers} layers over {} stages: some stages hold {most}, some {}", stages.value, layers / stages.value),
+        format!(
+            "{layers} layers over {} stages: some stages hold {most}, some {}",
+            stages.value,
+            layers / stages.value
+        ),
     )
-    .note(format!("the slowest stage sets the pace: {most} × {} / {layers} = {} times an even split", stages.value, text::short((most * stages.value) as f64 / layers as f64)))
+    .note(format!(
+        "the slowest stage sets the pace: {most} × {} / {layers} = {} times an even split",
+        stages.value,
+        text::short((most * stages.value) as f64 / layers as f64)
+    ))
     .fact("layers", layers)
     .fact("legal", legal);
     problems.push(match by_hand {
         Some(option) => diagnostic
             .severity(Severity::Warning)
             .label(option.span, "the script assigns layers to stages")
-            .help(if near.is_empty() { "write `auto-partition #true`".to_owned() } else { format!("write `pipeline-degree` {near}, or `auto-partition #true`") }),
+            .help(if near.is_empty() {
+                "write `auto-partition #true`".to_owned()
+            } else {
+                format!("write `pipeline-degree` {near}, or `auto-partition #true`")
+            }),
         None => diagnostic.note("`auto-partition` weighs the layers itself, embedding and head included"),
     });
 }
@@ -178,11 +209,15 @@ fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
 }
 
 fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
-    let (Some(length), Some(train_span)) = (plan.job.train.sequence_length.val(), plan.job.train.span) else { return };
+    let (Some(length), Some(train_span)) = (plan.job.train.sequence_length.val(), plan.job.train.span) else {
+        return;
+    };
     let longest = |limit: &u64| length.value > *limit;
     let (limit, severity) = match architecture.sequence_limit() {
         Some(limit) => (limit, Severity::Error),
-        None if architecture.position_kind == Positions::Rotary => (architecture.positions, Severity::Warning),
+        None if architecture.position_kind == Positions::Rotary => {
+            (architecture.positions, Severity::Warning)
+        }
         None => return,
     };
     if limit == 0 || !longest(&limit) {
@@ -191,7 +226,12 @@ fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, probl
     let diagnostic = Diagnostic::new(
         &T0394,
         length.span_or(train_span),
-        format!("`sequence-length` {} is beyond the {} positions of `{}`", text::group(length.value), text::group(limit), model.name),
+        format!(
+            "`sequence-length` {} is beyond the {} positions of `{}`",
+            text::group(length.value),
+            text::group(limit),
+            model.name
+        ),
     )
     .severity(severity)
     .fact("positions", limit);
@@ -205,7 +245,9 @@ fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, probl
             .note("positions are a table of learned vectors: the lookup of a later one fails on the GPU")
     } else {
         diagnostic
-            .help(format!("write `sequence-length {limit}`, or scale the rotation in the script (`rope_scaling`)"))
+            .help(format!(
+                "write `sequence-length {limit}`, or scale the rotation in the script (`rope_scaling`)"
+            ))
             .note("rotary positions have no table, but the model has seen none beyond this")
     });
 }

@@ -17,7 +17,10 @@ pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
 /// Ranks on several nodes talk over the network in every step.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(instance), Some(mesh), Some(parallel)) = (&plan.instance, &plan.mesh, &plan.job.parallel) else { return };
+    let (Some(instance), Some(mesh), Some(parallel)) = (&plan.instance, &plan.mesh, &plan.job.parallel)
+    else {
+        return;
+    };
     if mesh.nodes <= 1 || mesh.engine == Engine::None {
         return;
     }
@@ -31,17 +34,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 fn rate(instance: &Instance) -> String {
-    instance.network_gbps.map_or_else(|| "its network".to_owned(), |gbps| format!("{} Gbps", text::short(gbps)))
+    instance
+        .network_gbps
+        .map_or_else(|| "its network".to_owned(), |gbps| format!("{} Gbps", text::short(gbps)))
 }
 
 fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0397,
         span,
-        format!("{} of `{}` without EFA: they exchange gradients over TCP at {} each", text::count(nodes, "node"), instance.name, rate(instance)),
+        format!(
+            "{} of `{}` without EFA: they exchange gradients over TCP at {} each",
+            text::count(nodes, "node"),
+            instance.name,
+            rate(instance)
+        ),
     )
     .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
-    .note(format!("{} ({})", instance.provenance.source.split(';').next().unwrap_or_default(), instance.provenance.date));
+    .note(format!(
+        "{} ({})",
+        instance.provenance.source.split(';').next().unwrap_or_default(),
+        instance.provenance.date
+    ));
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
         // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
@@ -49,7 +63,11 @@ fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &
             let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
             let seconds = bytes * 8.0 / (gbps * 1e9);
             diagnostic = diagnostic
-                .note(format!("one reduction of {} gradients in 16 bits takes {} s at that rate at best", text::group(trained.value), text::short(seconds)))
+                .note(format!(
+                    "one reduction of {} gradients in 16 bits takes {} s at that rate at best",
+                    text::group(trained.value),
+                    text::short(seconds)
+                ))
                 .fact("reduction_seconds", seconds);
         }
     }
@@ -69,7 +87,8 @@ fn environment(plan: &Plan, instance: &Instance, parallel: &Parallel, span: Span
         return;
     }
     // Remote DMA between GPUs is a matter of the p family (EC2 user guide, EFA; from p4d on).
-    let rdma = if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
+    let rdma =
+        if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
     problems.push(
         Diagnostic::new(
             &T0398,

@@ -24,9 +24,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let parallel = plan.job.parallel.as_ref();
     let engine = parallel.and_then(|parallel| parallel.engine.get());
     let launcher = parallel.and_then(|parallel| parallel.launcher.value()).map_or("torchrun", String::as_str);
-    let torchrun = engine == Some(Engine::Fsdp) || (engine == Some(Engine::Ddp) && launcher == "torchrun") || plan.smp == Some(Smp::V2);
+    let torchrun = engine == Some(Engine::Fsdp)
+        || (engine == Some(Engine::Ddp) && launcher == "torchrun")
+        || plan.smp == Some(Smp::V2);
     let written = program.environment.iter().map(|pair| (&pair.key, pair.key_span));
-    let names: Vec<(&String, Span)> = written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
+    let names: Vec<(&String, Span)> =
+        written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
     let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
     for (name, span) in names {
         if let Some(first) = seen.insert(name, span) {
@@ -40,19 +43,30 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             && let Some(row) = reserved::get(Kind::Environment, name)
         {
             problems.push(
-                Diagnostic::new(&T0411, span, format!("`{name}` is set by {} in the container: what is written here is lost", row.set_by))
-                    .help("use another name")
-                    .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
+                Diagnostic::new(
+                    &T0411,
+                    span,
+                    format!(
+                        "`{name}` is set by {} in the container: what is written here is lost",
+                        row.set_by
+                    ),
+                )
+                .help("use another name")
+                .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
             );
         } else if torchrun
             && program.entrypoint.is_empty()
             && let Some(row) = reserved::get(Kind::TorchrunEnvironment, name)
         {
             problems.push(
-                Diagnostic::new(&T0411, span, format!("`{name}` is set by {}: what is written here is lost", row.set_by))
-                    .severity(Severity::Warning)
-                    .help("remove it, or set it in the program before NCCL starts")
-                    .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
+                Diagnostic::new(
+                    &T0411,
+                    span,
+                    format!("`{name}` is set by {}: what is written here is lost", row.set_by),
+                )
+                .severity(Severity::Warning)
+                .help("remove it, or set it in the program before NCCL starts")
+                .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
             );
         }
     }

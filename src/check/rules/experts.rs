@@ -6,7 +6,12 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::plan::mesh::near_divisors;
 use crate::text;
 
-declare_code!(T0377, "expert-degree-against-model", Error, "an expert degree that the model's experts do not allow");
+declare_code!(
+    T0377,
+    "expert-degree-against-model",
+    Error,
+    "an expert degree that the model's experts do not allow"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0377];
@@ -15,7 +20,9 @@ pub(super) static CODES: &[&Code] = &[&T0377];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(model)) = (&plan.job.parallel, &plan.model) else { return };
-    let (Some(degree), Some(architecture)) = (parallel.expert_degree.val(), &model.architecture) else { return };
+    let (Some(degree), Some(architecture)) = (parallel.expert_degree.val(), &model.architecture) else {
+        return;
+    };
     let experts = architecture.experts;
     if degree.value <= 1 || (experts > 0 && experts.is_multiple_of(degree.value)) {
         return;
@@ -23,17 +30,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = degree.span_or(parallel.span);
     if experts == 0 {
         problems.push(
-            Diagnostic::new(&T0377, span, format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name))
-                .help("remove `expert-degree`")
-                .note("SMP v2: expert parallelism is for mixture-of-experts models only"),
+            Diagnostic::new(
+                &T0377,
+                span,
+                format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
+            )
+            .help("remove `expert-degree`")
+            .note("SMP v2: expert parallelism is for mixture-of-experts models only"),
         );
         return;
     }
     let (below, above) = near_divisors(experts, degree.value);
     let near: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
     problems.push(
-        Diagnostic::new(&T0377, span, format!("`expert-degree` {} does not divide the {} of each layer", degree.value, text::count(experts, "expert")))
-            .help(format!("write `expert-degree` {}", text::list(&near, "or")))
-            .fact("experts", experts),
+        Diagnostic::new(
+            &T0377,
+            span,
+            format!(
+                "`expert-degree` {} does not divide the {} of each layer",
+                degree.value,
+                text::count(experts, "expert")
+            ),
+        )
+        .help(format!("write `expert-degree` {}", text::list(&near, "or")))
+        .fact("experts", experts),
     );
 }

@@ -22,7 +22,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Diagnostic::new(
             &T0353,
             engine.span_or(parallel.span),
-            format!("engine `{}` runs on exactly one instance group; this cluster has {}", engine.value.name(), text::ticked(&names, "and")),
+            format!(
+                "engine `{}` runs on exactly one instance group; this cluster has {}",
+                engine.value.name(),
+                text::ticked(&names, "and")
+            ),
         )
         .label(second.span, "a second group")
         .help("keep one group, or write `engine=\"none\"` and start the ranks from the script")

@@ -28,7 +28,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let toolkit = program.entrypoint.is_empty() && plan.deployable && engine != Some(Engine::Worker);
     for pair in &program.environment {
         if let Some(value) = pair.value.val().filter(|val| val.value.contains('\0')) {
-            problems.push(not_carried(value.span_or(pair.key_span), &format!("environment variable `{}`", pair.key), "a NUL character"));
+            problems.push(not_carried(
+                value.span_or(pair.key_span),
+                &format!("environment variable `{}`", pair.key),
+                "a NUL character",
+            ));
         }
     }
     let mut seen: BTreeMap<String, &Hyperparameter> = BTreeMap::new();
@@ -80,8 +84,12 @@ fn not_carried(span: Span, whose: &str, what: &str) -> Diagnostic {
 
 fn name(h: &Hyperparameter, problems: &mut Problems) {
     if let Some(row) = reserved::get(Kind::Hyperparameter, &h.name) {
-        let diagnostic = Diagnostic::new(&T0406, h.name_span, format!("hyperparameter `{}` is set by {}", h.name, row.set_by))
-            .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source));
+        let diagnostic = Diagnostic::new(
+            &T0406,
+            h.name_span,
+            format!("hyperparameter `{}` is set by {}", h.name, row.set_by),
+        )
+        .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source));
         problems.push(if h.name == "mp_parameters" {
             diagnostic.help("write the parameters as children of `parallel engine=\"smp\"`")
         } else {
@@ -95,10 +103,18 @@ fn name(h: &Hyperparameter, problems: &mut Problems) {
             || if h.name.is_empty() { "no letter" } else { "a leading dash" }.to_owned(),
             |c| if c == ' ' { "a blank".to_owned() } else { format!("`{c}`") },
         );
-        let diagnostic = Diagnostic::new(&T0405, h.name_span, format!("`{}` cannot be an option of the script: it has {odd}", h.name))
-            .note("the toolkit writes `--name value` on a line that a shell reads; names are not quoted");
+        let diagnostic = Diagnostic::new(
+            &T0405,
+            h.name_span,
+            format!("`{}` cannot be an option of the script: it has {odd}", h.name),
+        )
+        .note("the toolkit writes `--name value` on a line that a shell reads; names are not quoted");
         let near = spelling(&h.name, '_');
-        problems.push(if near.is_empty() { diagnostic } else { diagnostic.help(format!("write `\"{near}\"`")).fix(h.name_span, format!("\"{near}\"")) });
+        problems.push(if near.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.help(format!("write `\"{near}\"`")).fix(h.name_span, format!("\"{near}\""))
+        });
     } else if h.name.chars().count() == 1 {
         problems.push(
             Diagnostic::new(&T0268, h.name_span, format!("the script receives `-{}`, with one dash", h.name))

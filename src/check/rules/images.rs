@@ -21,12 +21,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     out_of_patch(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let span = uri.span_or(ask.span);
-    let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage").and_then(|shape| shape.max).unwrap_or(f64::MAX);
+    let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
+        .and_then(|shape| shape.max)
+        .unwrap_or(f64::MAX);
     let length = uri.value.chars().count();
     if length as f64 > longest {
         problems.push(
-            Diagnostic::new(&T0440, span, format!("the path has {length} characters; SageMaker takes at most {longest}"))
-                .note("`TrainingImage`, botocore's shape of CreateTrainingJob"),
+            Diagnostic::new(
+                &T0440,
+                span,
+                format!("the path has {length} characters; SageMaker takes at most {longest}"),
+            )
+            .note("`TrainingImage`, botocore's shape of CreateTrainingJob"),
         );
         return;
     }
@@ -43,7 +49,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 );
             }
         }
-        None if uri.value.starts_with("public.ecr.aws/") || !plan.job.request.iter().any(has_repository_config) => {
+        None if uri.value.starts_with("public.ecr.aws/")
+            || !plan.job.request.iter().any(has_repository_config) =>
+        {
             problems.push(
                 Diagnostic::new(&T0440, span, format!("`{}` is no path of a private ECR repository", uri.value))
                     .help(format!(
@@ -61,7 +69,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// A warning where a patched container could be written instead; else a note, for there is nothing to mend.
 fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
     let Some(image) = &context.plan.image else { return };
-    let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today) else { return };
+    let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today)
+    else {
+        return;
+    };
     let family = match image.family.as_str() {
         "huggingface" => ImageFamily::HuggingFace,
         "smp" => ImageFamily::SmpV2,
@@ -70,25 +81,40 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
     // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
     let patched = images::all()
         .filter(|row| row.family == family && row.sdk.iter().any(|sdk| sdk == "v2"))
-        .filter(|row| row.patch_window.as_ref().is_some_and(|window| window.0.as_str() <= context.today && window.1.as_str() >= context.today))
+        .filter(|row| {
+            row.patch_window.as_ref().is_some_and(|window| {
+                window.0.as_str() <= context.today && window.1.as_str() >= context.today
+            })
+        })
         .max_by_key(|row| images::version_key(&row.pytorch));
     let version = image.pytorch.as_deref().unwrap_or("");
     let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
-    let diagnostic = Diagnostic::new(&T0442, span, format!("containers with PyTorch {version} got their last patch on {until}"))
-        .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
-        .fact("end_of_patch", until.as_str());
+    let diagnostic = Diagnostic::new(
+        &T0442,
+        span,
+        format!("containers with PyTorch {version} got their last patch on {until}"),
+    )
+    .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
+    .fact("end_of_patch", until.as_str());
     problems.push(match patched {
         Some(row) => diagnostic.help(match &row.transformers {
-            Some(transformers) => format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch),
+            Some(transformers) => {
+                format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch)
+            }
             None => format!("write `version=\"{}\"`", row.pytorch),
         }),
-        None => diagnostic.severity(Severity::Note).note("no container of this family that the training toolkit starts is patched any more"),
+        None => diagnostic
+            .severity(Severity::Note)
+            .note("no container of this family that the training toolkit starts is patched any more"),
     });
 }
 
 fn has_repository_config(member: &RequestMember) -> bool {
     match &member.value {
-        Raw::Object(members) => member.name == "AlgorithmSpecification" && members.iter().any(|(name, _)| name == "TrainingImageConfig"),
+        Raw::Object(members) => {
+            member.name == "AlgorithmSpecification"
+                && members.iter().any(|(name, _)| name == "TrainingImageConfig")
+        }
         Raw::Scalar(_) | Raw::List(_) => false,
     }
 }

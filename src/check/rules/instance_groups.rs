@@ -14,7 +14,8 @@ pub(super) static CODES: &[&Code] = &[&T0431];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let Some(cluster) = &job.cluster else { return };
-    let names: Vec<&str> = cluster.groups.iter().filter_map(|group| group.name.value()).map(String::as_str).collect();
+    let names: Vec<&str> =
+        cluster.groups.iter().filter_map(|group| group.name.value()).map(String::as_str).collect();
     let Some(first) = cluster.groups.first() else {
         return;
     };

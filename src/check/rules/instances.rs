@@ -7,7 +7,12 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::text;
 
 declare_code!(T0407, "default-quota", Note, "more instances than a new account may have");
-declare_code!(T0443, "instance-not-to-be-had", Warning, "an instance type that is retired, or not offered in the region");
+declare_code!(
+    T0443,
+    "instance-not-to-be-had",
+    Warning,
+    "an instance type that is retired, or not offered in the region"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0407, &T0443];
@@ -28,7 +33,10 @@ fn offered(context: &Context, problems: &mut Problems) {
     let dated = format!("as of {} (`trainc catalog instances`)", instance.provenance.date);
     if let Some(why) = &instance.retired {
         let why = why.split(';').next().unwrap_or(why);
-        problems.push(Diagnostic::new(&T0443, span, format!("`{}` counts as retired", instance.name)).note(format!("{why}; {dated}")));
+        problems.push(
+            Diagnostic::new(&T0443, span, format!("`{}` counts as retired", instance.name))
+                .note(format!("{why}; {dated}")),
+        );
         return;
     }
     let Some(region) = &plan.region else { return };
@@ -39,7 +47,10 @@ fn offered(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0443,
         span,
-        format!("EC2 does not offer `{}` in {}, so SageMaker training will hardly have it", instance.name, region.name),
+        format!(
+            "EC2 does not offer `{}` in {}, so SageMaker training will hardly have it",
+            instance.name, region.name
+        ),
     )
     .note(format!("EC2 offers it in {}, {dated}", regions.join(", ")))
     .fact("regions", regions.clone());
@@ -47,7 +58,9 @@ fn offered(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.label(span, "the job's region");
     }
     let continent = region.name.split('-').next().unwrap_or("");
-    if let Some(near) = regions.iter().find(|name| name.split('-').next() == Some(continent)).or(regions.first()) {
+    if let Some(near) =
+        regions.iter().find(|name| name.split('-').next() == Some(continent)).or(regions.first())
+    {
         diagnostic = diagnostic.help(format!("write `region \"{near}\"`, or take another type"));
     }
     problems.push(diagnostic);
@@ -67,18 +80,29 @@ fn quotas(context: &Context, problems: &mut Problems) {
         (Usage::OnDemand, "instances-across-jobs", "instances-per-job")
     };
     let passed = |quota: &Quota| quota.default.is_some_and(|default| nodes.value > default);
-    let wide: Vec<Quota> = [quotas::general(across), quotas::general(per_job)].into_iter().flatten().filter(passed).collect();
+    let wide: Vec<Quota> =
+        [quotas::general(across), quotas::general(per_job)].into_iter().flatten().filter(passed).collect();
     if wide.is_empty() {
         return;
     }
     let pool = cluster.warm_pool_seconds.get().is_some_and(|seconds| seconds > 0);
-    let of_type = [Some(usage), pool.then_some(Usage::WarmPool)].into_iter().flatten().filter_map(|usage| quotas::instance(name, usage));
-    let all: Vec<Quota> = of_type.filter(|quota| quota.default.is_none_or(|default| nodes.value > default)).chain(wide).collect();
+    let of_type = [Some(usage), pool.then_some(Usage::WarmPool)]
+        .into_iter()
+        .flatten()
+        .filter_map(|usage| quotas::instance(name, usage));
+    let all: Vec<Quota> = of_type
+        .filter(|quota| quota.default.is_none_or(|default| nodes.value > default))
+        .chain(wide)
+        .collect();
     let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
     let mut diagnostic = Diagnostic::new(
         &T0407,
         span,
-        format!("{} of `{name}` pass {} of a new account", text::count(nodes.value, "instance"), text::count(all.len() as u64, "quota")),
+        format!(
+            "{} of `{name}` pass {} of a new account",
+            text::count(nodes.value, "instance"),
+            text::count(all.len() as u64, "quota")
+        ),
     )
     .help("ask for more in Service Quotas before the run")
     .fact("codes", all.iter().filter_map(|quota| quota.code.clone()).collect::<Vec<_>>());

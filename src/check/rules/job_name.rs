@@ -25,27 +25,45 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let max = shape.max.unwrap_or(f64::MAX);
     // A name that is too long is cut, so only its letters are judged: piece by piece, as the pattern bounds the length.
     let pieces: Vec<char> = name.value.chars().collect();
-    let legal = !pieces.is_empty() && pieces.chunks(8).all(|piece| fits(&format!("a{}a", piece.iter().collect::<String>()))) && fits_ends(&pieces);
+    let legal = !pieces.is_empty()
+        && pieces.chunks(8).all(|piece| fits(&format!("a{}a", piece.iter().collect::<String>())))
+        && fits_ends(&pieces);
     if !legal {
         let near = spelling(&name.value, '-');
         let bad: Vec<String> = odd(&name.value);
-        let diagnostic = Diagnostic::new(&T0400, span, format!("`{}` cannot name a training job", name.value))
-            .here(if bad.is_empty() { "begins or ends with a hyphen".to_owned() } else { format!("has {}", text::list(&bad, "and")) })
-            .note("letters, digits and hyphens inside: `TrainingJobName`, botocore's shape of CreateTrainingJob");
-        problems.push(if near.is_empty() { diagnostic } else { diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\"")) });
+        let diagnostic = Diagnostic::new(
+            &T0400,
+            span,
+            format!("`{}` cannot name a training job", name.value),
+        )
+        .here(if bad.is_empty() {
+            "begins or ends with a hyphen".to_owned()
+        } else {
+            format!("has {}", text::list(&bad, "and"))
+        })
+        .note("letters, digits and hyphens inside: `TrainingJobName`, botocore's shape of CreateTrainingJob");
+        problems.push(if near.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\""))
+        });
         return;
     }
     let Some(digest) = limits::get("job.name-digest") else { return };
     let room = max - digest.value as f64 - 1.0;
     if pieces.len() as f64 > room {
         problems.push(
-            Diagnostic::new(&T0401, span, format!("the name has {} characters; {room} of them reach the training job", pieces.len()))
-                .note(format!(
-                    "the training job is called `<job>-<{} hex digits of the digest>`, at most {max} characters",
-                    digest.value
-                ))
-                .fact("characters", pieces.len())
-                .fact("kept", room),
+            Diagnostic::new(
+                &T0401,
+                span,
+                format!("the name has {} characters; {room} of them reach the training job", pieces.len()),
+            )
+            .note(format!(
+                "the training job is called `<job>-<{} hex digits of the digest>`, at most {max} characters",
+                digest.value
+            ))
+            .fact("characters", pieces.len())
+            .fact("kept", room),
         );
     }
 }
@@ -56,7 +74,8 @@ fn fits(name: &str) -> bool {
 }
 
 fn fits_ends(name: &[char]) -> bool {
-    name.first().is_some_and(char::is_ascii_alphanumeric) && name.last().is_some_and(char::is_ascii_alphanumeric)
+    name.first().is_some_and(char::is_ascii_alphanumeric)
+        && name.last().is_some_and(char::is_ascii_alphanumeric)
 }
 
 /// The characters that make the name illegal, in words.

@@ -15,7 +15,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let made = plan.job.role.as_ref().filter(|role| role.create.get() == Some(true));
     let Some(role) = made else { return };
     let output = plan.job.output.as_ref().and_then(|output| Some((output.kms.val()?, output.span)));
-    let volume = plan.job.cluster.as_ref().and_then(|cluster| Some((cluster.volume_kms.val()?, cluster.span)));
+    let volume =
+        plan.job.cluster.as_ref().and_then(|cluster| Some((cluster.volume_kms.val()?, cluster.span)));
     for (key, fallback) in output.into_iter().chain(volume) {
         if key.value.starts_with("alias/") || key.value.contains(":alias/") {
             problems.push(

@@ -3,7 +3,6 @@
 //! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
 //! Job name, durations, S3 URIs and raw members have files of their own.
 
-use std::collections::BTreeSet;
 use super::{places, request_members};
 use crate::catalog::shapes::{self, Violation, ViolationKind};
 use crate::check::Context;
@@ -12,6 +11,7 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit;
 use crate::text;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job takes");
 declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter longer than a training job takes");
@@ -57,10 +57,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         // A text too short or too long breaks the pattern as well; one of the two is said, the one that tells more.
-        let beside = |kind: ViolationKind| violations.iter().any(|other| other.path == violation.path && other.kind == kind);
+        let beside = |kind: ViolationKind| {
+            violations.iter().any(|other| other.path == violation.path && other.kind == kind)
+        };
         let empty = violation.found.is_empty() || violation.expected == "at least 1 characters";
-        let repeats_pattern = violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
-        let repeats_length = violation.kind == ViolationKind::Pattern && (empty || beside(ViolationKind::TooLong));
+        let repeats_pattern =
+            violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
+        let repeats_length =
+            violation.kind == ViolationKind::Pattern && (empty || beside(ViolationKind::TooLong));
         if repeats_pattern || repeats_length {
             continue;
         }
@@ -98,14 +102,25 @@ fn message(place: &places::Place, violation: &Violation) -> String {
     };
     if place.code == &T0402 {
         let count = violation.found.trim_end_matches(" entries");
-        return format!("the job has {count} hyperparameters; SageMaker takes {}", violation.expected.trim_end_matches(" entries"));
+        return format!(
+            "the job has {count} hyperparameters; SageMaker takes {}",
+            violation.expected.trim_end_matches(" entries")
+        );
     }
     match violation.kind {
         ViolationKind::TooLong | ViolationKind::TooShort => {
-            format!("{what} has {}; SageMaker takes {}", figure(&violation.found), figure(&violation.expected))
+            format!(
+                "{what} has {}; SageMaker takes {}",
+                figure(&violation.found),
+                figure(&violation.expected)
+            )
         }
-        ViolationKind::OutOfRange => format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected),
-        ViolationKind::Enum => format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected),
+        ViolationKind::OutOfRange => {
+            format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected)
+        }
+        ViolationKind::Enum => {
+            format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected)
+        }
         ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_of_key(key, violation)) => {
             format!("{}: SageMaker takes no such name", place.what)
         }
@@ -126,7 +141,9 @@ fn is_of_key(key: &str, violation: &Violation) -> bool {
 /// `1 entries` reads badly.
 fn figure(words: &str) -> String {
     for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
-        if let Some(before) = words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit())) {
+        if let Some(before) =
+            words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit()))
+        {
             return format!("{before}{one}");
         }
     }
@@ -138,7 +155,13 @@ pub(super) fn short(found: &str) -> String {
     if cut.len() < found.len() { format!("{cut}…") } else { cut }
 }
 
-fn help(context: &Context, request: &Value, place: &places::Place, violation: &Violation, diagnostic: Diagnostic) -> Diagnostic {
+fn help(
+    context: &Context,
+    request: &Value,
+    place: &places::Place,
+    violation: &Violation,
+    diagnostic: Diagnostic,
+) -> Diagnostic {
     if place.code == &T0402 {
         return generated(context, request, diagnostic);
     }
@@ -152,8 +175,14 @@ fn help(context: &Context, request: &Value, place: &places::Place, violation: &V
         };
     }
     if place.code == &T0420 && violation.kind == ViolationKind::TooShort {
-        let missing = if violation.path.ends_with("Subnets") { "subnets \"subnet-…\"" } else { "security-groups \"sg-…\"" };
-        return diagnostic.help(format!("add `{missing}`: a VPC job names both")).note("without `network` the job runs outside your VPC");
+        let missing = if violation.path.ends_with("Subnets") {
+            "subnets \"subnet-…\""
+        } else {
+            "security-groups \"sg-…\""
+        };
+        return diagnostic
+            .help(format!("add `{missing}`: a VPC job names both"))
+            .note("without `network` the job runs outside your VPC");
     }
     if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
         return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");

@@ -67,9 +67,13 @@ fn digests(storage: &Storage, problems: &mut Problems) {
     for link in storage.imports.iter().chain(&storage.exports) {
         let Some(uri) = link.s3.val().filter(|uri| uri.value.contains(DIGEST_MARK)) else { continue };
         problems.push(
-            Diagnostic::new(&T0478, uri.span_or(link.span), "the prefix of a link cannot change with the job's digest")
-                .help("name a prefix that all runs share, or write below it from the script")
-                .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
+            Diagnostic::new(
+                &T0478,
+                uri.span_or(link.span),
+                "the prefix of a link cannot change with the job's digest",
+            )
+            .help("name a prefix that all runs share, or write below it from the script")
+            .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
         );
     }
 }
@@ -79,10 +83,14 @@ fn too_many(associations: &[Association], problems: &mut Problems) {
     let most = usize::try_from(limit.value).unwrap_or(usize::MAX);
     if let Some(first_over) = associations.get(most) {
         problems.push(
-            Diagnostic::new(&T0474, first_over.span, format!("{} S3 links, where a file system takes {most}", associations.len()))
-                .help("link a common parent prefix, and give channels a `path` below it")
-                .note(format!("at most {} {} ({})", limit.value, limit.statement, limit.provenance.source))
-                .fact("most", limit.value),
+            Diagnostic::new(
+                &T0474,
+                first_over.span,
+                format!("{} S3 links, where a file system takes {most}", associations.len()),
+            )
+            .help("link a common parent prefix, and give channels a `path` below it")
+            .note(format!("at most {} {} ({})", limit.value, limit.statement, limit.provenance.source))
+            .fact("most", limit.value),
         );
     }
 }
@@ -104,7 +112,9 @@ fn overlaps(associations: &[Association], problems: &mut Problems) {
             .label(other.span, format!("this one is at `{}`", shown(&other.path)))
             .note("paths of data repository associations must not overlap, and `/` goes only with a single one (botocore, CreateDataRepositoryAssociation)");
             problems.push(match last_part(&later.s3).filter(|_| !later.path_written) {
-                Some(part) => diagnostic.help(format!("give each link a path of its own, as `path=\"/{part}\"` here")),
+                Some(part) => {
+                    diagnostic.help(format!("give each link a path of its own, as `path=\"/{part}\"` here"))
+                }
                 None => diagnostic.help("give each link a path of its own"),
             });
         } else if let Some(other) = earlier.clone().find(|other| nested(&other.s3, &later.s3)) {

@@ -12,7 +12,12 @@ declare_code!(T0454, "lustre-combination", Error, "a deployment and a storage ty
 declare_code!(T0455, "lustre-throughput", Error, "a throughput that the deployment does not have");
 declare_code!(T0456, "lustre-capacity", Error, "a capacity that the deployment does not have");
 declare_code!(T0457, "lustre-setting", Error, "a setting that the deployment does not have");
-declare_code!(T0458, "lustre-version", Error, "a Lustre version that the deployment or its settings do not have");
+declare_code!(
+    T0458,
+    "lustre-version",
+    Error,
+    "a Lustre version that the deployment or its settings do not have"
+);
 declare_code!(T0459, "metadata-iops", Error, "a number of metadata operations that cannot be provisioned");
 
 /// The codes of this file.
@@ -21,7 +26,9 @@ pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T
 /// Judges each file system that trainc makes.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
-        let (Some(deployment), Some(storage_type)) = (storage.deployment.value(), file_system::storage_type(storage)) else {
+        let (Some(deployment), Some(storage_type)) =
+            (storage.deployment.value(), file_system::storage_type(storage))
+        else {
             continue;
         };
         let Some(legal) = file_system::legal(storage) else {
@@ -48,9 +55,15 @@ fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems
             .collect();
         (storage.efa.span(), format!("a `{deployment}` file system has no EFA"), legal)
     } else {
-        let legal: Vec<String> =
-            fsx::pairs().filter(|(_, storage)| *storage == storage_type).map(|(deployment, _)| of(deployment)).collect();
-        (storage.storage_type.span(), format!("a `{deployment}` file system has no {storage_type} storage"), legal)
+        let legal: Vec<String> = fsx::pairs()
+            .filter(|(_, storage)| *storage == storage_type)
+            .map(|(deployment, _)| of(deployment))
+            .collect();
+        (
+            storage.storage_type.span(),
+            format!("a `{deployment}` file system has no {storage_type} storage"),
+            legal,
+        )
     };
     let diagnostic = Diagnostic::new(&T0454, span.unwrap_or(storage.span), what);
     let at = storage.deployment.span();
@@ -59,7 +72,10 @@ fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems
         None => diagnostic,
     };
     problems.push(if with_efa {
-        diagnostic.note(format!("only {} has it (docs.aws.amazon.com, FSx for Lustre)", text::ticked(&legal, "and")))
+        diagnostic.note(format!(
+            "only {} has it (docs.aws.amazon.com, FSx for Lustre)",
+            text::ticked(&legal, "and")
+        ))
     } else {
         diagnostic.note(format!("only {} has it (botocore, CreateFileSystem)", text::ticked(&legal, "and")))
     });
@@ -71,17 +87,29 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
     let Some(written) = storage.throughput_mb_s_tib.val() else {
         if legal.throughput == Presence::Required && storage.throughput_mb_s_tib.is_absent() {
             problems.push(
-                Diagnostic::new(&T0455, storage.deployment.span().unwrap_or(storage.span), format!("a `{deployment}` file system needs a throughput"))
-                    .help(format!("add `throughput={}`; the values are {} MB/s per TiB", tiers.first().map_or("", String::as_str), text::list(&tiers, "and")))
-                    .note("PerUnitStorageThroughput is required (botocore, CreateFileSystem)"),
+                Diagnostic::new(
+                    &T0455,
+                    storage.deployment.span().unwrap_or(storage.span),
+                    format!("a `{deployment}` file system needs a throughput"),
+                )
+                .help(format!(
+                    "add `throughput={}`; the values are {} MB/s per TiB",
+                    tiers.first().map_or("", String::as_str),
+                    text::list(&tiers, "and")
+                ))
+                .note("PerUnitStorageThroughput is required (botocore, CreateFileSystem)"),
             );
         }
         return legal.throughput == Presence::Forbidden;
     };
     let span = written.span_or(storage.span);
     if legal.throughput == Presence::Forbidden {
-        let mut diagnostic = Diagnostic::new(&T0455, span, format!("the throughput of a `{deployment}` file system cannot be chosen"))
-            .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
+        let mut diagnostic = Diagnostic::new(
+            &T0455,
+            span,
+            format!("the throughput of a `{deployment}` file system cannot be chosen"),
+        )
+        .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
         if let Some(fixed) = legal.fixed_throughput_mb_s_per_tib {
             diagnostic = diagnostic.note(format!("it is {fixed} MB/s per TiB ({})", legal.provenance.source));
         }
@@ -91,11 +119,15 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
     if legal.throughputs.iter().any(|tier| u64::from(*tier) == written.value) {
         return true;
     }
-    let nearest = legal.throughputs.iter().min_by_key(|tier| (u64::from(**tier).abs_diff(written.value), **tier));
+    let nearest =
+        legal.throughputs.iter().min_by_key(|tier| (u64::from(**tier).abs_diff(written.value), **tier));
     let diagnostic = Diagnostic::new(
         &T0455,
         span,
-        format!("a `{deployment}` file system has no throughput of {} MB/s per TiB", text::group(written.value)),
+        format!(
+            "a `{deployment}` file system has no throughput of {} MB/s per TiB",
+            text::group(written.value)
+        ),
     )
     .note(format!("the values are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
     .fact("legal_mb_s_per_tib", legal.throughputs.clone());
@@ -131,15 +163,22 @@ fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut P
         let first: Vec<String> = legal.first_gib.iter().map(|gib| format!("{gib}GiB")).collect();
         let efa = if storage.efa.get() == Some(true) { " with EFA" } else { "" };
         let at = match tier {
-            Some(tier) if legal.steps_gib.iter().any(|(of, _)| *of == tier) => format!(" at {tier} MB/s per TiB"),
+            Some(tier) if legal.steps_gib.iter().any(|(of, _)| *of == tier) => {
+                format!(" at {tier} MB/s per TiB")
+            }
             _ => String::new(),
         };
         let multiples = format!("multiples of {step}GiB");
-        let legal_sizes = if first.is_empty() { multiples } else { format!("{} and {multiples}", first.join(", ")) };
-        diagnostic = diagnostic.note(format!("the sizes{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
+        let legal_sizes =
+            if first.is_empty() { multiples } else { format!("{} and {multiples}", first.join(", ")) };
+        diagnostic =
+            diagnostic.note(format!("the sizes{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
     }
     if whole.is_none() {
-        diagnostic = diagnostic.note(format!("StorageCapacity counts GiB; {} bytes are no whole GiB", text::group(written.value)));
+        diagnostic = diagnostic.note(format!(
+            "StorageCapacity counts GiB; {} bytes are no whole GiB",
+            text::group(written.value)
+        ));
     }
     // The larger one holds what was meant to fit.
     problems.push(match above {
@@ -151,23 +190,47 @@ fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut P
 fn settings(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
     let mut refuse = |span: Option<crate::source::Span>, what: &str, help: &str, why: &str| {
         problems.push(
-            Diagnostic::new(&T0457, span.unwrap_or(storage.span), format!("a `{deployment}` file system has no {what}"))
-                .help(help)
-                .note(why),
+            Diagnostic::new(
+                &T0457,
+                span.unwrap_or(storage.span),
+                format!("a `{deployment}` file system has no {what}"),
+            )
+            .help(help)
+            .note(why),
         );
     };
     if !legal.kms_key && !storage.kms.is_absent() {
-        refuse(storage.kms.span(), "key of one's own", "remove `kms`, or choose a persistent deployment", "KmsKeyId holds for persistent deployments; a scratch one is encrypted with a key of the service (botocore, CreateFileSystem)");
+        refuse(
+            storage.kms.span(),
+            "key of one's own",
+            "remove `kms`, or choose a persistent deployment",
+            "KmsKeyId holds for persistent deployments; a scratch one is encrypted with a key of the service (botocore, CreateFileSystem)",
+        );
     }
     if legal.drive_cache == Presence::Forbidden && !storage.drive_cache.is_absent() {
-        refuse(storage.drive_cache.span(), "drive cache on SSD storage", "remove `drive-cache`", "DriveCacheType holds for HDD storage (botocore, CreateFileSystem)");
+        refuse(
+            storage.drive_cache.span(),
+            "drive cache on SSD storage",
+            "remove `drive-cache`",
+            "DriveCacheType holds for HDD storage (botocore, CreateFileSystem)",
+        );
     }
     if !legal.metadata && !storage.metadata_iops.is_absent() {
-        refuse(storage.metadata_iops.span(), "metadata configuration", "remove `metadata-iops`, or choose `deployment=\"persistent-2\"`", "MetadataConfiguration holds for PERSISTENT_2 (botocore, CreateFileSystem)");
+        refuse(
+            storage.metadata_iops.span(),
+            "metadata configuration",
+            "remove `metadata-iops`, or choose `deployment=\"persistent-2\"`",
+            "MetadataConfiguration holds for PERSISTENT_2 (botocore, CreateFileSystem)",
+        );
     }
     if !legal.associations {
         for link in storage.imports.iter().chain(&storage.exports) {
-            refuse(Some(link.span), "S3 links", "choose `deployment=\"scratch-2\"`, or copy the data yourself", "data repository associations are for all deployments but SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)");
+            refuse(
+                Some(link.span),
+                "S3 links",
+                "choose `deployment=\"scratch-2\"`, or copy the data yourself",
+                "data repository associations are for all deployments but SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
+            );
         }
     }
 }
@@ -179,16 +242,37 @@ fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Pr
     let configured = legal.metadata && (legal.metadata_required || !storage.metadata_iops.is_absent());
     let efa = storage.efa.get() == Some(true);
     let (allowed, what, why) = if !legal.versions.contains(&version.value) {
-        let what = if efa { format!("a `{deployment}` file system with EFA") } else { format!("a `{deployment}` file system") };
-        (&legal.versions, what, "the service refuses the version with this deployment type (botocore, FileSystemTypeVersion)")
+        let what = if efa {
+            format!("a `{deployment}` file system with EFA")
+        } else {
+            format!("a `{deployment}` file system")
+        };
+        (
+            &legal.versions,
+            what,
+            "the service refuses the version with this deployment type (botocore, FileSystemTypeVersion)",
+        )
     } else if linked && !legal.association_versions.contains(&version.value) {
-        (&legal.association_versions, "a file system with S3 links".to_owned(), "data repository associations are for 2.12 and newer (botocore, CreateDataRepositoryAssociation)")
+        (
+            &legal.association_versions,
+            "a file system with S3 links".to_owned(),
+            "data repository associations are for 2.12 and newer (botocore, CreateDataRepositoryAssociation)",
+        )
     } else if configured && !legal.metadata_versions.contains(&version.value) {
-        (&legal.metadata_versions, "a file system with a metadata configuration".to_owned(), "2.12 is not for a PERSISTENT_2 file system with a metadata configuration (botocore, FileSystemTypeVersion)")
+        (
+            &legal.metadata_versions,
+            "a file system with a metadata configuration".to_owned(),
+            "2.12 is not for a PERSISTENT_2 file system with a metadata configuration (botocore, FileSystemTypeVersion)",
+        )
     } else {
         return;
     };
-    let diagnostic = Diagnostic::new(&T0458, span, format!("{what} cannot be of version {}, only {}", version.value, text::list(allowed, "or"))).note(why);
+    let diagnostic = Diagnostic::new(
+        &T0458,
+        span,
+        format!("{what} cannot be of version {}, only {}", version.value, text::list(allowed, "or")),
+    )
+    .note(why);
     problems.push(match allowed.last() {
         Some(newest) => diagnostic
             .help(format!("write `version=\"{newest}\"`, or leave it out"))
@@ -198,7 +282,9 @@ fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Pr
 }
 
 fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
-    let (Some(written), Some(limit)) = (storage.metadata_iops.val(), limits::get("fsx.metadata-iops")) else { return };
+    let (Some(written), Some(limit)) = (storage.metadata_iops.val(), limits::get("fsx.metadata-iops")) else {
+        return;
+    };
     let Some(step) = legal.metadata_step_iops.filter(|_| legal.metadata) else { return };
     if legal.takes_metadata_iops(written.value, limit.value) {
         return;
@@ -211,14 +297,18 @@ fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
         .min_by_key(|iops| (iops.abs_diff(written.value), *iops));
     let span = written.span_or(storage.span);
     let first: Vec<String> = legal.metadata_iops.iter().map(|iops| text::group(*iops)).collect();
-    let diagnostic = Diagnostic::new(&T0459, span, format!("{} metadata operations per second cannot be provisioned", text::group(written.value)))
-        .note(format!(
-            "the values are {} and multiples of {} up to {} ({})",
-            first.join(", "),
-            text::group(step),
-            text::group(limit.value),
-            limit.provenance.source
-        ));
+    let diagnostic = Diagnostic::new(
+        &T0459,
+        span,
+        format!("{} metadata operations per second cannot be provisioned", text::group(written.value)),
+    )
+    .note(format!(
+        "the values are {} and multiples of {} up to {} ({})",
+        first.join(", "),
+        text::group(step),
+        text::group(limit.value),
+        limit.provenance.source
+    ));
     problems.push(match near {
         Some(near) => diagnostic.help(format!("write `metadata-iops={near}`")).fix(span, near.to_string()),
         None => diagnostic,

@@ -9,7 +9,12 @@ use crate::ir::{Plan, Storage};
 use crate::text;
 
 declare_code!(T0460, "maintenance-window", Error, "a maintenance window that cannot be read");
-declare_code!(T0461, "maintenance-unset", Note, "AWS picks the maintenance window of a file system used for days");
+declare_code!(
+    T0461,
+    "maintenance-unset",
+    Note,
+    "AWS picks the maintenance window of a file system used for days"
+);
 declare_code!(T0462, "lustre-efa", Warning, "EFA on a file system, unproven from a training job");
 declare_code!(T0480, "delete-loses-data", Warning, "a file system goes with what the job wrote to it");
 declare_code!(T0482, "file-system-left", Note, "a file system stays after the job, and costs");
@@ -34,7 +39,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let name = file_system::name(storage);
     let Some(window) = storage.maintenance.val() else {
-        let Some(max_run) = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()) else { return };
+        let Some(max_run) = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get())
+        else {
+            return;
+        };
         if storage.maintenance.is_absent() && max_run > DAY {
             problems.push(
                 Diagnostic::new(&T0461, storage.span, format!("AWS picks the weekly maintenance window of `{name}`"))
@@ -44,11 +52,18 @@ fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
         }
         return;
     };
-    let Some(shape) = shapes::member("CreateFileSystem", "LustreConfiguration.WeeklyMaintenanceStartTime") else { return };
+    let Some(shape) = shapes::member("CreateFileSystem", "LustreConfiguration.WeeklyMaintenanceStartTime")
+    else {
+        return;
+    };
     if !shape.takes_text(&window.value) {
         problems.push(
-            Diagnostic::new(&T0460, window.span_or(storage.span), format!("`{}` is no maintenance window", window.value))
-                .help("write `d:HH:MM` in UTC, as `\"7:03:00\"` for Sunday 03:00; Monday is 1"),
+            Diagnostic::new(
+                &T0460,
+                window.span_or(storage.span),
+                format!("`{}` is no maintenance window", window.value),
+            )
+            .help("write `d:HH:MM` in UTC, as `\"7:03:00\"` for Sunday 03:00; Monday is 1"),
         );
     }
 }
@@ -56,9 +71,13 @@ fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
 fn efa(storage: &Storage, problems: &mut Problems) {
     if storage.efa.get() == Some(true) && file_system::legal(storage).is_some() {
         problems.push(
-            Diagnostic::new(&T0462, storage.efa.span().unwrap_or(storage.span), "no AWS page says that a training job can mount a file system over EFA")
-                .help("remove `efa`, unless you have tried it")
-                .note("with EFA the throughput cannot be changed later, and the capacity comes in larger steps"),
+            Diagnostic::new(
+                &T0462,
+                storage.efa.span().unwrap_or(storage.span),
+                "no AWS page says that a training job can mount a file system over EFA",
+            )
+            .help("remove `efa`, unless you have tried it")
+            .note("with EFA the throughput cannot be changed later, and the capacity comes in larger steps"),
         );
     }
 }
@@ -69,30 +88,41 @@ fn leaving(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     }
     let name = file_system::name(storage);
     let span = storage.delete_after_job.span().unwrap_or(storage.span);
-    let help = "add `delete-after-job` inside it, or run `trainc destroy --delete-data` when it is no longer needed";
+    let help =
+        "add `delete-after-job` inside it, or run `trainc destroy --delete-data` when it is no longer needed";
     let note = "a file system is billed by the second until it is deleted, used or not";
-    problems.push(match file_system::monthly_usd(plan, storage) {
-        Some((usd, price)) => {
-            let recalled = if price.recalled { ", a recalled figure" } else { "" };
-            Diagnostic::new(
+    problems.push(
+        match file_system::monthly_usd(plan, storage) {
+            Some((usd, price)) => {
+                let recalled = if price.recalled { ", a recalled figure" } else { "" };
+                Diagnostic::new(
+                    &T0482,
+                    span,
+                    format!(
+                        "`{name}` stays after the job and costs {} a month ({} an hour)",
+                        text::dollars(usd),
+                        text::dollars(usd / HOURS_PER_MONTH)
+                    ),
+                )
+                .note(format!(
+                    "{} × ${} per GiB and month in {} ({}{recalled})",
+                    storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
+                    price.usd_per_gb_month,
+                    price.region,
+                    price.provenance.date
+                ))
+                .fact("usd_per_month", usd)
+            }
+            None => Diagnostic::new(
                 &T0482,
                 span,
-                format!("`{name}` stays after the job and costs {} a month ({} an hour)", text::dollars(usd), text::dollars(usd / HOURS_PER_MONTH)),
+                format!("`{name}` stays after the job, and costs until it is deleted"),
             )
-            .note(format!(
-                "{} × ${} per GiB and month in {} ({}{recalled})",
-                storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
-                price.usd_per_gb_month,
-                price.region,
-                price.provenance.date
-            ))
-            .fact("usd_per_month", usd)
-        }
-        None => Diagnostic::new(&T0482, span, format!("`{name}` stays after the job, and costs until it is deleted"))
             .note("the catalogue has no price of it for the region, so no figure is given"),
-    }
-    .help(help)
-    .note(note));
+        }
+        .help(help)
+        .note(note),
+    );
 }
 
 fn losing(plan: &Plan, storage: &Storage, problems: &mut Problems) {
@@ -111,14 +141,19 @@ fn losing(plan: &Plan, storage: &Storage, problems: &mut Problems) {
         return;
     }
     let writer = plan.job.channels.iter().find(|channel| {
-        channel.from.value().is_some_and(|from| from == name) && channel.mode.value().is_some_and(|mode| mode == "rw")
+        channel.from.value().is_some_and(|from| from == name)
+            && channel.mode.value().is_some_and(|mode| mode == "rw")
     });
     if let Some(channel) = writer {
         problems.push(
-            Diagnostic::new(&T0480, span, format!("`{name}` goes when the job is done, with all that was written to it"))
-                .label(channel.mode.span().unwrap_or(channel.span), "written here, and exported nowhere")
-                .help("remove `delete-after-job`, or make the channel `mode=\"ro\"`")
-                .note("DeleteFileSystem makes no final backup of a Lustre file system unless it is told to"),
+            Diagnostic::new(
+                &T0480,
+                span,
+                format!("`{name}` goes when the job is done, with all that was written to it"),
+            )
+            .label(channel.mode.span().unwrap_or(channel.span), "written here, and exported nowhere")
+            .help("remove `delete-after-job`, or make the channel `mode=\"ro\"`")
+            .note("DeleteFileSystem makes no final backup of a Lustre file system unless it is told to"),
         );
     }
 }

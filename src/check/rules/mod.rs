@@ -42,6 +42,7 @@ mod precision;
 mod processes;
 mod program_source;
 mod quantize;
+#[cfg(test)]
 mod refused;
 mod request_members;
 mod role;

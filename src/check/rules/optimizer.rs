@@ -13,7 +13,10 @@ pub(super) static CODES: &[&Code] = &[&T0375];
 /// Offloaded parameters are stepped on the host; kernels of apex and bitsandbytes exist for the GPU.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    let Some(parallel) = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp)) else { return };
+    let Some(parallel) = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return;
+    };
     let Some(optimizer) = &job.train.optimizer else { return };
     let Some(name) = optimizer.name.val() else { return };
     let span = name.span_or(optimizer.span);
@@ -21,23 +24,37 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .options
         .iter()
         .find(|option| option.name == "offload" && option.value.value() == Some(&Scalar::Bool(true)));
-    let gpu_only = matches!(name.value.as_str(), "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit");
+    let gpu_only = matches!(
+        name.value.as_str(),
+        "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit"
+    );
     if let Some(offload) = offload.filter(|_| gpu_only) {
         problems.push(
-            Diagnostic::new(&T0375, span, format!("`{}` steps parameters on the GPU, and `offload` keeps them in host memory", name.value))
-                .label(offload.span, "the offload")
-                .help("write `optimizer \"adamw\"`, or remove `offload`")
-                .note("the kernels of apex and bitsandbytes exist for CUDA tensors only; the first step fails"),
+            Diagnostic::new(
+                &T0375,
+                span,
+                format!(
+                    "`{}` steps parameters on the GPU, and `offload` keeps them in host memory",
+                    name.value
+                ),
+            )
+            .label(offload.span, "the offload")
+            .help("write `optimizer \"adamw\"`, or remove `offload`")
+            .note("the kernels of apex and bitsandbytes exist for CUDA tensors only; the first step fails"),
         );
         return;
     }
     let sharded = parallel.strategy.value().map(String::as_str) != Some("no-shard");
     if sharded && matches!(name.value.as_str(), "adamw-8bit" | "paged-adamw-8bit") {
         problems.push(
-            Diagnostic::new(&T0375, span, format!("under FSDP the states of `{}` may come back in 32 bits", name.value))
-                .severity(Severity::Warning)
-                .help("count on 8 bytes per parameter, or write `optimizer \"adamw\"`")
-                .note("huggingface/accelerate#1902: gathering the optimizer's state widens it silently"),
+            Diagnostic::new(
+                &T0375,
+                span,
+                format!("under FSDP the states of `{}` may come back in 32 bits", name.value),
+            )
+            .severity(Severity::Warning)
+            .help("count on 8 bytes per parameter, or write `optimizer \"adamw\"`")
+            .note("huggingface/accelerate#1902: gathering the optimizer's state widens it silently"),
         );
     }
 }

@@ -36,14 +36,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             bubble * 100.0
         ),
     )
-    .help(format!("write `microbatches={}` or more; {} idle {:.0} %", stages, text::count(stages * 4, "micro-batch"), better * 100.0))
+    .help(format!(
+        "write `microbatches={}` or more; {} idle {:.0} %",
+        stages,
+        text::count(stages * 4, "micro-batch"),
+        better * 100.0
+    ))
     .note(format!("(p - 1) / (m + p - 1) = {} / {} (GPipe, 2019)", stages - 1, microbatches + stages - 1))
     .fact("bubble", bubble)
     .fact("stages", stages)
     .fact("microbatches", microbatches);
     if let Some(price) = &plan.price {
         let wasted = price.usd_per_hour * mesh.nodes as f64 * bubble;
-        diagnostic = diagnostic.note(format!("that is {} per hour", text::dollars(wasted))).fact("wasted_usd_per_hour", wasted);
+        diagnostic = diagnostic
+            .note(format!("that is {} per hour", text::dollars(wasted)))
+            .fact("wasted_usd_per_hour", wasted);
     }
     problems.push(diagnostic);
 }

@@ -1,7 +1,7 @@
 //! Where the members of the request come from: for each path that nodes write, its place and its name in the
 //! language. A rule that looks at the request finds the node to blame here.
 
-use super::{arns, limits, instance_groups};
+use super::{arns, instance_groups, limits};
 use crate::diag::Code;
 use crate::ir::{Field, Pair, Plan, Val};
 use crate::source::Span;
@@ -27,7 +27,13 @@ pub(super) struct Place {
 struct Places(Vec<Place>);
 
 impl Places {
-    fn put(&mut self, path: impl Into<String>, code: &'static Code, span: Option<Span>, what: impl Into<String>) {
+    fn put(
+        &mut self,
+        path: impl Into<String>,
+        code: &'static Code,
+        span: Option<Span>,
+        what: impl Into<String>,
+    ) {
         if let Some(span) = span {
             self.0.push(Place { path: path.into(), code, span, what: what.into(), key: None, joint: None });
         }
@@ -37,7 +43,14 @@ impl Places {
         self.put(path, code, field.span(), what);
     }
 
-    fn named(&mut self, path: impl Into<String>, code: &'static Code, span: Option<Span>, what: &str, joint: char) {
+    fn named(
+        &mut self,
+        path: impl Into<String>,
+        code: &'static Code,
+        span: Option<Span>,
+        what: &str,
+        joint: char,
+    ) {
         self.put(path, code, span, what);
         if let Some(last) = self.0.last_mut().filter(|_| span.is_some()) {
             last.joint = Some(joint);
@@ -48,7 +61,14 @@ impl Places {
     fn entry(&mut self, map: &str, code: &'static Code, key: &str, span: Span, what: &str) {
         let joint = (map == "Environment").then_some('_');
         let what = format!("{what} `{}`", limits::short(key));
-        self.0.push(Place { path: format!("{map}[{key:?}]"), code, span, what, key: Some(key.to_owned()), joint });
+        self.0.push(Place {
+            path: format!("{map}[{key:?}]"),
+            code,
+            span,
+            what,
+            key: Some(key.to_owned()),
+            joint,
+        });
     }
 
     fn pairs(&mut self, map: &str, code: &'static Code, pairs: &[Pair], word: &str) {
@@ -58,7 +78,14 @@ impl Places {
         self.put(map, code, pairs.first().map(|pair| pair.key_span), format!("{word}s"));
     }
 
-    fn words(&mut self, path: &str, code: &'static Code, words: &[Val<String>], whole: Option<Span>, what: &str) {
+    fn words(
+        &mut self,
+        path: &str,
+        code: &'static Code,
+        words: &[Val<String>],
+        whole: Option<Span>,
+        what: &str,
+    ) {
         for (at, word) in words.iter().enumerate() {
             self.put(format!("{path}[{at}]"), code, word.origin.span(), what);
         }
@@ -82,44 +109,121 @@ fn program(plan: &Plan, places: &mut Places) {
         places.entry("HyperParameters", &limits::T0403, &h.name, h.name_span, "hyperparameter");
     }
     if let Some(parallel) = &plan.job.parallel {
-        places.entry("HyperParameters", &limits::T0403, "mp_parameters", parallel.span, "the hyperparameter made from `parallel`,");
-        let span = parallel.mpi_options.span().or_else(|| parallel.mpi_env.first().map(|pair| pair.key_span)).unwrap_or(parallel.span);
-        for key in ["sagemaker_mpi_custom_mpi_options", "sagemaker_distributed_dataparallel_custom_mpi_options"] {
-            places.entry("HyperParameters", &limits::T0403, key, span, "the hyperparameter made from `parallel`,");
+        places.entry(
+            "HyperParameters",
+            &limits::T0403,
+            "mp_parameters",
+            parallel.span,
+            "the hyperparameter made from `parallel`,",
+        );
+        let span = parallel
+            .mpi_options
+            .span()
+            .or_else(|| parallel.mpi_env.first().map(|pair| pair.key_span))
+            .unwrap_or(parallel.span);
+        for key in
+            ["sagemaker_mpi_custom_mpi_options", "sagemaker_distributed_dataparallel_custom_mpi_options"]
+        {
+            places.entry(
+                "HyperParameters",
+                &limits::T0403,
+                key,
+                span,
+                "the hyperparameter made from `parallel`,",
+            );
         }
     }
     places.put("HyperParameters", &limits::T0402, Some(program.span), "hyperparameters");
     for pair in &program.environment {
         places.entry("Environment", &limits::T0410, &pair.key, pair.key_span, "environment variable");
     }
-    places.put("Environment", &limits::T0410, program.environment.first().map(|pair| pair.key_span), "`environment`");
+    places.put(
+        "Environment",
+        &limits::T0410,
+        program.environment.first().map(|pair| pair.key_span),
+        "`environment`",
+    );
     let metrics = "AlgorithmSpecification.MetricDefinitions";
     let sent = program.metrics.iter().filter(|metric| metric.regex.value().is_some());
     for (at, metric) in sent.enumerate() {
-        places.put(format!("{metrics}[{at}].Name"), &limits::T0412, Some(metric.name_span), "a metric's name");
-        places.field(&format!("{metrics}[{at}].Regex"), &limits::T0412, &metric.regex, "a metric's expression");
+        places.put(
+            format!("{metrics}[{at}].Name"),
+            &limits::T0412,
+            Some(metric.name_span),
+            "a metric's name",
+        );
+        places.field(
+            &format!("{metrics}[{at}].Regex"),
+            &limits::T0412,
+            &metric.regex,
+            "a metric's expression",
+        );
     }
-    places.put(metrics, &limits::T0412, program.metrics.first().map(|metric| metric.name_span), "the list of metrics");
-    places.words("AlgorithmSpecification.ContainerEntrypoint", &limits::T0444, &program.entrypoint, None, "a word of `entrypoint`");
-    places.words("AlgorithmSpecification.ContainerArguments", &limits::T0444, &program.arguments, None, "a word of `arguments`");
+    places.put(
+        metrics,
+        &limits::T0412,
+        program.metrics.first().map(|metric| metric.name_span),
+        "the list of metrics",
+    );
+    places.words(
+        "AlgorithmSpecification.ContainerEntrypoint",
+        &limits::T0444,
+        &program.entrypoint,
+        None,
+        "a word of `entrypoint`",
+    );
+    places.words(
+        "AlgorithmSpecification.ContainerArguments",
+        &limits::T0444,
+        &program.arguments,
+        None,
+        "a word of `arguments`",
+    );
 }
 
 fn cluster(plan: &Plan, places: &mut Places) {
     if let Some(cluster) = &plan.job.cluster {
         places.field("ResourceConfig.VolumeKmsKeyId", &arns::T0437, &cluster.volume_kms, "the volume's key");
-        places.field("ResourceConfig.TrainingPlanArn", &arns::T0437, &cluster.training_plan, "`training-plan`");
-        places.field("ResourceConfig.VolumeSizeInGB", &limits::T0444, &cluster.volume_bytes, "`volume` in GiB");
+        places.field(
+            "ResourceConfig.TrainingPlanArn",
+            &arns::T0437,
+            &cluster.training_plan,
+            "`training-plan`",
+        );
+        places.field(
+            "ResourceConfig.VolumeSizeInGB",
+            &limits::T0444,
+            &cluster.volume_bytes,
+            "`volume` in GiB",
+        );
         places.field("RetryStrategy.MaximumRetryAttempts", &limits::T0444, &cluster.retry, "`retry`");
         for (at, group) in cluster.groups.iter().enumerate() {
             let path = format!("ResourceConfig.InstanceGroups[{at}].InstanceGroupName");
             places.named(path, &instance_groups::T0431, group.name.span(), "a group's name", '-');
         }
-        places.put("ResourceConfig.InstanceGroups", &instance_groups::T0431, cluster.groups.first().map(|group| group.span), "the list of groups");
+        places.put(
+            "ResourceConfig.InstanceGroups",
+            &instance_groups::T0431,
+            cluster.groups.first().map(|group| group.span),
+            "the list of groups",
+        );
     }
     if let Some(network) = &plan.job.network {
         let fallback = Some(network.span);
-        places.words("VpcConfig.Subnets", &limits::T0420, &network.subnets, network.subnets_span.or(fallback), "`subnets`");
-        places.words("VpcConfig.SecurityGroupIds", &limits::T0420, &network.security_groups, network.security_groups_span.or(fallback), "`security-groups`");
+        places.words(
+            "VpcConfig.Subnets",
+            &limits::T0420,
+            &network.subnets,
+            network.subnets_span.or(fallback),
+            "`subnets`",
+        );
+        places.words(
+            "VpcConfig.SecurityGroupIds",
+            &limits::T0420,
+            &network.security_groups,
+            network.security_groups_span.or(fallback),
+            "`security-groups`",
+        );
     }
 }
 
@@ -127,21 +231,47 @@ fn data(plan: &Plan, places: &mut Places) {
     let job = &plan.job;
     for (at, channel) in job.channels.iter().enumerate() {
         let path = format!("InputDataConfig[{at}]");
-        places.named(format!("{path}.ChannelName"), &limits::T0418, channel.name.span(), "a channel's name", '-');
+        places.named(
+            format!("{path}.ChannelName"),
+            &limits::T0418,
+            channel.name.span(),
+            "a channel's name",
+            '-',
+        );
         places.field(&format!("{path}.ContentType"), &limits::T0444, &channel.content_type, "`content-type`");
         let source = format!("{path}.DataSource.S3DataSource");
         let attributes = channel.attributes.value().map_or(0, Vec::len);
         let groups = channel.groups.value().map_or(0, Vec::len);
         for at in 0..attributes {
-            places.field(&format!("{source}.AttributeNames[{at}]"), &limits::T0444, &channel.attributes, "a name in `attributes`");
+            places.field(
+                &format!("{source}.AttributeNames[{at}]"),
+                &limits::T0444,
+                &channel.attributes,
+                "a name in `attributes`",
+            );
         }
         for at in 0..groups {
-            places.field(&format!("{source}.InstanceGroupNames[{at}]"), &limits::T0444, &channel.groups, "a name in `groups`");
+            places.field(
+                &format!("{source}.InstanceGroupNames[{at}]"),
+                &limits::T0444,
+                &channel.groups,
+                "a name in `groups`",
+            );
         }
-        places.field(&format!("{source}.AttributeNames"), &limits::T0444, &channel.attributes, "`attributes`");
+        places.field(
+            &format!("{source}.AttributeNames"),
+            &limits::T0444,
+            &channel.attributes,
+            "`attributes`",
+        );
         places.field(&format!("{source}.InstanceGroupNames"), &limits::T0444, &channel.groups, "`groups`");
     }
-    places.put("InputDataConfig", &limits::T0418, job.channels.first().map(|channel| channel.span), "the list of channels");
+    places.put(
+        "InputDataConfig",
+        &limits::T0418,
+        job.channels.first().map(|channel| channel.span),
+        "the list of channels",
+    );
     if let Some(output) = &job.output {
         places.field("OutputDataConfig.KmsKeyId", &arns::T0437, &output.kms, "the output's key");
     }
@@ -160,19 +290,44 @@ fn identity(plan: &Plan, places: &mut Places) {
         places.put(format!("Tags[{at}].Key"), &limits::T0415, Some(tag.key_span), "a tag's key");
         places.field(&format!("Tags[{at}].Value"), &limits::T0415, &tag.value, "a tag's value");
     }
-    places.put("Tags", &limits::T0415, job.tags.first().map(|tag| tag.key_span), "the list of tags, with those that trainc adds,");
+    places.put(
+        "Tags",
+        &limits::T0415,
+        job.tags.first().map(|tag| tag.key_span),
+        "the list of tags, with those that trainc adds,",
+    );
     if let Some(debugger) = &job.debugger {
         places.field("DebugHookConfig.LocalPath", &limits::T0444, &debugger.local, "`local`");
-        places.pairs("DebugHookConfig.HookParameters", &limits::T0444, &debugger.parameters, "debugger parameter");
+        places.pairs(
+            "DebugHookConfig.HookParameters",
+            &limits::T0444,
+            &debugger.parameters,
+            "debugger parameter",
+        );
         let path = "DebugHookConfig.CollectionConfigurations";
         for (at, collection) in debugger.collections.iter().enumerate() {
-            places.put(format!("{path}[{at}].CollectionName"), &limits::T0444, collection.name.origin.span(), "a collection's name");
-            places.pairs(&format!("{path}[{at}].CollectionParameters"), &limits::T0444, &collection.parameters, "collection parameter");
+            places.put(
+                format!("{path}[{at}].CollectionName"),
+                &limits::T0444,
+                collection.name.origin.span(),
+                "a collection's name",
+            );
+            places.pairs(
+                &format!("{path}[{at}].CollectionParameters"),
+                &limits::T0444,
+                &collection.parameters,
+                "collection parameter",
+            );
         }
         places.put(path, &limits::T0444, Some(debugger.span), "the list of collections");
     }
     if let Some(profiler) = &job.profiler {
-        places.pairs("ProfilerConfig.ProfilingParameters", &limits::T0444, &profiler.parameters, "profiler parameter");
+        places.pairs(
+            "ProfilerConfig.ProfilingParameters",
+            &limits::T0444,
+            &profiler.parameters,
+            "profiler parameter",
+        );
     }
     if let Some(tensorboard) = &job.tensorboard {
         places.field("TensorBoardOutputConfig.LocalPath", &limits::T0444, &tensorboard.local, "`local`");

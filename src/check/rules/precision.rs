@@ -11,8 +11,18 @@ use crate::source::Span;
 
 declare_code!(T0381, "bf16-without-hardware", Error, "bf16 on a GPU without it");
 declare_code!(T0382, "fp16-where-bf16-serves", Warning, "fp16 where bf16 serves");
-declare_code!(T0383, "selective-checkpointing", Error, "selective activation checkpointing on an engine without it");
-declare_code!(T0384, "flash-attention-unsupported", Error, "flash attention where GPU or container have none");
+declare_code!(
+    T0383,
+    "selective-checkpointing",
+    Error,
+    "selective activation checkpointing on an engine without it"
+);
+declare_code!(
+    T0384,
+    "flash-attention-unsupported",
+    Error,
+    "flash attention where GPU or container have none"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0381, &T0382, &T0383, &T0384];
@@ -50,7 +60,9 @@ fn bf16(plan: &Plan, problems: &mut Problems) {
     }
     let train = &plan.job.train;
     let mut asks: Vec<(Span, &str)> = Vec::new();
-    if let (Some(precision), Some(span)) = (train.precision.val().filter(|val| val.value == "bf16"), train.span) {
+    if let (Some(precision), Some(span)) =
+        (train.precision.val().filter(|val| val.value == "bf16"), train.span)
+    {
         asks.push((precision.span_or(span), "precision \"fp16\""));
     }
     if let Some(quantize) = &plan.job.quantize
@@ -70,7 +82,11 @@ fn bf16(plan: &Plan, problems: &mut Problems) {
 
 fn fp16(plan: &Plan, problems: &mut Problems) {
     let train = &plan.job.train;
-    let (Some(precision), Some(train_span)) = (train.precision.val().filter(|val| val.value == "fp16"), train.span) else { return };
+    let (Some(precision), Some(train_span)) =
+        (train.precision.val().filter(|val| val.value == "fp16"), train.span)
+    else {
+        return;
+    };
     let Some(parallel) = &plan.job.parallel else { return };
     if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(true) || is_trainium(plan) {
         return;
@@ -82,7 +98,9 @@ fn fp16(plan: &Plan, problems: &mut Problems) {
             Some(Smp::V1(_)) => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
             None => false,
         },
-        Some(Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::Worker | Engine::None) => true,
+        Some(
+            Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::Worker | Engine::None,
+        ) => true,
         None => false,
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
@@ -98,8 +116,16 @@ fn fp16(plan: &Plan, problems: &mut Problems) {
 }
 
 fn selective(plan: &Plan, problems: &mut Problems) {
-    let Some(parallel) = plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker)) else { return };
-    let Some(what) = plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective) else { return };
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))
+    else {
+        return;
+    };
+    let Some(what) =
+        plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
+    else {
+        return;
+    };
     problems.push(
         Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` recomputes whole layers or nothing, not selectively")
             .help("write `activation-checkpointing #true`")
@@ -122,7 +148,9 @@ fn flash(plan: &Plan, problems: &mut Problems) {
         return;
     }
     let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
-    if version_key(pytorch) >= version_key(SDPA) || plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+    if version_key(pytorch) >= version_key(SDPA)
+        || plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker)
+    {
         return;
     }
     let brings_it = |tree: &crate::ir::SourceTree| {
@@ -135,9 +163,13 @@ fn flash(plan: &Plan, problems: &mut Problems) {
         return;
     }
     problems.push(
-        Diagnostic::new(&T0384, span, format!("PyTorch {pytorch} has no flash attention of its own; it begins with {SDPA}"))
-            .severity(Severity::Warning)
-            .help("take an image with PyTorch 2.0 or newer, or add `flash-attn` to requirements.txt")
-            .note("without it attention keeps the s × s matrix, and memory is not what the plan says"),
+        Diagnostic::new(
+            &T0384,
+            span,
+            format!("PyTorch {pytorch} has no flash attention of its own; it begins with {SDPA}"),
+        )
+        .severity(Severity::Warning)
+        .help("take an image with PyTorch 2.0 or newer, or add `flash-attn` to requirements.txt")
+        .note("without it attention keeps the s × s matrix, and memory is not what the plan says"),
     );
 }

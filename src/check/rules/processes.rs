@@ -25,7 +25,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let diagnostic = Diagnostic::new(
             &T0360,
             engine.span_or(parallel.span),
-            format!("engine `none` starts one process on each host, and each host has {}", text::count(gpus, "GPU")),
+            format!(
+                "engine `none` starts one process on each host, and each host has {}",
+                text::count(gpus, "GPU")
+            ),
         )
         .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one GPU");
         problems.push(idle(plan, diagnostic, gpus, 1));
@@ -56,7 +59,11 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
             Diagnostic::new(
                 &T0362,
                 span,
-                format!("`processes` {} on hosts with {}: two processes would share a GPU", processes.value, text::count(gpus, "GPU")),
+                format!(
+                    "`processes` {} on hosts with {}: two processes would share a GPU",
+                    processes.value,
+                    text::count(gpus, "GPU")
+                ),
             )
             .help(format!("write `processes {gpus}`, or remove it: one per GPU is the default"))
             .note("the SDK lets it pass; NCCL refuses two ranks on one device")
@@ -66,7 +73,11 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
         let diagnostic = Diagnostic::new(
             &T0360,
             span,
-            format!("`processes` {} leaves {} of each host without a process", processes.value, text::count(gpus - processes.value, "GPU")),
+            format!(
+                "`processes` {} leaves {} of each host without a process",
+                processes.value,
+                text::count(gpus - processes.value, "GPU")
+            ),
         )
         .help(format!("write `processes {gpus}`, or remove it: one per GPU is the default"));
         problems.push(idle(plan, diagnostic, gpus, processes.value));

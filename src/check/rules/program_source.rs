@@ -26,25 +26,55 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let span = entry.span_or(program.span);
         let path = entry.value.as_str();
         if path.starts_with("s3://") {
-            refuse(span, format!("the entry point `{path}` is in S3; it is a path inside the program's directory"), "write the script's name, and `s3=` with a `.tar.gz` that holds it", "aws/sagemaker-python-sdk#471");
+            refuse(
+                span,
+                format!("the entry point `{path}` is in S3; it is a path inside the program's directory"),
+                "write the script's name, and `s3=` with a `.tar.gz` that holds it",
+                "aws/sagemaker-python-sdk#471",
+            );
         } else if path.starts_with('/') || path.split('/').any(|part| part == "..") {
-            refuse(span, format!("the entry point `{path}` lies outside the program's directory"), "write it relative to `source=`", "the archive holds the directory's content and nothing else");
-        } else if let Some(tree) = plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && is_python(path)) {
+            refuse(
+                span,
+                format!("the entry point `{path}` lies outside the program's directory"),
+                "write it relative to `source=`",
+                "the archive holds the directory's content and nothing else",
+            );
+        } else if let Some(tree) =
+            plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && is_python(path))
+        {
             let dir = tree.dir.trim_end_matches('/');
             // Under torchrun a package does not start at all, which has a rule of its own.
             let torchrun = matches!(engine, Some(Engine::Fsdp)) || plan.smp == Some(crate::ir::Smp::V2);
             if !torchrun && path.contains('/') {
-                refuse(span, format!("`{dir}/setup.py` makes the program a package, and `{path}` is no module of it"), "move the entry point beside `setup.py`", "aws/sagemaker-python-sdk#966, #1325: `No module named src/train`");
+                refuse(
+                    span,
+                    format!("`{dir}/setup.py` makes the program a package, and `{path}` is no module of it"),
+                    "move the entry point beside `setup.py`",
+                    "aws/sagemaker-python-sdk#966, #1325: `No module named src/train`",
+                );
             }
         }
     }
-    if let Some(s3) = program.s3.val().filter(|s3| s3.value.starts_with("s3://") && !s3.value.ends_with(".tar.gz")) {
-        refuse(s3.span_or(program.span), format!("`{}` is no `.tar.gz`", s3.value), "pack the directory's content with `tar -czf sourcedir.tar.gz -C DIR .`, or use `source=`", "the toolkit unpacks one gzipped tar (aws/sagemaker-python-sdk#1494, #835)");
+    if let Some(s3) =
+        program.s3.val().filter(|s3| s3.value.starts_with("s3://") && !s3.value.ends_with(".tar.gz"))
+    {
+        refuse(
+            s3.span_or(program.span),
+            format!("`{}` is no `.tar.gz`", s3.value),
+            "pack the directory's content with `tar -czf sourcedir.tar.gz -C DIR .`, or use `source=`",
+            "the toolkit unpacks one gzipped tar (aws/sagemaker-python-sdk#1494, #835)",
+        );
     }
     if let Some(git) = program.git.val() {
-        let known = ["https://", "http://", "git@", "ssh://"].iter().any(|scheme| git.value.starts_with(scheme));
+        let known =
+            ["https://", "http://", "git@", "ssh://"].iter().any(|scheme| git.value.starts_with(scheme));
         if !known {
-            refuse(git.span_or(program.span), format!("`{}` is no address that git is asked for", git.value), "begin it with `https://`, `ssh://` or `git@`", "the SageMaker SDK takes the same (PyPI sagemaker 2.257.7, `git_utils.py`)");
+            refuse(
+                git.span_or(program.span),
+                format!("`{}` is no address that git is asked for", git.value),
+                "begin it with `https://`, `ssh://` or `git@`",
+                "the SageMaker SDK takes the same (PyPI sagemaker 2.257.7, `git_utils.py`)",
+            );
         }
     }
 }

@@ -6,8 +6,18 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Plan, Quantize};
 
 declare_code!(T0378, "quantized-without-adapter", Error, "quantised weights and nothing to train");
-declare_code!(T0379, "quantized-under-engine", Error, "quantised weights under an engine that does not carry them");
-declare_code!(T0380, "quantize-compute", Warning, "quantised weights computed in another precision than the rest");
+declare_code!(
+    T0379,
+    "quantized-under-engine",
+    Error,
+    "quantised weights under an engine that does not carry them"
+);
+declare_code!(
+    T0380,
+    "quantize-compute",
+    Warning,
+    "quantised weights computed in another precision than the rest"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0378, &T0379, &T0380];
@@ -21,9 +31,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = kind.span_or(quantize.span);
     if job.adapter.is_none() {
         problems.push(
-            Diagnostic::new(&T0378, span, format!("{} weights cannot be trained, and there is no adapter", kind.value))
-                .help("add `adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"`, or remove `quantize`")
-                .note("quantised weights are whole numbers without a gradient (QLoRA trains adapters over them)"),
+            Diagnostic::new(
+                &T0378,
+                span,
+                format!("{} weights cannot be trained, and there is no adapter", kind.value),
+            )
+            .help("add `adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"`, or remove `quantize`")
+            .note("quantised weights are whole numbers without a gradient (QLoRA trains adapters over them)"),
         );
     }
     if !engine(plan, quantize, &kind.value, problems) {
@@ -106,7 +120,10 @@ fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems
         if written {
             format!("nf4 weights are computed in {compute}, the rest in {}", precision.value)
         } else {
-            format!("nf4 weights are computed in fp32 unless `compute` says otherwise; the precision is {}", precision.value)
+            format!(
+                "nf4 weights are computed in fp32 unless `compute` says otherwise; the precision is {}",
+                precision.value
+            )
         },
     )
     .label(precision.span_or(quantize.span), "the precision")
@@ -114,6 +131,8 @@ fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems
     problems.push(if written {
         diagnostic.note("every matrix is converted on its way in and out")
     } else {
-        diagnostic.note("`bnb_4bit_compute_dtype` is float32 by default (bitsandbytes), a fraction of the 16-bit rate")
+        diagnostic.note(
+            "`bnb_4bit_compute_dtype` is float32 by default (bitsandbytes), a fraction of the 16-bit rate",
+        )
     });
 }

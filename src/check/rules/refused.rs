@@ -26,7 +26,8 @@ impl Loader for Files {
 
 impl World for Files {
     fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let file = |path: &&str| SourceFile { path: (*path).to_owned(), bytes: Vec::new(), executable: false };
+        let file =
+            |path: &&str| SourceFile { path: (*path).to_owned(), bytes: Vec::new(), executable: false };
         Ok(SourceTree { dir: path.to_owned(), files: self.0.iter().map(file).collect() })
     }
 
@@ -51,7 +52,10 @@ fn over_base(nodes: &str) -> String {
 #[track_caller]
 fn gives(text: &str, code: &str) {
     let found = problems(text, &["train.py"]);
-    assert!(found.iter().any(|(id, severity, _)| *id == code && *severity == Severity::Error), "{code}: {found:?}");
+    assert!(
+        found.iter().any(|(id, severity, _)| *id == code && *severity == Severity::Error),
+        "{code}: {found:?}"
+    );
 }
 
 #[test]

@@ -82,7 +82,9 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
         for leaf in &leaves {
-            let node = NODES.iter().find(|(path, _)| leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}[")));
+            let node = NODES.iter().find(|(path, _)| {
+                leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
+            });
             let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
             refused.push(path);
             problems.push(
@@ -96,7 +98,8 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
                 continue;
             }
             let parent = violation.path.rsplit_once('.').map_or("", |(parent, _)| parent);
-            let missing = violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
+            let missing =
+                violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
             if at(&member.name, &value, &violation.path).is_some() || missing {
                 problems.push(describe(member.span, violation, parent));
             }
@@ -111,7 +114,12 @@ fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
                 leaves_of(&format!("{path}.{name}"), inner, out);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => out.push(path.to_owned()),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => out.push(path.to_owned()),
     }
 }
 
@@ -124,23 +132,37 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
         ViolationKind::Unknown => {
             let last = path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last);
             let known: Vec<String> = if parent.is_empty() {
-                shapes::operation("CreateTrainingJob").map(|operation| operation.input.members.into_keys().collect()).unwrap_or_default()
+                shapes::operation("CreateTrainingJob")
+                    .map(|operation| operation.input.members.into_keys().collect())
+                    .unwrap_or_default()
             } else {
-                shapes::member("CreateTrainingJob", parent).map(|shape| shape.members.into_keys().collect()).unwrap_or_default()
+                shapes::member("CreateTrainingJob", parent)
+                    .map(|shape| shape.members.into_keys().collect())
+                    .unwrap_or_default()
             };
             let diagnostic = diagnostic(format!("CreateTrainingJob has no member `{path}`"));
             match text::nearest(last, known.iter().map(String::as_str)) {
                 // The span is the top-level name; an inner name cannot be mended from here.
-                Some(near) if parent.is_empty() => diagnostic.help(format!("did you mean `{near}`?")).fix(span, near),
+                Some(near) if parent.is_empty() => {
+                    diagnostic.help(format!("did you mean `{near}`?")).fix(span, near)
+                }
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
                 None => diagnostic.note(format!("it has {}", known.join(", "))),
             }
         }
-        ViolationKind::Missing => diagnostic(format!("`{parent}` lacks `{}`", path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last))),
-        ViolationKind::TooShort | ViolationKind::TooLong => diagnostic(format!("`{path}` has {found}; the service takes {expected}")),
-        ViolationKind::Type | ViolationKind::OutOfRange => diagnostic(format!("`{path}` is {found}; the service takes {expected}")),
+        ViolationKind::Missing => diagnostic(format!(
+            "`{parent}` lacks `{}`",
+            path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last)
+        )),
+        ViolationKind::TooShort | ViolationKind::TooLong => {
+            diagnostic(format!("`{path}` has {found}; the service takes {expected}"))
+        }
+        ViolationKind::Type | ViolationKind::OutOfRange => {
+            diagnostic(format!("`{path}` is {found}; the service takes {expected}"))
+        }
         ViolationKind::Pattern => {
-            diagnostic(format!("`{path}` is `{found}`, which the service does not take")).note(format!("it has to match `{expected}`"))
+            diagnostic(format!("`{path}` is `{found}`, which the service does not take"))
+                .note(format!("it has to match `{expected}`"))
         }
         ViolationKind::Enum => {
             let words: Vec<&str> = expected.split(", ").collect();

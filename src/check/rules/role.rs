@@ -52,12 +52,17 @@ fn boundary(role: &Role, problems: &mut Problems) {
                 && (*account == "aws" || (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())))
                 && resource.strip_prefix("policy/").is_some_and(|name| !name.is_empty() && !name.ends_with('/'))
     );
-    let fits = shapes::member("CreateRole", "PermissionsBoundary").is_none_or(|shape| shape.takes_text(&boundary.value));
+    let fits = shapes::member("CreateRole", "PermissionsBoundary")
+        .is_none_or(|shape| shape.takes_text(&boundary.value));
     if !is_policy || !fits {
         problems.push(
-            Diagnostic::new(&T0495, boundary.span_or(role.span), format!("`{}` is no ARN of a policy", boundary.value))
-                .help("write `boundary=\"arn:aws:iam::111122223333:policy/…\"`")
-                .note("PermissionsBoundary takes the ARN of a managed policy (AWS IAM, CreateRole)"),
+            Diagnostic::new(
+                &T0495,
+                boundary.span_or(role.span),
+                format!("`{}` is no ARN of a policy", boundary.value),
+            )
+            .help("write `boundary=\"arn:aws:iam::111122223333:policy/…\"`")
+            .note("PermissionsBoundary takes the ARN of a managed policy (AWS IAM, CreateRole)"),
         );
     }
 }

@@ -49,19 +49,26 @@ pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
 
 /// Judges each.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath").and_then(|shape| shape.max).unwrap_or(f64::MAX);
+    let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
+        .and_then(|shape| shape.max)
+        .unwrap_or(f64::MAX);
     for (field, fallback, what) in all(context.plan) {
         let Some(uri) = field.val() else { continue };
         let span = uri.span_or(fallback);
         let length = uri.value.chars().count();
         if length as f64 > longest {
             problems.push(
-                Diagnostic::new(&T0439, span, format!("`{what}` has {length} characters; SageMaker takes at most {longest}"))
-                    .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
+                Diagnostic::new(
+                    &T0439,
+                    span,
+                    format!("`{what}` has {length} characters; SageMaker takes at most {longest}"),
+                )
+                .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
             );
         }
         if let Some(fault) = fault(&uri.value) {
-            let diagnostic = Diagnostic::new(&T0439, span, format!("`{what}`: `{}` {}", uri.value, fault.why));
+            let diagnostic =
+                Diagnostic::new(&T0439, span, format!("`{what}`: `{}` {}", uri.value, fault.why));
             let diagnostic = match fault.note {
                 Some(note) => diagnostic.note(note),
                 None => diagnostic,
@@ -69,7 +76,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             // A placeholder would be lost by writing the bound text.
             let bound = context.sources.slice(span).contains("{{");
             problems.push(match fault.instead.filter(|_| !bound) {
-                Some(instead) => diagnostic.help(format!("write `\"{instead}\"`")).fix(span, format!("\"{instead}\"")),
+                Some(instead) => {
+                    diagnostic.help(format!("write `\"{instead}\"`")).fix(span, format!("\"{instead}\""))
+                }
                 None => diagnostic,
             });
         }
@@ -133,8 +142,14 @@ fn bad_bucket(bucket: &str) -> Option<String> {
     if bucket.is_empty() {
         return Some("which is empty".to_owned());
     }
-    if let Some(odd) = bucket.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))) {
-        return Some(if odd.is_ascii_uppercase() { "which has capitals".to_owned() } else { format!("which has `{odd}`") });
+    if let Some(odd) =
+        bucket.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.')))
+    {
+        return Some(if odd.is_ascii_uppercase() {
+            "which has capitals".to_owned()
+        } else {
+            format!("which has `{odd}`")
+        });
     }
     let length = bucket.len() as u64;
     if length < min || length > max {
@@ -147,7 +162,9 @@ fn bad_bucket(bucket: &str) -> Option<String> {
         return Some("which has two dots in a row".to_owned());
     }
     let parts: Vec<&str> = bucket.split('.').collect();
-    if parts.len() == 4 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())) {
+    if parts.len() == 4
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    {
         return Some("which has the form of an address".to_owned());
     }
     None
@@ -159,7 +176,12 @@ mod tests {
 
     #[test]
     fn good_and_bad() {
-        for good in ["s3://example-runs/a/b/", "s3://a.b-c9", "s3://sagemaker-us-east-1-${account}/x", "s3://arn:aws:s3:us-west-2:111122223333:accesspoint/x/y"] {
+        for good in [
+            "s3://example-runs/a/b/",
+            "s3://a.b-c9",
+            "s3://sagemaker-us-east-1-${account}/x",
+            "s3://arn:aws:s3:us-west-2:111122223333:accesspoint/x/y",
+        ] {
             assert!(fault(good).is_none(), "{good}");
         }
         for (bad, instead) in [

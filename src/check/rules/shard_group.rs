@@ -9,7 +9,12 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0357, "hybrid-shard-without-replicas", Warning, "hybrid sharding with one replica");
-declare_code!(T0385, "shard-group-too-small", Warning, "a shard group below one node per 3 billion parameters");
+declare_code!(
+    T0385,
+    "shard-group-too-small",
+    Warning,
+    "a shard group below one node per 3 billion parameters"
+);
 declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that crosses nodes when it need not");
 declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is no whole number of nodes");
 
@@ -67,13 +72,18 @@ impl Group<'_> {
     }
 
     fn hybrid(&self, problems: &mut Problems) {
-        let Some(strategy) = self.parallel.strategy.val().filter(|strategy| strategy.value == "hybrid-shard") else { return };
+        let Some(strategy) = self.parallel.strategy.val().filter(|strategy| strategy.value == "hybrid-shard")
+        else {
+            return;
+        };
         if self.mesh.replicas.value != 1 {
             return;
         }
         let per_node = self.mesh.gpus_per_node;
         let help = if self.mesh.nodes > 1 {
-            format!("write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`")
+            format!(
+                "write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`"
+            )
         } else {
             "write `strategy \"full-shard\"`, or add nodes for replicas".to_owned()
         };
@@ -90,10 +100,13 @@ impl Group<'_> {
 
     fn aligned(&self, problems: &mut Problems) {
         let (gpus, per_node) = (self.gpus, self.mesh.gpus_per_node);
-        if self.mesh.shard_degree.value <= 1 || gpus.is_multiple_of(per_node) || per_node.is_multiple_of(gpus) {
+        if self.mesh.shard_degree.value <= 1 || gpus.is_multiple_of(per_node) || per_node.is_multiple_of(gpus)
+        {
             return;
         }
-        let aligned = divisors(self.mesh.world_size).into_iter().filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
+        let aligned = divisors(self.mesh.world_size)
+            .into_iter()
+            .filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
         let others = (gpus / self.mesh.shard_degree.value).max(1);
         let legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
         let wanted = self.mesh.shard_degree.value;
@@ -132,13 +145,20 @@ impl Group<'_> {
                 minimum.value
             ),
         )
-        .note(format!("ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)", text::group(parameters), text::group(PARAMETERS_PER_NODE), minimum.value))
+        .note(format!(
+            "ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)",
+            text::group(parameters),
+            text::group(PARAMETERS_PER_NODE),
+            minimum.value
+        ))
         .fact("nodes", nodes)
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.degree_of(recommended.value).or_else(|| self.degree_of(minimum.value)) {
-                Some(degree) if self.mesh.nodes >= minimum.value => diagnostic.help(format!("write `shard-degree {degree}`")),
+                Some(degree) if self.mesh.nodes >= minimum.value => {
+                    diagnostic.help(format!("write `shard-degree {degree}`"))
+                }
                 _ => diagnostic.help(format!("write `nodes={}`, or take larger GPUs", recommended.value)),
             };
         }
@@ -153,7 +173,10 @@ impl Group<'_> {
         let model = self.model?;
         let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
         let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
-        if !matches!(name.as_str(), "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb") {
+        if !matches!(
+            name.as_str(),
+            "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb"
+        ) {
             return None;
         }
         let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);
@@ -175,9 +198,17 @@ impl Group<'_> {
         if nodes <= limit || nodes <= 1 || self.mesh.shard_degree.value <= 1 {
             return;
         }
-        let Some(degree) = self.degree_of(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value) else { return };
+        let Some(degree) =
+            self.degree_of(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value)
+        else {
+            return;
+        };
         let parameters = self.model.map_or(0, |model| model.parameters.value);
-        let write = if self.is_fsdp() { format!("`strategy \"hybrid-shard\"` with `shard-degree {degree}`") } else { format!("`shard-degree {degree}`") };
+        let write = if self.is_fsdp() {
+            format!("`strategy \"hybrid-shard\"` with `shard-degree {degree}`")
+        } else {
+            format!("`shard-degree {degree}`")
+        };
         problems.push(
             Diagnostic::new(
                 &T0387,

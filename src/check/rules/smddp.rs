@@ -11,9 +11,19 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0355, "smddp-image", Error, "a container in which SageMaker data parallel does not start");
-declare_code!(T0356, "smddp-instance", Error, "an instance type that SageMaker data parallel does not run on");
+declare_code!(
+    T0356,
+    "smddp-instance",
+    Error,
+    "an instance type that SageMaker data parallel does not run on"
+);
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
-declare_code!(T0359, "pytorchddp-becomes-smddp", Warning, "pytorchddp on a PyTorch image is SageMaker data parallel");
+declare_code!(
+    T0359,
+    "pytorchddp-becomes-smddp",
+    Warning,
+    "pytorchddp on a PyTorch image is SageMaker data parallel"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359];
@@ -29,9 +39,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if rewritten {
         let span = parallel.launcher.span().unwrap_or(parallel.span);
         problems.push(
-            Diagnostic::new(&T0359, span, "launcher `pytorchddp` on a PyTorch image starts SageMaker data parallel, not PyTorch's DDP")
-                .help("write `launcher=\"torchrun\"`, or say it: `parallel engine=\"smddp\"`")
-                .note("the SDK's PyTorch estimator rewrites it (SDK 2.257.7, captured requests)"),
+            Diagnostic::new(
+                &T0359,
+                span,
+                "launcher `pytorchddp` on a PyTorch image starts SageMaker data parallel, not PyTorch's DDP",
+            )
+            .help("write `launcher=\"torchrun\"`, or say it: `parallel engine=\"smddp\"`")
+            .note("the SDK's PyTorch estimator rewrites it (SDK 2.257.7, captured requests)"),
         );
     }
     if !(rewritten || engine.value == Engine::Smddp) {
@@ -56,9 +70,13 @@ fn image(plan: &Plan, problems: &mut Problems) {
         && uri.value.contains(refused.as_str())
     {
         problems.push(
-            Diagnostic::new(&T0355, uri.span_or(ask.span), format!("SageMaker data parallel does not start in a `{refused}` image"))
-                .help("choose an image by version, as `image \"pytorch\" version=\"2.0.1\" python=\"py310\"`")
-                .note("the SageMaker SDK: \"SMDistributed is currently incompatible with DLC image\""),
+            Diagnostic::new(
+                &T0355,
+                uri.span_or(ask.span),
+                format!("SageMaker data parallel does not start in a `{refused}` image"),
+            )
+            .help("choose an image by version, as `image \"pytorch\" version=\"2.0.1\" python=\"py310\"`")
+            .note("the SageMaker SDK: \"SMDistributed is currently incompatible with DLC image\""),
         );
     }
     let Some(version) = version(plan) else { return };
@@ -72,11 +90,16 @@ fn image(plan: &Plan, problems: &mut Problems) {
 }
 
 fn unsupported(version: &Version, list: &Support) -> Diagnostic {
-    let full: Vec<&String> = list.pytorch_versions.iter().filter(|known| known.split('.').count() == 3).collect();
+    let full: Vec<&String> =
+        list.pytorch_versions.iter().filter(|known| known.split('.').count() == 3).collect();
     Diagnostic::new(
         &T0355,
         version.span,
-        format!("SageMaker data parallel has no PyTorch {}; it has {}", version.full, text::list(&full, "and")),
+        format!(
+            "SageMaker data parallel has no PyTorch {}; it has {}",
+            version.full,
+            text::list(&full, "and")
+        ),
     )
     .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
@@ -87,7 +110,9 @@ fn unsupported(version: &Version, list: &Support) -> Diagnostic {
 fn trainer(plan: &Plan, problems: &mut Problems) {
     let Some(row) = support::trainer_without_smddp() else { return };
     let (Some(image), Some(ask)) = (&plan.image, &plan.job.image) else { return };
-    let (Some(transformers), Some(since)) = (&image.transformers, row.pytorch_versions.first()) else { return };
+    let (Some(transformers), Some(since)) = (&image.transformers, row.pytorch_versions.first()) else {
+        return;
+    };
     if version_key(transformers) < version_key(since) {
         return;
     }
@@ -109,7 +134,11 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
     let has = |engine| pytorch.is_some_and(|version| support::library(engine, version).is_some());
     let (first, second) = (has(support::Engine::SmddpV1), has(support::Engine::SmddpV2));
     // Where no table names the library of this PyTorch, either generation's types may be right.
-    let fits = if first == second { row.smddp_v1 || row.smddp_v2 } else { (first && row.smddp_v1) || (second && row.smddp_v2) };
+    let fits = if first == second {
+        row.smddp_v1 || row.smddp_v2
+    } else {
+        (first && row.smddp_v1) || (second && row.smddp_v2)
+    };
     if fits {
         return;
     }
@@ -121,11 +150,18 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
         Diagnostic::new(
             &T0356,
             span,
-            format!("SageMaker data parallel does not run on `{}`; it runs on {}", row.name, text::ticked(&list.instances, "and")),
+            format!(
+                "SageMaker data parallel does not run on `{}`; it runs on {}",
+                row.name,
+                text::ticked(&list.instances, "and")
+            ),
         )
         .label(at, "the engine")
         .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
-        .note(format!("the SDK lets it pass, and the container fails after the start ({}, {})", list.provenance.source, list.provenance.date))
+        .note(format!(
+            "the SDK lets it pass, and the container fails after the start ({}, {})",
+            list.provenance.source, list.provenance.date
+        ))
         .fact("instances", list.instances.clone()),
     );
 }

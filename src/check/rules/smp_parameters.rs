@@ -14,11 +14,36 @@ use crate::ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
 use crate::source::Span;
 use crate::text;
 
-declare_code!(T0367, "smp-generation", Error, "a parameter that this image's SageMaker model parallel does not have");
-declare_code!(T0368, "smp-parameter-range", Error, "a parameter of SageMaker model parallel out of its range");
-declare_code!(T0369, "smp-parameter-since", Error, "a parameter newer than the image's SageMaker model parallel");
-declare_code!(T0370, "smp-parameters-exclude", Error, "two parameters of SageMaker model parallel that exclude each other");
-declare_code!(T0371, "smp-parameter-needs", Error, "a parameter of SageMaker model parallel without another that it needs");
+declare_code!(
+    T0367,
+    "smp-generation",
+    Error,
+    "a parameter that this image's SageMaker model parallel does not have"
+);
+declare_code!(
+    T0368,
+    "smp-parameter-range",
+    Error,
+    "a parameter of SageMaker model parallel out of its range"
+);
+declare_code!(
+    T0369,
+    "smp-parameter-since",
+    Error,
+    "a parameter newer than the image's SageMaker model parallel"
+);
+declare_code!(
+    T0370,
+    "smp-parameters-exclude",
+    Error,
+    "two parameters of SageMaker model parallel that exclude each other"
+);
+declare_code!(
+    T0371,
+    "smp-parameter-needs",
+    Error,
+    "a parameter of SageMaker model parallel without another that it needs"
+);
 declare_code!(T0372, "smp-placement", Warning, "a placement that the SDK does not take");
 declare_code!(T0374, "offload-without-effect", Warning, "activations offloaded with one micro-batch");
 
@@ -35,7 +60,11 @@ struct Smp1<'a> {
 /// Runs over what is written; a parameter that the generation lacks is reported once and left out of the rest.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) = plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp)) else { return };
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
+    else {
+        return;
+    };
     if smp_image::is_v2_on_huggingface(plan) {
         return;
     }
@@ -64,13 +93,24 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &Written, proble
         Smp::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("of this image");
-    let image = plan.job.image.as_ref().map_or(parallel.span, |ask| ask.version.span().or(ask.pytorch.span()).unwrap_or(ask.span));
+    let image = plan
+        .job
+        .image
+        .as_ref()
+        .map_or(parallel.span, |ask| ask.version.span().or(ask.pytorch.span()).unwrap_or(ask.span));
     match row {
         Some(row) if row.framework.as_deref() == Some("tensorflow") => {
             problems.push(
-                Diagnostic::new(&T0367, one.span, format!("`{}` is a parameter of SMP v1 for TensorFlow; under PyTorch nothing reads it", one.name))
-                    .help(format!("remove `{}`", one.name))
-                    .note(row.provenance.source),
+                Diagnostic::new(
+                    &T0367,
+                    one.span,
+                    format!(
+                        "`{}` is a parameter of SMP v1 for TensorFlow; under PyTorch nothing reads it",
+                        one.name
+                    ),
+                )
+                .help(format!("remove `{}`", one.name))
+                .note(row.provenance.source),
             );
             false
         }
@@ -113,11 +153,15 @@ impl Smp1<'_> {
         }
         let pytorch = self.plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("?");
         problems.push(
-            Diagnostic::new(&T0369, span, format!("`{name}` came with SMP {since}; PyTorch {pytorch} has SMP {library}"))
-                .help("take a newer image: PyTorch 1.13.1 has SMP 1.15")
-                .note(format!("{} ({})", row.provenance.source, row.provenance.date))
-                .fact("since", since.as_str())
-                .fact("library", library),
+            Diagnostic::new(
+                &T0369,
+                span,
+                format!("`{name}` came with SMP {since}; PyTorch {pytorch} has SMP {library}"),
+            )
+            .help("take a newer image: PyTorch 1.13.1 has SMP 1.15")
+            .note(format!("{} ({})", row.provenance.source, row.provenance.date))
+            .fact("since", since.as_str())
+            .fact("library", library),
         );
     }
 
@@ -135,30 +179,52 @@ impl Smp1<'_> {
         };
         let partitions = self.int("partitions").unwrap_or(1);
         let most = match row.max_words.as_deref() {
-            Some("partitions - 1") => Some(((partitions - 1) as f64, format!("{}: there are {}", partitions - 1, text::count(u64::try_from(partitions).unwrap_or(1), "stage")))),
+            Some("partitions - 1") => Some((
+                (partitions - 1) as f64,
+                format!(
+                    "{}: there are {}",
+                    partitions - 1,
+                    text::count(u64::try_from(partitions).unwrap_or(1), "stage")
+                ),
+            )),
             _ => row.max.map(|max| (max, text::short(max))),
         };
         let least = row.min.filter(|min| number < *min);
         let most = most.filter(|(max, _)| number > *max);
         if let Some(min) = least {
             problems.push(
-                Diagnostic::new(&T0368, one.span, format!("`{}` {} is below {}", one.name, text::short(number), text::short(min)))
-                    .help(format!("write `{} {}` or more", one.name, text::short(min))),
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!("`{}` {} is below {}", one.name, text::short(number), text::short(min)),
+                )
+                .help(format!("write `{} {}` or more", one.name, text::short(min))),
             );
         } else if let Some((max, shown)) = most {
             problems.push(
-                Diagnostic::new(&T0368, one.span, format!("`{}` {} is beyond {shown}", one.name, text::short(number)))
-                    .help(format!("write at most `{} {}`", one.name, text::short(max)))
-                    .note("the SDK refuses it when the job is made")
-                    .fact("max", max),
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!("`{}` {} is beyond {shown}", one.name, text::short(number)),
+                )
+                .help(format!("write at most `{} {}`", one.name, text::short(max)))
+                .note("the SDK refuses it when the job is made")
+                .fact("max", max),
             );
         }
         let microbatches = self.int("microbatches").unwrap_or(1);
         if one.v1 == "active_microbatches" && number > microbatches as f64 {
             problems.push(
-                Diagnostic::new(&T0368, one.span, format!("`active-microbatches` {} of {microbatches}: no more can be in flight than there are", text::short(number)))
-                    .severity(Severity::Warning)
-                    .help(format!("write `active-microbatches={microbatches}`, or more `microbatches`")),
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!(
+                        "`active-microbatches` {} of {microbatches}: no more can be in flight than there are",
+                        text::short(number)
+                    ),
+                )
+                .severity(Severity::Warning)
+                .help(format!("write `active-microbatches={microbatches}`, or more `microbatches`")),
             );
         }
     }
@@ -167,13 +233,19 @@ impl Smp1<'_> {
         if !one.in_use() {
             return;
         }
-        let older = |version: &str| self.library.is_none_or(|library| version_key(library) < version_key(version));
+        let older =
+            |version: &str| self.library.is_none_or(|library| version_key(library) < version_key(version));
         let before = row.excludes_before.iter().filter(|(_, version)| older(version));
-        let all = row.excludes.iter().map(|name| (name, None)).chain(before.map(|(name, version)| (name, Some(version))));
+        let all = row
+            .excludes
+            .iter()
+            .map(|name| (name, None))
+            .chain(before.map(|(name, version)| (name, Some(version))));
         for (name, until) in all {
             let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
             // Where both rows name each other, the first that is written speaks.
-            let mutual = parameter(SmpVersion::V1, name).is_some_and(|row| row.excludes.iter().any(|back| back == one.v1));
+            let mutual = parameter(SmpVersion::V1, name)
+                .is_some_and(|row| row.excludes.iter().any(|back| back == one.v1));
             if mutual && other.span < one.span {
                 continue;
             }
@@ -182,14 +254,21 @@ impl Smp1<'_> {
                 one.span,
                 match until {
                     None => format!("`{}` excludes `{}`", one.name, other.name),
-                    Some(version) => format!("`{}` excludes `{}` before SMP {version}{}", one.name, other.name, self.library_words()),
+                    Some(version) => format!(
+                        "`{}` excludes `{}` before SMP {version}{}",
+                        one.name,
+                        other.name,
+                        self.library_words()
+                    ),
                 },
             )
             .label(other.span, "the other")
             .note(format!("{} ({})", row.provenance.source, row.provenance.date));
             problems.push(match until {
                 None => diagnostic.help(format!("remove `{}` or `{}`", one.name, other.name)),
-                Some(_) => diagnostic.help("take an image with PyTorch 1.13.1 (SMP 1.15), or remove one of them"),
+                Some(_) => {
+                    diagnostic.help("take an image with PyTorch 1.13.1 (SMP 1.15), or remove one of them")
+                }
             });
         }
     }
@@ -260,11 +339,18 @@ impl Smp1<'_> {
         let span = precision.span_or(self.parallel.span);
         self.since(&precision.value, span, &row, problems);
         let needs_sharding = row.needs.iter().any(|name| name == "sharded_data_parallel_degree");
-        if needs_sharding && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use) && !self.parallel.shard_degree.is_bad() {
+        if needs_sharding
+            && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use)
+            && !self.parallel.shard_degree.is_bad()
+        {
             problems.push(
-                Diagnostic::new(&T0371, span, format!("SMP v1 has {} under sharded data parallelism only", precision.value))
-                    .help("write `precision \"fp16\"`, or a `shard-degree` above 1")
-                    .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+                Diagnostic::new(
+                    &T0371,
+                    span,
+                    format!("SMP v1 has {} under sharded data parallelism only", precision.value),
+                )
+                .help("write `precision \"fp16\"`, or a `shard-degree` above 1")
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
             );
         }
     }
@@ -302,7 +388,11 @@ fn placement(one: &Written, word: &str, row: &Parameter, problems: &mut Problems
     )
     .note("the library takes every permutation, and the request that trainc sends carries it; `estimator.py` would be refused");
     problems.push(match same {
-        Some(same) => diagnostic.help(format!("write `placement \"{same}\"`, which is the same")).fix(one.span, format!("\"{same}\"")),
-        None => diagnostic.help("write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too"),
+        Some(same) => diagnostic
+            .help(format!("write `placement \"{same}\"`, which is the same"))
+            .fix(one.span, format!("\"{same}\"")),
+        None => diagnostic.help(
+            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too",
+        ),
     });
 }

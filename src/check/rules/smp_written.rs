@@ -38,22 +38,50 @@ pub(super) fn parameters(parallel: &Parallel) -> Vec<Written> {
             out.push(Written { name, v1, v2, span, value });
         }
     };
-    let whole = |field: &Field<u64>| field.val().map(|val| (val.span_or(at), Scalar::Int(i128::from(val.value))));
+    let whole =
+        |field: &Field<u64>| field.val().map(|val| (val.span_or(at), Scalar::Int(i128::from(val.value))));
     let switch = |field: &Field<bool>| field.val().map(|val| (val.span_or(at), Scalar::Bool(val.value)));
-    let text = |field: &Field<String>| field.val().map(|val: &Val<String>| (val.span_or(at), Scalar::Text(val.value.clone())));
+    let text = |field: &Field<String>| {
+        field.val().map(|val: &Val<String>| (val.span_or(at), Scalar::Text(val.value.clone())))
+    };
     put("shard-degree", "sharded_data_parallel_degree", "hybrid_shard_degree", whole(&parallel.shard_degree));
     put("tensor-degree", "tensor_parallel_degree", "tensor_parallel_degree", whole(&parallel.tensor_degree));
     put("pipeline-degree", "partitions", "partitions", whole(&parallel.pipeline_degree));
     put("schedule", "pipeline", "pipeline", text(&parallel.schedule));
     put("microbatches", "microbatches", "microbatches", whole(&parallel.microbatches));
-    put("active-microbatches", "active_microbatches", "active_microbatches", whole(&parallel.active_microbatches));
-    put("context-degree", "context_parallel_degree", "context_parallel_degree", whole(&parallel.context_degree));
+    put(
+        "active-microbatches",
+        "active_microbatches",
+        "active_microbatches",
+        whole(&parallel.active_microbatches),
+    );
+    put(
+        "context-degree",
+        "context_parallel_degree",
+        "context_parallel_degree",
+        whole(&parallel.context_degree),
+    );
     put("expert-degree", "expert_parallel_degree", "expert_parallel_degree", whole(&parallel.expert_degree));
     put("placement", "placement_strategy", "placement_strategy", text(&parallel.placement));
-    put("offload-activations", "offload_activations", "sm_activation_offloading", switch(&parallel.offload_activations));
-    put("horizon", "activation_loading_horizon", "activation_loading_horizon", whole(&parallel.offload_horizon));
+    put(
+        "offload-activations",
+        "offload_activations",
+        "sm_activation_offloading",
+        switch(&parallel.offload_activations),
+    );
+    put(
+        "horizon",
+        "activation_loading_horizon",
+        "activation_loading_horizon",
+        whole(&parallel.offload_horizon),
+    );
     put("prescaled-batch", "prescaled_batch", "prescaled_batch", switch(&parallel.prescaled_batch));
-    put("shard-optimizer-state", "shard_optimizer_state", "shard_optimizer_state", switch(&parallel.shard_optimizer_state));
+    put(
+        "shard-optimizer-state",
+        "shard_optimizer_state",
+        "shard_optimizer_state",
+        switch(&parallel.shard_optimizer_state),
+    );
     for option in &parallel.options {
         if let (Some(key), Some(value)) = (smp_name(option.name), option.value.value()) {
             put(option.name, key, key, Some((option.span, value.clone())));

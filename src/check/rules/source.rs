@@ -18,17 +18,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(dir) = program.dependencies.get(*at) else { continue };
         let severity = if context.complete { Severity::Error } else { Severity::Warning };
         problems.push(
-            Diagnostic::new(&T0501, dir.span_or(program.span), format!("the directory `{}` cannot be read: {why}", dir.value))
-                .severity(severity)
-                .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            Diagnostic::new(
+                &T0501,
+                dir.span_or(program.span),
+                format!("the directory `{}` cannot be read: {why}", dir.value),
+            )
+            .severity(severity)
+            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
         let severity = if context.complete { Severity::Error } else { Severity::Warning };
         problems.push(
-            Diagnostic::new(&T0501, dir.span_or(program.span), format!("the source directory `{}` cannot be read: {why}", dir.value))
-                .severity(severity)
-                .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            Diagnostic::new(
+                &T0501,
+                dir.span_or(program.span),
+                format!("the source directory `{}` cannot be read: {why}", dir.value),
+            )
+            .severity(severity)
+            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
         );
         return;
     }
@@ -39,11 +47,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
     let span = entry.span_or(program.span);
     let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
-    problems.push(match text::nearest(&entry.value, names.iter().copied()) {
-        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
-        None => {
-            let shown: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".py") || name.ends_with(".sh")).take(6).collect();
-            if shown.is_empty() { diagnostic } else { diagnostic.note(format!("there are {}", text::ticked(&shown, "and"))) }
+    problems.push(if let Some(near) = text::nearest(&entry.value, names.iter().copied()) { diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")) } else {
+        let shown: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| name.ends_with(".py") || name.ends_with(".sh"))
+            .take(6)
+            .collect();
+        if shown.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.note(format!("there are {}", text::ticked(&shown, "and")))
         }
     });
 }

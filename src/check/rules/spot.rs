@@ -46,14 +46,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("`max-wait` counts the run and the waiting together: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
             .fact("max_wait_seconds", wait.value)
             .fact("max_run_seconds", run.value);
-        problems.push(if literal.contains(' ') { diagnostic.help(format!("write `max-wait=\"{}s\"` or more", run.value)).fix(span, format!("\"{}s\"", run.value)) } else { diagnostic.help(format!("write `max-wait=\"{literal}\"` or more")).fix(span, format!("\"{literal}\"")) });
+        problems.push(if literal.contains(' ') {
+            diagnostic
+                .help(format!("write `max-wait=\"{}s\"` or more", run.value))
+                .fix(span, format!("\"{}s\"", run.value))
+        } else {
+            diagnostic
+                .help(format!("write `max-wait=\"{literal}\"` or more"))
+                .fix(span, format!("\"{literal}\""))
+        });
     }
     if let Some(arn) = cluster.training_plan.val() {
         problems.push(
-            Diagnostic::new(&T0436, arn.span_or(cluster.span), "a training plan is reserved capacity, which is not spot")
-                .label(spot.span, "spot capacity")
-                .help("remove one of the two")
-                .note("developer guide, \"Reserve training plans for your training jobs\""),
+            Diagnostic::new(
+                &T0436,
+                arn.span_or(cluster.span),
+                "a training plan is reserved capacity, which is not spot",
+            )
+            .label(spot.span, "spot capacity")
+            .help("remove one of the two")
+            .note("developer guide, \"Reserve training plans for your training jobs\""),
         );
     }
     if !goes_on(context.plan) {
@@ -74,7 +86,9 @@ fn goes_on(plan: &Plan) -> bool {
     plan.job.channels.iter().any(|channel| {
         let Some(name) = channel.name.value() else { return false };
         let mount = format!("/opt/ml/input/data/{name}");
-        !channel.from.is_absent() && channel.mode.value().map(String::as_str) == Some("rw") && (*local == mount || local.starts_with(&format!("{mount}/")))
+        !channel.from.is_absent()
+            && channel.mode.value().map(String::as_str) == Some("rw")
+            && (*local == mount || local.starts_with(&format!("{mount}/")))
     })
 }
 
@@ -86,8 +100,11 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     }
     diagnostic = diagnostic
         .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
-    let (Some(rate), Some(run), Some(nodes)) = (spot.interruptions_per_hour.get(), cluster.max_run_seconds.get(), cluster.nodes.get()) else {
-        return diagnostic.note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");
+    let (Some(rate), Some(run), Some(nodes)) =
+        (spot.interruptions_per_hour.get(), cluster.max_run_seconds.get(), cluster.nodes.get())
+    else {
+        return diagnostic
+            .note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");
     };
     // A run of T hours with interruptions at rate r in all, restarted from nothing, takes (e^(rT) - 1) / r on
     // average (mean of a geometric number of exponentially cut attempts).
@@ -99,7 +116,11 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     let expected = (all * hours).exp_m1() / all;
     let billed = expected * nodes as f64;
     let words = if billed < 1e7 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, positive, below 10^7")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "rounded, positive, below 10^7"
+        )]
         let whole = billed.round() as u64;
         format!("{} instance hours", text::group(whole))
     } else {

@@ -9,7 +9,12 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0450, "storage-contradiction", Error, "a storage that exists and one to make at once");
-declare_code!(T0451, "storage-incomplete", Error, "a storage that does not say which file system, or what to make");
+declare_code!(
+    T0451,
+    "storage-incomplete",
+    Error,
+    "a storage that does not say which file system, or what to make"
+);
 declare_code!(T0452, "mount-name", Error, "an existing Lustre file system without its mount name");
 declare_code!(T0453, "file-system-id", Error, "a file system id that is none");
 
@@ -70,8 +75,12 @@ fn contradiction(storage: &Storage, problems: &mut Problems) {
             return;
         }
         problems.push(
-            Diagnostic::new(&T0450, storage.mount.span().unwrap_or(storage.span), format!("`{name}` is EFS, which has no mount name"))
-                .help("remove `mount`; a channel's `path` starts at the root of the file system"),
+            Diagnostic::new(
+                &T0450,
+                storage.mount.span().unwrap_or(storage.span),
+                format!("`{name}` is EFS, which has no mount name"),
+            )
+            .help("remove `mount`; a channel's `path` starts at the root of the file system"),
         );
         return;
     };
@@ -100,10 +109,14 @@ fn contradiction(storage: &Storage, problems: &mut Problems) {
         ),
     };
     problems.push(
-        Diagnostic::new(&T0450, *first, format!("`{name}` has `{written}`, so that {names} cannot be chosen"))
-            .label(span.unwrap_or(storage.span), why)
-            .help(help)
-            .note("an existing file system is used as it is: trainc changes nothing that it did not make"),
+        Diagnostic::new(
+            &T0450,
+            *first,
+            format!("`{name}` has `{written}`, so that {names} cannot be chosen"),
+        )
+        .label(span.unwrap_or(storage.span), why)
+        .help(help)
+        .note("an existing file system is used as it is: trainc changes nothing that it did not make"),
     );
 }
 
@@ -118,7 +131,11 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
         return;
     }
     if !file_system::is_made(storage) {
-        let diagnostic = Diagnostic::new(&T0451, storage.span, format!("`{name}` says neither which file system nor what to make"));
+        let diagnostic = Diagnostic::new(
+            &T0451,
+            storage.span,
+            format!("`{name}` says neither which file system nor what to make"),
+        );
         problems.push(
             diagnostic
                 .help("add `id=\"fs-…\" mount=\"…\"` for one that exists, or `capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250` for a new one"),
@@ -143,11 +160,19 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
         && legal.drive_cache == crate::catalog::fsx::Presence::Required
         && storage.drive_cache.is_absent()
     {
-        let words: Vec<String> = legal.drive_caches.iter().map(|word| format!("drive-cache=\"{}\"", word.to_lowercase())).collect();
+        let words: Vec<String> = legal
+            .drive_caches
+            .iter()
+            .map(|word| format!("drive-cache=\"{}\"", word.to_lowercase()))
+            .collect();
         problems.push(
-            Diagnostic::new(&T0451, storage.storage_type.span().unwrap_or(storage.span), format!("`{name}` has hard disks and does not say their cache"))
-                .help(format!("add {}", text::ticked(&words, "or")))
-                .note("CreateFileSystem requires DriveCacheType with HDD storage"),
+            Diagnostic::new(
+                &T0451,
+                storage.storage_type.span().unwrap_or(storage.span),
+                format!("`{name}` has hard disks and does not say their cache"),
+            )
+            .help(format!("add {}", text::ticked(&words, "or")))
+            .note("CreateFileSystem requires DriveCacheType with HDD storage"),
         );
     }
 }
@@ -189,8 +214,11 @@ fn mount(storage: &Storage, problems: &mut Problems) {
         return;
     }
     let span = mount.span_or(storage.span);
-    let diagnostic = Diagnostic::new(&T0452, span, format!("`{}` is no mount name", mount.value))
-        .note(format!("a mount name is 1 to {} letters, digits, hyphens and underscores ({})", limit.value, limit.provenance.source));
+    let diagnostic =
+        Diagnostic::new(&T0452, span, format!("`{}` is no mount name", mount.value)).note(format!(
+            "a mount name is 1 to {} letters, digits, hyphens and underscores ({})",
+            limit.value, limit.provenance.source
+        ));
     let bare = mount.value.trim_matches('/');
     problems.push(if bare != mount.value && !bare.is_empty() && bare.chars().all(plain) {
         diagnostic.help(format!("write `mount=\"{bare}\"`")).fix(span, format!("\"{bare}\""))

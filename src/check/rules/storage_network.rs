@@ -31,13 +31,16 @@ fn without(plan: &Plan, problems: &mut Problems) -> bool {
     let mut reported = false;
     for storage in plan.job.storage.iter().filter(|storage| storage.kind.value().is_some()) {
         let name = file_system::name(storage);
-        let user = plan.job.channels.iter().find(|channel| channel.from.value().is_some_and(|from| from == name));
+        let user =
+            plan.job.channels.iter().find(|channel| channel.from.value().is_some_and(|from| from == name));
         if user.is_none() && !file_system::is_made(storage) {
             continue;
         }
         let span = user.and_then(|channel| channel.from.span()).unwrap_or(storage.span);
-        let diagnostic = Diagnostic::new(&T0464, span, format!("`{name}` is reached over a VPC, and the job has none"));
-        let diagnostic = if user.is_some() { diagnostic.label(storage.span, "the file system") } else { diagnostic };
+        let diagnostic =
+            Diagnostic::new(&T0464, span, format!("`{name}` is reached over a VPC, and the job has none"));
+        let diagnostic =
+            if user.is_some() { diagnostic.label(storage.span, "the file system") } else { diagnostic };
         problems.push(
             diagnostic
                 .help("add `network { subnets \"subnet-…\"; security-groups \"sg-…\" }` with the file system's subnet")
@@ -66,7 +69,10 @@ fn several(plan: &Plan, problems: &mut Problems) {
     let nodes = plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).unwrap_or(1);
     let efa = nodes > 1 && plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
     let message = match used {
-        Some(storage) => format!("SageMaker picks among {count}; `{}` should lie in the zone of each", file_system::name(storage)),
+        Some(storage) => format!(
+            "SageMaker picks among {count}; `{}` should lie in the zone of each",
+            file_system::name(storage)
+        ),
         None if efa => format!("{count}: EFA traffic stays inside one of them"),
         None => return,
     };

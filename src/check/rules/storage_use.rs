@@ -23,7 +23,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn unknown(plan: &Plan, channel: &Channel, problems: &mut Problems) {
     let Some(from) = channel.from.val() else { return };
-    if file_system::of(plan, &from.value).is_some() || plan.job.storage.iter().any(|storage| storage.name.is_bad()) {
+    if file_system::of(plan, &from.value).is_some()
+        || plan.job.storage.iter().any(|storage| storage.name.is_bad())
+    {
         return;
     }
     let span = from.span_or(channel.span);
@@ -54,12 +56,20 @@ fn unused(plan: &Plan, problems: &mut Problems) {
         }
         let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel takes from `{name}`"))
             .help(format!("add `channel \"train\" from=\"{name}\"`, or remove the storage"));
-        let costs = if file_system::is_made(storage) { file_system::monthly_usd(plan, storage) } else { None };
+        let costs =
+            if file_system::is_made(storage) { file_system::monthly_usd(plan, storage) } else { None };
         problems.push(match costs {
             Some((usd, price)) => diagnostic
-                .note(format!("it would be made, and cost {} a month ({}, {})", text::dollars(usd), price.region, price.provenance.date))
+                .note(format!(
+                    "it would be made, and cost {} a month ({}, {})",
+                    text::dollars(usd),
+                    price.region,
+                    price.provenance.date
+                ))
                 .fact("usd_per_month", usd),
-            None if file_system::is_made(storage) => diagnostic.note("it would be made and paid for, and the job would not see it"),
+            None if file_system::is_made(storage) => {
+                diagnostic.note("it would be made and paid for, and the job would not see it")
+            }
             None => diagnostic.note("the job would not see it"),
         });
     }

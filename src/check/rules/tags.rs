@@ -18,9 +18,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for tag in &context.plan.job.tags {
         if let Some(row) = reserved::get(Kind::Tag, &tag.key) {
             problems.push(
-                Diagnostic::new(&T0416, tag.key_span, format!("tag keys that begin with `{}` belong to {}", row.name.trim_end_matches('*'), row.set_by))
-                    .help("use another prefix")
-                    .note(format!("{} ({})", row.statement, row.provenance.source)),
+                Diagnostic::new(
+                    &T0416,
+                    tag.key_span,
+                    format!(
+                        "tag keys that begin with `{}` belong to {}",
+                        row.name.trim_end_matches('*'),
+                        row.set_by
+                    ),
+                )
+                .help("use another prefix")
+                .note(format!("{} ({})", row.statement, row.provenance.source)),
             );
         }
         if let Some((first, span)) = seen.insert(tag.key.to_lowercase(), (&tag.key, tag.key_span)) {

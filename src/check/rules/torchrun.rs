@@ -9,7 +9,12 @@ use crate::ir::{Engine, Plan, Smp};
 use crate::source::Span;
 use crate::text;
 
-declare_code!(T0350, "torchrun-version", Error, "a PyTorch version that the SDK does not start under torchrun");
+declare_code!(
+    T0350,
+    "torchrun-version",
+    Error,
+    "a PyTorch version that the SDK does not start under torchrun"
+);
 declare_code!(T0351, "short-version", Error, "a short version where the SDK takes the full one only");
 declare_code!(T0352, "torchrun-entry", Error, "an entry point that torchrun cannot start");
 declare_code!(T0354, "trainium-engine", Error, "an engine that Trainium does not run");
@@ -36,7 +41,11 @@ pub(super) fn version(plan: &Plan) -> Option<Version<'_>> {
     }
     let field = if ask.version.is_absent() { &ask.pytorch } else { &ask.version };
     let written = field.val()?;
-    Some(Version { written: &written.value, full: image.pytorch.as_deref()?, span: written.span_or(ask.span) })
+    Some(Version {
+        written: &written.value,
+        full: image.pytorch.as_deref()?,
+        span: written.span_or(ask.span),
+    })
 }
 
 /// Whether torchrun starts the ranks.
@@ -45,7 +54,8 @@ pub(super) fn starts(plan: &Plan) -> bool {
     match parallel.engine.get() {
         Some(Engine::Fsdp) => true,
         Some(Engine::Ddp) => {
-            !parallel.launcher.is_bad() && matches!(parallel.launcher.value().map(String::as_str), None | Some("torchrun"))
+            !parallel.launcher.is_bad()
+                && matches!(parallel.launcher.value().map(String::as_str), None | Some("torchrun"))
         }
         Some(Engine::Smp) => plan.smp == Some(Smp::V2),
         Some(Engine::Smddp | Engine::DeviceMap | Engine::Worker | Engine::None) | None => false,
@@ -70,7 +80,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn versions(plan: &Plan, problems: &mut Problems) {
     let Some(version) = version(plan) else { return };
-    let list = if is_trainium(plan) { support::torch_distributed_trainium() } else { support::torch_distributed_accepted() };
+    let list = if is_trainium(plan) {
+        support::torch_distributed_trainium()
+    } else {
+        support::torch_distributed_accepted()
+    };
     let Some(list) = list else { return };
     if list.pytorch_versions.iter().any(|known| known == version.written) {
         return;
@@ -89,7 +103,11 @@ fn versions(plan: &Plan, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0350,
         version.span,
-        format!("the SDK does not start PyTorch {} under torchrun; it takes {}", version.full, text::list(&usable, "and")),
+        format!(
+            "the SDK does not start PyTorch {} under torchrun; it takes {}",
+            version.full,
+            text::list(&usable, "and")
+        ),
     )
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("usable", usable.clone());
@@ -108,7 +126,10 @@ fn is_pytorch(plan: &Plan) -> bool {
 
 /// The newest Python of the PyTorch image of that version.
 fn python(version: &str) -> Option<String> {
-    images::all().find(|image| image.family == images::ImageFamily::PyTorch && image.pytorch == version)?.python.pop()
+    images::all()
+        .find(|image| image.family == images::ImageFamily::PyTorch && image.pytorch == version)?
+        .python
+        .pop()
 }
 
 /// The nearest newer version, else the newest.
@@ -129,7 +150,8 @@ pub(super) fn short(plan: &Plan, version: &Version, what: &str) -> Diagnostic {
     let image = plan.image.as_ref();
     if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
         // Both at once: one short beside one full is refused as well.
-        return diagnostic.help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
+        return diagnostic
+            .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
     }
     diagnostic
         .help(format!("write `version=\"{}\"`", version.full))
@@ -147,9 +169,13 @@ fn entry(plan: &Plan, problems: &mut Problems) {
     // The SDK compares the text, capitals and all.
     if !entry.value.as_bytes().ends_with(b".py") {
         problems.push(
-            Diagnostic::new(&T0352, span, format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value))
-                .help("name the `.py` file that the script starts, and drop its own `torchrun`")
-                .note("the SageMaker SDK refuses it when the estimator is made"),
+            Diagnostic::new(
+                &T0352,
+                span,
+                format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value),
+            )
+            .help("name the `.py` file that the script starts, and drop its own `torchrun`")
+            .note("the SageMaker SDK refuses it when the estimator is made"),
         );
     }
     if let Some(tree) = &plan.source
@@ -166,7 +192,11 @@ fn entry(plan: &Plan, problems: &mut Problems) {
 fn trainium(plan: &Plan, problems: &mut Problems) {
     let (Some(parallel), Some(instance)) = (&plan.job.parallel, &plan.instance) else { return };
     let Some(engine) = parallel.engine.val() else { return };
-    if !is_trainium(plan) || engine.value == Engine::None || parallel.launcher.is_bad() || (engine.value == Engine::Ddp && starts(plan)) {
+    if !is_trainium(plan)
+        || engine.value == Engine::None
+        || parallel.launcher.is_bad()
+        || (engine.value == Engine::Ddp && starts(plan))
+    {
         return;
     }
     let (what, span) = match parallel.launcher.val() {

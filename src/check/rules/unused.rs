@@ -42,18 +42,28 @@ impl Judge<'_, '_> {
     }
 
     fn unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
-        self.problems.push(Diagnostic::new(&T0250, span, format!("nothing uses `{name}`: {why}")).help(help.to_owned()));
+        self.problems.push(
+            Diagnostic::new(&T0250, span, format!("nothing uses `{name}`: {why}")).help(help.to_owned()),
+        );
     }
 
     /// Reports all written values but the first.
     fn one_of(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
-        let written: Vec<(&str, Span)> = fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
+        let written: Vec<(&str, Span)> =
+            fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
         let [(first, first_span), others @ ..] = written.as_slice() else { return };
         for (name, span) in others {
             self.problems.push(
-                Diagnostic::new(&T0251, *span, format!("`{node}` has `{first}` and `{name}`, which exclude each other"))
-                    .label(*first_span, format!("`{first}`"))
-                    .help(format!("keep one of {}", text::ticked(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and"))),
+                Diagnostic::new(
+                    &T0251,
+                    *span,
+                    format!("`{node}` has `{first}` and `{name}`, which exclude each other"),
+                )
+                .label(*first_span, format!("`{first}`"))
+                .help(format!(
+                    "keep one of {}",
+                    text::ticked(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and")
+                )),
             );
         }
     }
@@ -67,8 +77,15 @@ impl Judge<'_, '_> {
         let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
         self.one_of("program", &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)]);
         if program.git.is_absent() {
-            for (name, field) in [("branch", &program.branch), ("commit", &program.commit), ("dir", &program.dir)] {
-                self.unused(field, name, "it is a part of a git repository, and `program` has no `git`", "add `git=\"https://…\"`, or remove it");
+            for (name, field) in
+                [("branch", &program.branch), ("commit", &program.commit), ("dir", &program.dir)]
+            {
+                self.unused(
+                    field,
+                    name,
+                    "it is a part of a git repository, and `program` has no `git`",
+                    "add `git=\"https://…\"`, or remove it",
+                );
             }
         }
         if !program.s3.is_absent() {
@@ -76,17 +93,37 @@ impl Judge<'_, '_> {
         }
         if engine == Some(Engine::Worker) {
             for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-                self.unused(field, name, "engine `worker` runs its own binary", "remove it, or choose another engine");
+                self.unused(
+                    field,
+                    name,
+                    "engine `worker` runs its own binary",
+                    "remove it, or choose another engine",
+                );
             }
             for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
-                self.unused_at(span, name, "engine `worker` reads its settings from `train` and `parallel`", "remove it");
+                self.unused_at(
+                    span,
+                    name,
+                    "engine `worker` reads its settings from `train` and `parallel`",
+                    "remove it",
+                );
             }
             return;
         }
         if !program.entrypoint.is_empty() {
-            self.unused(&program.entry, "program", "the container starts `entrypoint`", "remove one of the two");
+            self.unused(
+                &program.entry,
+                "program",
+                "the container starts `entrypoint`",
+                "remove one of the two",
+            );
             if let Some(secret) = program.secrets.first() {
-                self.unused_at(secret.name_span, "secret", "trainc's start script fetches it, and the container starts `entrypoint`", "fetch it in the container's own entry point");
+                self.unused_at(
+                    secret.name_span,
+                    "secret",
+                    "trainc's start script fetches it, and the container starts `entrypoint`",
+                    "fetch it in the container's own entry point",
+                );
             }
             return;
         }
@@ -97,12 +134,29 @@ impl Judge<'_, '_> {
             return;
         }
         if let Some(word) = program.arguments.first() {
-            self.unused_at(word.span_or(program.span), "arguments", "they belong to `entrypoint`; the toolkit passes hyperparameters", "write `hyperparameter \"name\" value`, or add `entrypoint`");
+            self.unused_at(
+                word.span_or(program.span),
+                "arguments",
+                "they belong to `entrypoint`; the toolkit passes hyperparameters",
+                "write `hyperparameter \"name\" value`, or add `entrypoint`",
+            );
         }
         if program.entry.is_absent() {
-            self.incomplete(program.span, "`program` names no entry point", "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`");
-        } else if program.source.is_absent() && program.git.is_absent() && program.s3.is_absent() && self.context.plan.deployable {
-            self.incomplete(program.span, "`program` does not say where its files are", "add `source=\"./scripts\"`");
+            self.incomplete(
+                program.span,
+                "`program` names no entry point",
+                "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`",
+            );
+        } else if program.source.is_absent()
+            && program.git.is_absent()
+            && program.s3.is_absent()
+            && self.context.plan.deployable
+        {
+            self.incomplete(
+                program.span,
+                "`program` does not say where its files are",
+                "add `source=\"./scripts\"`",
+            );
         }
     }
 
@@ -128,15 +182,37 @@ impl Judge<'_, '_> {
         for channel in &job.channels {
             self.one_of(
                 "channel",
-                &[("s3", &channel.s3), ("from", &channel.from), ("manifest", &channel.manifest), ("augmented-manifest", &channel.augmented_manifest)],
+                &[
+                    ("s3", &channel.s3),
+                    ("from", &channel.from),
+                    ("manifest", &channel.manifest),
+                    ("augmented-manifest", &channel.augmented_manifest),
+                ],
             );
-            if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest].iter().all(|field| field.is_absent()) {
-                self.incomplete(channel.span, "`channel` names no data", "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`");
+            if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest]
+                .iter()
+                .all(|field| field.is_absent())
+            {
+                self.incomplete(
+                    channel.span,
+                    "`channel` names no data",
+                    "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`",
+                );
             }
             if channel.from.is_absent() {
                 let help = "remove it, or add `from=`";
-                self.unused(&channel.mode, "mode", "it is the access to a file system, and `channel` has no `from`", help);
-                self.unused(&channel.path, "path", "it is a path of a file system, and `channel` has no `from`", help);
+                self.unused(
+                    &channel.mode,
+                    "mode",
+                    "it is the access to a file system, and `channel` has no `from`",
+                    help,
+                );
+                self.unused(
+                    &channel.path,
+                    "path",
+                    "it is a path of a file system, and `channel` has no `from`",
+                    help,
+                );
             } else {
                 let why = "it is for data in S3, and the channel is a file system";
                 for (name, span) in [
@@ -152,10 +228,20 @@ impl Judge<'_, '_> {
                 }
             }
             if channel.augmented_manifest.is_absent() {
-                self.unused(&channel.attributes, "attributes", "they are of an augmented manifest", "remove it, or add `augmented-manifest=`");
+                self.unused(
+                    &channel.attributes,
+                    "attributes",
+                    "they are of an augmented manifest",
+                    "remove it, or add `augmented-manifest=`",
+                );
             }
             if !grouped && channel.from.is_absent() {
-                self.unused(&channel.groups, "groups", "the cluster has no instance groups", "remove it, or add `group` to `cluster`");
+                self.unused(
+                    &channel.groups,
+                    "groups",
+                    "the cluster has no instance groups",
+                    "remove it, or add `group` to `cluster`",
+                );
             }
         }
     }
@@ -171,7 +257,11 @@ impl Judge<'_, '_> {
             );
         }
         if role.arn.is_absent() && !create && !role.create.is_bad() {
-            self.incomplete(role.span, "`role` neither is made nor names one", "write `role create=#true`, or `role arn=\"arn:aws:iam::ACCOUNT:role/NAME\"`");
+            self.incomplete(
+                role.span,
+                "`role` neither is made nor names one",
+                "write `role create=#true`, or `role arn=\"arn:aws:iam::ACCOUNT:role/NAME\"`",
+            );
         }
         if !create && !role.arn.is_absent() {
             let why = "it is for a role that trainc makes";
@@ -183,17 +273,37 @@ impl Judge<'_, '_> {
     fn rest(&mut self) {
         let job = &self.context.plan.job;
         if let Some(dataset) = job.train.dataset.as_ref().filter(|_| job.train.epochs.is_absent()) {
-            self.unused_at(dataset.span, "dataset", "only `epochs` asks for the size of the data", "remove it, or write `epochs`");
+            self.unused_at(
+                dataset.span,
+                "dataset",
+                "only `epochs` asks for the size of the data",
+                "remove it, or write `epochs`",
+            );
         }
         if let Some(cluster) = &job.cluster {
             let custom = cluster.instance.value().map(String::as_str) == Some("custom");
             if !custom && !cluster.instance.is_bad() {
                 if let Some(gpu) = &cluster.gpu {
-                    self.unused_at(gpu.span, "gpu", "the instance type says what a node is", "remove it, or write `cluster \"custom\"`");
+                    self.unused_at(
+                        gpu.span,
+                        "gpu",
+                        "the instance type says what a node is",
+                        "remove it, or write `cluster \"custom\"`",
+                    );
                 }
                 let help = "remove it, or write `cluster \"custom\"`";
-                self.unused(&cluster.intra_bytes_per_second, "intra", "the instance type says what a node is", help);
-                self.unused(&cluster.inter_bytes_per_second, "inter", "the instance type says what a node is", help);
+                self.unused(
+                    &cluster.intra_bytes_per_second,
+                    "intra",
+                    "the instance type says what a node is",
+                    help,
+                );
+                self.unused(
+                    &cluster.inter_bytes_per_second,
+                    "inter",
+                    "the instance type says what a node is",
+                    help,
+                );
             }
             if !self.context.plan.deployable {
                 let why = "no service runs this cluster";
@@ -212,11 +322,18 @@ impl Judge<'_, '_> {
             let preferences = job.request.iter().find(|member| {
                 member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
             });
-            if let (Some(member), Some(span)) = (preferences, cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span))) {
+            if let (Some(member), Some(span)) = (
+                preferences,
+                cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
+            ) {
                 self.problems.push(
-                    Diagnostic::new(&T0251, member.span, "`InstancePreferences` excludes the instance type and groups of `cluster`")
-                        .label(span, "of `cluster`")
-                        .note("botocore's model of ResourceConfig"),
+                    Diagnostic::new(
+                        &T0251,
+                        member.span,
+                        "`InstancePreferences` excludes the instance type and groups of `cluster`",
+                    )
+                    .label(span, "of `cluster`")
+                    .note("botocore's model of ResourceConfig"),
                 );
             }
         }
@@ -226,7 +343,11 @@ impl Judge<'_, '_> {
             && checkpoint.every.is_absent()
             && checkpoint.keep.is_absent()
         {
-            self.incomplete(checkpoint.span, "`checkpoint` says neither where nor how often", "add `s3=\"s3://…/{{ job.digest }}/\"`");
+            self.incomplete(
+                checkpoint.span,
+                "`checkpoint` says neither where nor how often",
+                "add `s3=\"s3://…/{{ job.digest }}/\"`",
+            );
         }
     }
 }

@@ -22,7 +22,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !context.plan.deployable {
         return;
     }
-    let nvme = context.plan.instance.as_ref().filter(|instance| instance.ebs_volume_ignored && cluster.groups.is_empty());
+    let nvme = context
+        .plan
+        .instance
+        .as_ref()
+        .filter(|instance| instance.ebs_volume_ignored && cluster.groups.is_empty());
     if let (Some(instance), Some(key)) = (nvme, cluster.volume_kms.val()) {
         problems.push(
             Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no volume that a key could encrypt", instance.name))
@@ -35,9 +39,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(instance) = nvme {
         let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
         problems.push(
-            Diagnostic::new(&T0427, span, format!("`{}` stores on its local NVMe{nvme} and ignores the volume of {}", instance.name, text::bytes(volume.value)))
-                .note(format!("it is still sent as written; the NVMe's size is of {} (`trainc catalog instances`)", instance.provenance.date))
-                .fact("nvme_gb", instance.nvme_total_gb),
+            Diagnostic::new(
+                &T0427,
+                span,
+                format!(
+                    "`{}` stores on its local NVMe{nvme} and ignores the volume of {}",
+                    instance.name,
+                    text::bytes(volume.value)
+                ),
+            )
+            .note(format!(
+                "it is still sent as written; the NVMe's size is of {} (`trainc catalog instances`)",
+                instance.provenance.date
+            ))
+            .fact("nvme_gb", instance.nvme_total_gb),
         );
         return;
     }
@@ -45,19 +60,34 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !volume.value.is_multiple_of(GIB) {
         let literal = format!("\"{whole}GiB\"");
         problems.push(
-            Diagnostic::new(&T0429, span, format!("{} bytes are no whole number of GiB: {whole} GiB are sent", text::group(volume.value)))
-                .help(format!("write `{literal}`"))
-                .fix(span, literal)
-                .note("`VolumeSizeInGB` counts whole GiB"),
+            Diagnostic::new(
+                &T0429,
+                span,
+                format!(
+                    "{} bytes are no whole number of GiB: {whole} GiB are sent",
+                    text::group(volume.value)
+                ),
+            )
+            .help(format!("write `{literal}`"))
+            .fix(span, literal)
+            .note("`VolumeSizeInGB` counts whole GiB"),
         );
     }
     if let Some(quota) = quotas::general("volume-size")
         && let Some(default) = quota.default.filter(|default| whole > *default)
     {
         problems.push(
-            Diagnostic::new(&T0430, span, format!("a volume of {whole} GiB; a new account has {default} GiB per instance at most"))
-                .note(format!("quota {} `{}` can be raised; only the account knows its value", quota.code.as_deref().unwrap_or("without code"), quota.name))
-                .fact("quota", quota.code.unwrap_or_default()),
+            Diagnostic::new(
+                &T0430,
+                span,
+                format!("a volume of {whole} GiB; a new account has {default} GiB per instance at most"),
+            )
+            .note(format!(
+                "quota {} `{}` can be raised; only the account knows its value",
+                quota.code.as_deref().unwrap_or("without code"),
+                quota.name
+            ))
+            .fact("quota", quota.code.unwrap_or_default()),
         );
     }
 }

@@ -36,21 +36,43 @@ struct Half {
     prefix: &'static str,
 }
 
-const SUBNETS: Half = Half { noun: "subnet", list: "VpcConfig.Subnets", item: "SubnetIds[]", prefix: "subnet-" };
-const GROUPS: Half =
-    Half { noun: "security group", list: "VpcConfig.SecurityGroupIds", item: "SecurityGroupIds[]", prefix: "sg-" };
+const SUBNETS: Half =
+    Half { noun: "subnet", list: "VpcConfig.Subnets", item: "SubnetIds[]", prefix: "subnet-" };
+const GROUPS: Half = Half {
+    noun: "security group",
+    list: "VpcConfig.SecurityGroupIds",
+    item: "SecurityGroupIds[]",
+    prefix: "sg-",
+};
 
 fn ids(span: Option<Span>, values: &[Val<String>], half: &Half, problems: &mut Problems) {
     let Some(span) = span else { return };
     let Some(item) = shapes::member("CreateFileSystem", half.item) else { return };
     // What CreateTrainingJob's looser shape refuses is a limit of the job, with a code of its own.
-    let Some(loose) = shapes::member("CreateTrainingJob", half.list).and_then(|list| list.item) else { return };
-    for value in values.iter().filter(|value| loose.takes_text(&value.value) && !item.takes_text(&value.value)) {
-        let diagnostic = Diagnostic::new(&T0468, value.span_or(span), format!("`{}` is no id of a {}", value.value, half.noun))
-            .note(format!("an id is `{}` and 8 digits or more of 0-9 and a-f (botocore, CreateFileSystem)", half.prefix));
-        let swapped = [&SUBNETS, &GROUPS].into_iter().find(|other| other.prefix != half.prefix && value.value.starts_with(other.prefix));
+    let Some(loose) = shapes::member("CreateTrainingJob", half.list).and_then(|list| list.item) else {
+        return;
+    };
+    for value in
+        values.iter().filter(|value| loose.takes_text(&value.value) && !item.takes_text(&value.value))
+    {
+        let diagnostic = Diagnostic::new(
+            &T0468,
+            value.span_or(span),
+            format!("`{}` is no id of a {}", value.value, half.noun),
+        )
+        .note(format!(
+            "an id is `{}` and 8 digits or more of 0-9 and a-f (botocore, CreateFileSystem)",
+            half.prefix
+        ));
+        let swapped = [&SUBNETS, &GROUPS]
+            .into_iter()
+            .find(|other| other.prefix != half.prefix && value.value.starts_with(other.prefix));
         problems.push(match swapped {
-            Some(other) => diagnostic.help(format!("a {} goes into `{}`", other.noun, other.noun.replace(' ', "-") + "s")),
+            Some(other) => diagnostic.help(format!(
+                "a {} goes into `{}`",
+                other.noun,
+                other.noun.replace(' ', "-") + "s"
+            )),
             None => diagnostic,
         });
     }
@@ -85,13 +107,15 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
     if efa && several {
         diagnostic = diagnostic.note("EFA: the security group allows all traffic to and from itself, in both directions (AWS developer guide, train-vpc)");
     } else if several {
-        diagnostic = diagnostic.note("the security group allows traffic among its own members (AWS developer guide, train-vpc)");
+        diagnostic = diagnostic
+            .note("the security group allows traffic among its own members (AWS developer guide, train-vpc)");
     }
     if lustre {
         diagnostic = diagnostic.note("Lustre: TCP 988 and 1018-1023 in both directions among the job's and the file system's security groups (FSx for Lustre guide)");
     }
     if efs {
-        diagnostic = diagnostic.note("EFS: TCP 2049 from the job's security group to the mount target's (EFS guide)");
+        diagnostic =
+            diagnostic.note("EFS: TCP 2049 from the job's security group to the mount target's (EFS guide)");
     }
     if network.encrypt_traffic.get() == Some(true) && several {
         diagnostic = diagnostic.note("encrypted traffic: UDP 500 and IP protocol 50 among the members (AWS developer guide, train-encrypt)");

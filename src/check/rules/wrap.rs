@@ -12,14 +12,23 @@ declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the model's layer class
 pub(super) static CODES: &[&Code] = &[&T0396];
 
 /// Names of hyperparameters by which scripts of transformers choose the unit.
-const WRAP_ARGUMENTS: [&str; 4] =
-    ["fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params", "fsdp_config", "transformer_layer_cls_to_wrap"];
+const WRAP_ARGUMENTS: [&str; 4] = [
+    "fsdp_transformer_layer_cls_to_wrap",
+    "fsdp_min_num_params",
+    "fsdp_config",
+    "transformer_layer_cls_to_wrap",
+];
 
 /// Without a unit the whole model is one: gathered at once, nothing is saved while it runs.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(parallel) = plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp)) else { return };
-    if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard") {
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return;
+    };
+    if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
+    {
         return;
     }
     if parallel.wrap.val().is_none() && !plan.job.is_whole {
@@ -49,13 +58,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let at = parallel.engine.span().unwrap_or(parallel.span);
-    let mut diagnostic = Diagnostic::new(&T0396, at, "FSDP without `wrap`: the whole model is one unit, gathered at once on every GPU");
+    let mut diagnostic = Diagnostic::new(
+        &T0396,
+        at,
+        "FSDP without `wrap`: the whole model is one unit, gathered at once on every GPU",
+    );
     if let Some(model) = &plan.model {
         // Two bytes per parameter in 16 bits, four in 32.
-        let each = if plan.job.train.precision.value().is_some_and(|precision| precision == "fp32") { 4 } else { 2 };
+        let each =
+            if plan.job.train.precision.value().is_some_and(|precision| precision == "fp32") { 4 } else { 2 };
         let gathered = model.parameters.value.saturating_mul(each);
         diagnostic = diagnostic
-            .note(format!("{} parameters × {each} B = {} beside the shards (huggingface/accelerate#3474)", text::group(model.parameters.value), text::bytes(gathered)))
+            .note(format!(
+                "{} parameters × {each} B = {} beside the shards (huggingface/accelerate#3474)",
+                text::group(model.parameters.value),
+                text::bytes(gathered)
+            ))
             .fact("gathered_bytes", gathered);
     }
     problems.push(match right {
@@ -65,8 +83,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 fn names_unit(plan: &Plan) -> bool {
-    plan.job
-        .program
-        .as_ref()
-        .is_some_and(|program| program.hyperparameters.iter().any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str())))
+    plan.job.program.as_ref().is_some_and(|program| {
+        program
+            .hyperparameters
+            .iter()
+            .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
+    })
 }

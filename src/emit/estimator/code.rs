@@ -53,13 +53,20 @@ impl Code {
         }
         let (open, items, close): (String, Vec<(String, &Self)>, &str) = match self {
             Self::Plain(text) => return text.clone(),
-            Self::List(items) => ("[".to_owned(), items.iter().map(|item| (String::new(), item)).collect(), "]"),
-            Self::Dict(items) => {
-                ("{".to_owned(), items.iter().map(|(key, item)| (format!("{}: ", text_literal(key)), item)).collect(), "}")
+            Self::List(items) => {
+                ("[".to_owned(), items.iter().map(|item| (String::new(), item)).collect(), "]")
             }
+            Self::Dict(items) => (
+                "{".to_owned(),
+                items.iter().map(|(key, item)| (format!("{}: ", text_literal(key)), item)).collect(),
+                "}",
+            ),
             Self::Call(name, items) => (
                 format!("{name}("),
-                items.iter().map(|(key, item)| (if key.is_empty() { String::new() } else { format!("{key}=") }, item)).collect(),
+                items
+                    .iter()
+                    .map(|(key, item)| (if key.is_empty() { String::new() } else { format!("{key}=") }, item))
+                    .collect(),
                 ")",
             ),
         };
@@ -82,7 +89,9 @@ impl Code {
     fn is_tall(&self) -> bool {
         match self {
             Self::Plain(_) => false,
-            Self::List(items) => items.iter().any(|item| matches!(item, Self::Dict(_) | Self::Call(..))) && items.len() > 1,
+            Self::List(items) => {
+                items.iter().any(|item| matches!(item, Self::Dict(_) | Self::Call(..))) && items.len() > 1
+            }
             Self::Dict(items) => items.len() > 4,
             Self::Call(_, items) => items.len() > 5,
         }
@@ -93,14 +102,20 @@ impl Code {
             Self::Plain(text) => text.clone(),
             Self::List(items) => format!("[{}]", items.iter().map(Self::flat).collect::<Vec<_>>().join(", ")),
             Self::Dict(items) => {
-                let items: Vec<String> =
-                    items.iter().map(|(key, item)| format!("{}: {}", text_literal(key), item.flat())).collect();
+                let items: Vec<String> = items
+                    .iter()
+                    .map(|(key, item)| format!("{}: {}", text_literal(key), item.flat()))
+                    .collect();
                 format!("{{{}}}", items.join(", "))
             }
             Self::Call(name, items) => {
                 let items: Vec<String> = items
                     .iter()
-                    .map(|(key, item)| if key.is_empty() { item.flat() } else { format!("{key}={}", item.flat()) })
+                    .map(
+                        |(key, item)| {
+                            if key.is_empty() { item.flat() } else { format!("{key}={}", item.flat()) }
+                        },
+                    )
                     .collect();
                 format!("{name}({})", items.join(", "))
             }
@@ -120,7 +135,13 @@ mod tests {
 
     #[test]
     fn long_things_take_a_line_per_item() {
-        let code = Code::Call("f".to_owned(), (0..6).map(|n| (format!("a{n}"), Code::Plain(n.to_string()))).collect());
-        assert_eq!(code.lay_out(0, 4), "f(\n    a0=0,\n    a1=1,\n    a2=2,\n    a3=3,\n    a4=4,\n    a5=5,\n)");
+        let code = Code::Call(
+            "f".to_owned(),
+            (0..6).map(|n| (format!("a{n}"), Code::Plain(n.to_string()))).collect(),
+        );
+        assert_eq!(
+            code.lay_out(0, 4),
+            "f(\n    a0=0,\n    a1=1,\n    a2=2,\n    a3=3,\n    a4=4,\n    a5=5,\n)"
+        );
     }
 }

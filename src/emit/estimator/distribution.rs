@@ -3,8 +3,8 @@
 //! Each form is held against the keys that the request has; where the SDK would send others, or none, the keys go
 //! by hand into the hyperparameters, which the SDK lets through (2.257.7, captured).
 
-use super::code::Code;
 use super::class::Class;
+use super::code::Code;
 use crate::emit::launch::{self, Launcher};
 use crate::ir::Plan;
 use serde_json::{Map, Value};
@@ -31,7 +31,9 @@ pub(super) fn is_launcher_key(key: &str) -> bool {
 
 /// The argument, or `None` where the keys must go by hand.
 pub(super) fn distribution(plan: &Plan, class: Class, sent: &Map<String, Value>) -> Option<Code> {
-    if class == Class::Estimator || plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
+    if class == Class::Estimator
+        || plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty())
+    {
         return None;
     }
     let wanted: BTreeMap<&str, Value> = sent
@@ -126,13 +128,14 @@ impl Said {
         let instance = self.instance.as_str().unwrap_or("");
         match self.launcher {
             // Anything but a Python program is refused under torchrun.
-            Launcher::Torchrun | Launcher::SmpV2 => {
-                std::path::Path::new(&crate::emit::names::program(plan)).extension().is_some_and(|extension| extension == "py")
-            },
+            Launcher::Torchrun | Launcher::SmpV2 => std::path::Path::new(&crate::emit::names::program(plan))
+                .extension()
+                .is_some_and(|extension| extension == "py"),
             // The eight permutations are newer than the SDK's check of `parameters`.
             Launcher::SmpV1 => {
                 let placement = self.parameters.get("placement_strategy").and_then(Value::as_str);
-                placement.is_none_or(|word| matches!(word, "cluster" | "spread")) && !instance.contains("p5.48xlarge")
+                placement.is_none_or(|word| matches!(word, "cluster" | "spread"))
+                    && !instance.contains("p5.48xlarge")
             }
             Launcher::Smddp => !instance.contains("p5.48xlarge"),
             Launcher::PytorchDdp => self.options.as_str() == Some("") && !instance.contains("p5.48xlarge"),
@@ -143,14 +146,17 @@ impl Said {
     fn code(&self) -> Code {
         let one = |key: &str, value: Code| (key.to_owned(), value);
         let on = || one("enabled", Code::Plain("True".to_owned()));
-        let options = || (self.options.as_str() != Some("")).then(|| one("custom_mpi_options", Code::json(&self.options)));
+        let options = || {
+            (self.options.as_str() != Some("")).then(|| one("custom_mpi_options", Code::json(&self.options)))
+        };
         let mpi = || {
             let processes = self.processes.as_ref().map(|n| one("processes_per_host", Code::json(n)));
             one("mpi", Code::Dict([Some(on()), processes, options()].into_iter().flatten().collect()))
         };
         let torchrun = || one("torch_distributed", Code::Dict(vec![on()]));
         let smp = || {
-            let parameters = self.order.iter().filter_map(|name| Some(one(name, Code::json(self.parameters.get(*name)?))));
+            let parameters =
+                self.order.iter().filter_map(|name| Some(one(name, Code::json(self.parameters.get(*name)?))));
             let parameters = one("parameters", Code::Dict(parameters.collect()));
             one("smdistributed", Code::Dict(vec![one("modelparallel", Code::Dict(vec![on(), parameters]))]))
         };

@@ -1,7 +1,7 @@
 //! The channels: what `fit` is given.
 
-use super::code::Code;
 use super::class::Modules;
+use super::code::Code;
 use serde_json::{Map, Value};
 
 /// The channels as an argument of `fit`; what the SDK cannot say of them goes to `unsayable`.

@@ -14,11 +14,14 @@ impl Script<'_> {
         let uri = self.rest.take_in("AlgorithmSpecification", "TrainingImage");
         let ask = self.plan.job.image.as_ref();
         let found = self.plan.image.as_ref();
-        let resolved = found.filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
+        let resolved = found
+            .filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
         let mut by_version = false;
         if let (Some(image), Some(ask), true) = (resolved, ask, self.class != Class::Estimator) {
             let versions = match self.class {
-                Class::HuggingFace => vec![("transformers_version", &ask.transformers), ("pytorch_version", &ask.pytorch)],
+                Class::HuggingFace => {
+                    vec![("transformers_version", &ask.transformers), ("pytorch_version", &ask.pytorch)]
+                }
                 Class::PyTorch | Class::Estimator => vec![("framework_version", &ask.version)],
             };
             for (argument, field) in versions {
@@ -43,13 +46,20 @@ impl Script<'_> {
         };
         let metrics = self.rest.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
         self.say_value("enable_sagemaker_metrics", metrics.filter(|on| on.as_bool() != Some(default)));
-        for (argument, member) in [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")] {
+        for (argument, member) in
+            [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")]
+        {
             let value = self.rest.take_in("AlgorithmSpecification", member);
             self.say_value(argument, value);
         }
         if let Some(config) = self.rest.take_in("AlgorithmSpecification", "TrainingImageConfig") {
-            self.say_value("training_repository_access_mode", config.get("TrainingRepositoryAccessMode").cloned());
-            let provider = config.pointer("/TrainingRepositoryAuthConfig/TrainingRepositoryCredentialsProviderArn").cloned();
+            self.say_value(
+                "training_repository_access_mode",
+                config.get("TrainingRepositoryAccessMode").cloned(),
+            );
+            let provider = config
+                .pointer("/TrainingRepositoryAuthConfig/TrainingRepositoryCredentialsProviderArn")
+                .cloned();
             self.say_value("training_repository_credentials_provider_arn", provider);
         }
         let mode = self.rest.take_in("AlgorithmSpecification", "TrainingInputMode");
@@ -62,7 +72,9 @@ impl Script<'_> {
             let groups = groups
                 .iter()
                 .map(|group| {
-                    let part = |name: &str| (String::new(), group.get(name).map_or_else(|| plain("None"), Code::json));
+                    let part = |name: &str| {
+                        (String::new(), group.get(name).map_or_else(|| plain("None"), Code::json))
+                    };
                     let parts = ["InstanceGroupName", "InstanceType", "InstanceCount"].map(part);
                     Code::Call("InstanceGroup".to_owned(), parts.to_vec())
                 })
@@ -73,7 +85,9 @@ impl Script<'_> {
             let value = self.rest.take_in("ResourceConfig", member);
             self.say_value(argument, value);
         }
-        if let Some(size) = self.rest.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB) {
+        if let Some(size) =
+            self.rest.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB)
+        {
             self.say("volume_size", plain(&size.to_string()));
         }
         for (argument, member) in [
@@ -116,7 +130,11 @@ impl Script<'_> {
     }
 
     pub(super) fn limits(&mut self) {
-        if let Some(seconds) = self.rest.number_in("StoppingCondition", "MaxRuntimeInSeconds").filter(|n| *n != SDK_MAX_RUN_SECONDS) {
+        if let Some(seconds) = self
+            .rest
+            .number_in("StoppingCondition", "MaxRuntimeInSeconds")
+            .filter(|n| *n != SDK_MAX_RUN_SECONDS)
+        {
             self.say("max_run", plain(&seconds.to_string()));
         }
         let spot = self.rest.take("EnableManagedSpotTraining");

@@ -98,7 +98,11 @@ impl Script<'_> {
         let environment = self.rest.take("Environment");
         self.say_value("environment", environment);
         self.metrics();
-        let output = request.pointer("/OutputDataConfig/S3OutputPath").and_then(Value::as_str).unwrap_or("").to_owned();
+        let output = request
+            .pointer("/OutputDataConfig/S3OutputPath")
+            .and_then(Value::as_str)
+            .unwrap_or("")
+            .to_owned();
         self.places();
         self.limits();
         self.switches();
@@ -107,11 +111,13 @@ impl Script<'_> {
             self.variable("", "profile", plain("FrameworkProfile()"));
             self.variable("", "profile.profiling_parameters", parameters);
         }
-        let watched = watch::watch(&mut self.rest, &output, self.class, &mut self.modules, &mut self.unsayable);
+        let watched =
+            watch::watch(&mut self.rest, &output, self.class, &mut self.modules, &mut self.unsayable);
         self.arguments.extend(watched);
         self.checkpoint();
         if let Some(Value::Array(tags)) = self.rest.take("Tags") {
-            let part = |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+            let part =
+                |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
             let tags = tags.iter().map(|tag| (part(tag, "Key"), Code::text(&part(tag, "Value")))).collect();
             self.say("tags", Code::Dict(tags));
         }
@@ -156,20 +162,29 @@ impl Script<'_> {
 
     /// The directory beside the script's own.
     fn source(&mut self) {
-        self.constants.push(("SOURCE".to_owned(), plain("Path(__file__).resolve().parent.parent / \"source\"")));
+        self.constants
+            .push(("SOURCE".to_owned(), plain("Path(__file__).resolve().parent.parent / \"source\"")));
     }
 
     /// The script's arguments as Python values, then the launcher: by its own argument, or key by key.
     fn hyperparameters(&mut self, sent: &Map<String, Value>) {
         // Made by the SDK from the other arguments.
-        const MADE: &[&str] =
-            &["sagemaker_program", "sagemaker_submit_directory", "sagemaker_container_log_level", "sagemaker_job_name", "sagemaker_region"];
+        const MADE: &[&str] = &[
+            "sagemaker_program",
+            "sagemaker_submit_directory",
+            "sagemaker_container_log_level",
+            "sagemaker_job_name",
+            "sagemaker_region",
+        ];
         let program = self.plan.job.program.as_ref();
         let script = names::is_script(self.plan);
         let distribution = distribution::distribution(self.plan, self.class, sent);
         let written = program.map(|program| program.hyperparameters.as_slice()).unwrap_or_default();
         let order = written.iter().map(|hyperparameter| hyperparameter.name.as_str());
-        let others = sent.keys().map(String::as_str).filter(|key| !written.iter().any(|hyperparameter| hyperparameter.name == *key));
+        let others = sent
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !written.iter().any(|hyperparameter| hyperparameter.name == *key));
         let mut out = Vec::new();
         for key in order.chain(others) {
             let Some(text) = sent.get(key).and_then(Value::as_str) else { continue };
@@ -184,7 +199,8 @@ impl Script<'_> {
             };
             out.push((key.to_owned(), code));
         }
-        let level = sent.get("sagemaker_container_log_level").and_then(Value::as_str).filter(|level| *level != "20");
+        let level =
+            sent.get("sagemaker_container_log_level").and_then(Value::as_str).filter(|level| *level != "20");
         if let (Some(level), true) = (level, script) {
             self.say("container_log_level", plain(level));
         }
@@ -198,7 +214,11 @@ impl Script<'_> {
             Some(Scalar::Text(text)) => shell::quoted(text) != *text,
             _ => false,
         });
-        let comment = if quoted && script { "Inner quotes: the container joins the arguments with blanks and runs them through a shell." } else { "" };
+        let comment = if quoted && script {
+            "Inner quotes: the container joins the arguments with blanks and runs them through a shell."
+        } else {
+            ""
+        };
         self.variable(comment, "hyperparameters", Code::Dict(out));
         self.say("hyperparameters", plain("hyperparameters"));
     }
@@ -208,12 +228,19 @@ impl Script<'_> {
         let isolated = names::code_in_channel(self.plan);
         if let Some(Value::Array(mut channels)) = self.rest.take("InputDataConfig") {
             // The SDK appends the channel that carries the code.
-            channels.retain(|channel| !(isolated && channel.get("ChannelName").and_then(Value::as_str) == Some("code")));
+            channels.retain(|channel| {
+                !(isolated && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
+            });
             if !channels.is_empty() {
                 let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsayable);
-                let worker = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+                let worker = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
+                    == Some(Engine::Worker);
                 let channel = super::worker::channel_name(self.plan);
-                let comment = if worker { format!("Channel `{channel}` holds the program and its config: `trainc apply` fills it.") } else { String::new() };
+                let comment = if worker {
+                    format!("Channel `{channel}` holds the program and its config: `trainc apply` fills it.")
+                } else {
+                    String::new()
+                };
                 self.variable(&comment, "inputs", inputs);
                 arguments.push((String::new(), plain("inputs")));
             }
@@ -231,10 +258,14 @@ impl Script<'_> {
         let lay_out = |name: &str, code: &Code| code.lay_out(0, name.len() + 3);
         let constants: Vec<(String, String)> =
             self.constants.iter().map(|(name, code)| (name.clone(), lay_out(name, code))).collect();
-        let variables: Vec<(String, String, String)> =
-            self.variables.iter().map(|(comment, name, code)| (comment.clone(), name.clone(), lay_out(name, code))).collect();
+        let variables: Vec<(String, String, String)> = self
+            .variables
+            .iter()
+            .map(|(comment, name, code)| (comment.clone(), name.clone(), lay_out(name, code)))
+            .collect();
         let pending = all_text(&constants, &variables, &estimator).contains("${");
-        let letters = |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect::<String>();
+        let letters =
+            |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect::<String>();
         super::template::render(
             include_str!("../../../templates/sagemaker/estimator.py.j2"),
             context! {
@@ -255,7 +286,11 @@ impl Script<'_> {
 }
 
 /// All that the script says, to look for what is not known yet.
-fn all_text(constants: &[(String, String)], variables: &[(String, String, String)], estimator: &Code) -> String {
+fn all_text(
+    constants: &[(String, String)],
+    variables: &[(String, String, String)],
+    estimator: &Code,
+) -> String {
     let mut out: String = constants.iter().map(|(_, value)| value.as_str()).collect();
     out.extend(variables.iter().map(|(_, _, value)| value.as_str()));
     out.push_str(&estimator.lay_out(0, 0));

@@ -39,11 +39,19 @@ impl Rest {
     /// Paths of what is left: `Member` where nothing of it was said, else `Member.Part`.
     pub(super) fn paths(&self) -> Vec<String> {
         /// Members that are taken apart by [`Rest::take_in`].
-        const APART: &[&str] = &["AlgorithmSpecification", "OutputDataConfig", "ResourceConfig", "StoppingCondition", "VpcConfig"];
+        const APART: &[&str] = &[
+            "AlgorithmSpecification",
+            "OutputDataConfig",
+            "ResourceConfig",
+            "StoppingCondition",
+            "VpcConfig",
+        ];
         let mut out = Vec::new();
         for (name, value) in &self.0 {
             match value.as_object() {
-                Some(members) if APART.contains(&name.as_str()) => out.extend(members.keys().map(|part| format!("{name}.{part}"))),
+                Some(members) if APART.contains(&name.as_str()) => {
+                    out.extend(members.keys().map(|part| format!("{name}.{part}")));
+                }
                 _ => out.push(name.clone()),
             }
         }

@@ -1,8 +1,8 @@
 //! Debugger, profiler, TensorBoard: what watches the job, in the classes of `sagemaker.debugger`.
 
+use super::class::{Class, Modules};
 use super::code::Code;
 use super::rest::Rest;
-use super::class::{Class, Modules};
 use serde_json::{Map, Value};
 
 const MODULE: &str = "sagemaker.debugger";
@@ -11,7 +11,12 @@ type Arguments = Vec<(String, Code)>;
 
 /// Members of an object as arguments of a class, in the order of the table; the rest of it stays.
 fn arguments(members: &mut Map<String, Value>, table: &[(&str, &str)]) -> Arguments {
-    table.iter().filter_map(|(argument, member)| Some(((*argument).to_owned(), Code::json(&members.remove(*member)?)))).collect()
+    table
+        .iter()
+        .filter_map(|(argument, member)| {
+            Some(((*argument).to_owned(), Code::json(&members.remove(*member)?)))
+        })
+        .collect()
 }
 
 fn object(value: Option<Value>) -> Option<Map<String, Value>> {
@@ -19,7 +24,13 @@ fn object(value: Option<Value>) -> Option<Map<String, Value>> {
 }
 
 /// `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
-pub(super) fn watch(rest: &mut Rest, output: &str, class: Class, modules: &mut Modules, unsayable: &mut Vec<String>) -> Arguments {
+pub(super) fn watch(
+    rest: &mut Rest,
+    output: &str,
+    class: Class,
+    modules: &mut Modules,
+    unsayable: &mut Vec<String>,
+) -> Arguments {
     // Class PyTorch takes the hook away where checkpoints have both paths (SDK 2.257.7).
     let dropped = class == Class::PyTorch && rest.has_in("CheckpointConfig", "LocalPath");
     let mut out = Vec::new();
@@ -51,8 +62,12 @@ pub(super) fn watch(rest: &mut Rest, output: &str, class: Class, modules: &mut M
 /// The hook, unless it is the one that the SDK makes by itself.
 fn hook_config(mut hook: Map<String, Value>, output: &str, modules: &mut Modules) -> Option<(String, Code)> {
     let collections = hook.remove("CollectionConfigurations");
-    let collections: Vec<Code> = collections.as_ref().and_then(Value::as_array).into_iter().flatten().map(collection).collect();
-    if collections.is_empty() && hook.len() == 1 && hook.get("S3OutputPath").and_then(Value::as_str) == Some(output) {
+    let collections: Vec<Code> =
+        collections.as_ref().and_then(Value::as_array).into_iter().flatten().map(collection).collect();
+    if collections.is_empty()
+        && hook.len() == 1
+        && hook.get("S3OutputPath").and_then(Value::as_str) == Some(output)
+    {
         return None;
     }
     modules.add(MODULE, "DebuggerHookConfig");
@@ -78,7 +93,9 @@ fn collection(value: &Value) -> Code {
 /// Rules of the debugger and of the profiler: one list in the SDK.
 fn rules(rest: &mut Rest, modules: &mut Modules) -> Vec<Code> {
     let mut out = Vec::new();
-    for (member, class) in [("DebugRuleConfigurations", "Rule"), ("ProfilerRuleConfigurations", "ProfilerRule")] {
+    for (member, class) in
+        [("DebugRuleConfigurations", "Rule"), ("ProfilerRuleConfigurations", "ProfilerRule")]
+    {
         let Some(Value::Array(rules)) = rest.take(member) else { continue };
         for rule in rules {
             modules.add(MODULE, class);
@@ -112,7 +129,10 @@ fn profiler(mut members: Map<String, Value>, output: &str, modules: &mut Modules
         return None;
     }
     modules.add(MODULE, "ProfilerConfig");
-    let table = [("s3_output_path", "S3OutputPath"), ("system_monitor_interval_millis", "ProfilingIntervalInMilliseconds")];
+    let table = [
+        ("s3_output_path", "S3OutputPath"),
+        ("system_monitor_interval_millis", "ProfilingIntervalInMilliseconds"),
+    ];
     let mut arguments = arguments(&mut members, &table);
     if members.contains_key("ProfilingParameters") {
         arguments.push(("framework_profile_params".to_owned(), Code::Plain("profile".to_owned())));

@@ -54,7 +54,10 @@ impl PolicyDocument {
             .map(|statement| {
                 let mut condition = Conditions::new();
                 for one in &statement.conditions {
-                    condition.entry(one.operator.to_owned()).or_default().insert(one.key.to_owned(), one.values.clone());
+                    condition
+                        .entry(one.operator.to_owned())
+                        .or_default()
+                        .insert(one.key.to_owned(), one.values.clone());
                 }
                 Allow {
                     sid: statement.sid.clone(),

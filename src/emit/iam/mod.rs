@@ -63,7 +63,10 @@ pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
     Some(CreateRole {
         path: role.path.value().cloned(),
         assume_role_policy_document: canonical::compact(&trust),
-        description: format!("Training job {job} in {}: what the job uses and nothing else. Made by trainc.", names::region(plan)),
+        description: format!(
+            "Training job {job} in {}: what the job uses and nothing else. Made by trainc.",
+            names::region(plan)
+        ),
         permissions_boundary: role.boundary.value().cloned(),
         tags: tags::of(plan, &format!("role/{name}"), digest),
         role_name: name,

@@ -55,7 +55,9 @@ impl Purpose {
         match self {
             Self::Channels | Self::Code | Self::Worker => vec!["s3:GetObject"],
             Self::Output => vec!["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
-            Self::Checkpoints => vec!["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            Self::Checkpoints => {
+                vec!["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+            }
         }
     }
 
@@ -144,7 +146,8 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
         add(Purpose::Channels, channel.manifest.value(), true, because.clone());
         add(Purpose::Channels, channel.augmented_manifest.value(), true, because);
     }
-    let packed = job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
+    let packed =
+        job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
     add(Purpose::Code, packed, true, "`program s3=`".to_owned());
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
         add(Purpose::Worker, Some(&worker::prefix(plan)), false, "engine `worker`".to_owned());
@@ -177,10 +180,20 @@ fn archive(plan: &Plan) -> Option<Reach> {
     let (bucket, home) = split(&names::source_home(plan))?;
     let any = format!("{}/{}", pattern(&home), "?".repeat(names::SOURCE_DIGITS));
     if names::code_in_channel(plan) {
-        return Some(Reach { purpose: Purpose::Code, bucket, place: Place::Prefix(any), because: "channel `code`, in any version".to_owned() });
+        return Some(Reach {
+            purpose: Purpose::Code,
+            bucket,
+            place: Place::Prefix(any),
+            because: "channel `code`, in any version".to_owned(),
+        });
     }
     let place = Place::Object(format!("{any}/sourcedir.tar.gz"));
-    names::has_archive(plan).then(|| Reach { purpose: Purpose::Code, bucket, place, because: "`program`, in any version".to_owned() })
+    names::has_archive(plan).then(|| Reach {
+        purpose: Purpose::Code,
+        bucket,
+        place,
+        because: "`program`, in any version".to_owned(),
+    })
 }
 
 /// The statements of what is reached: one for the listing of each bucket, one for each purpose.
@@ -193,7 +206,8 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
         }
     }
     for (at, bucket) in buckets.into_iter().enumerate() {
-        let here: Vec<&Reach> = reaches.iter().filter(|reach| reach.is_listed() && reach.bucket == bucket).collect();
+        let here: Vec<&Reach> =
+            reaches.iter().filter(|reach| reach.is_listed() && reach.bucket == bucket).collect();
         let patterns: Vec<String> = here.iter().flat_map(|reach| reach.patterns()).collect();
         let prefixes = narrowest(&patterns);
         let whole = prefixes.iter().any(|prefix| prefix == "*");
@@ -203,7 +217,11 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
             because: because(&here),
             actions: vec!["s3:ListBucket"],
             resources: vec![format!("arn:{partition}:s3:::{bucket}")],
-            conditions: if whole { Vec::new() } else { vec![Condition::new("StringLike", "s3:prefix", prefixes)] },
+            conditions: if whole {
+                Vec::new()
+            } else {
+                vec![Condition::new("StringLike", "s3:prefix", prefixes)]
+            },
         });
     }
     for purpose in Purpose::ALL {
@@ -212,7 +230,11 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
             continue;
         }
         let arn = |reach: &&Reach| -> Vec<String> {
-            reach.patterns().iter().map(|pattern| format!("arn:{partition}:s3:::{}/{pattern}", reach.bucket)).collect()
+            reach
+                .patterns()
+                .iter()
+                .map(|pattern| format!("arn:{partition}:s3:::{}/{pattern}", reach.bucket))
+                .collect()
         };
         out.push(Statement {
             sid: purpose.sid().to_owned(),

@@ -58,7 +58,12 @@ pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
     let mut widened = false;
     loop {
         let statements = all(plan, &reaches);
-        let prefixes: usize = statements.iter().filter(|s| s.actions == ["s3:ListBucket"]).flat_map(|s| &s.conditions).map(|c| c.values.len()).sum();
+        let prefixes: usize = statements
+            .iter()
+            .filter(|s| s.actions == ["s3:ListBucket"])
+            .flat_map(|s| &s.conditions)
+            .map(|c| c.values.len())
+            .sum();
         if prefixes <= MOST_PREFIXES && PolicyDocument::of(&statements).characters() <= INLINE_POLICY_LIMIT {
             return (statements, widened);
         }
@@ -71,7 +76,8 @@ pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
 
 /// Widens the long ones among the readings, or among the writings, by one directory; false where none has one.
 fn widen(reaches: &mut [Reach], writings: bool) -> bool {
-    let mut candidates: Vec<&mut Reach> = reaches.iter_mut().filter(|reach| reach.purpose.writes() == writings && reach.can_widen()).collect();
+    let mut candidates: Vec<&mut Reach> =
+        reaches.iter_mut().filter(|reach| reach.purpose.writes() == writings && reach.can_widen()).collect();
     let longest = candidates.iter().map(|reach| reach.key_length()).max().unwrap_or_default();
     candidates.retain(|reach| reach.key_length() > longest / 4 * 3);
     for reach in &mut candidates {
@@ -100,13 +106,22 @@ impl Scope<'_> {
     /// An ARN of this region and account.
     fn arn(&self, service: &str, resource: &str) -> String {
         let plan = self.plan;
-        format!("arn:{}:{service}:{}:{}:{resource}", names::partition(plan), names::region(plan), names::account(plan))
+        format!(
+            "arn:{}:{service}:{}:{}:{resource}",
+            names::partition(plan),
+            names::region(plan),
+            names::account(plan)
+        )
     }
 
     /// The condition that a service of this region makes the call, not the job itself.
     fn via(&self, service: &str) -> Condition {
         let suffix = self.plan.region.as_ref().map_or("amazonaws.com", |region| region.dns_suffix.as_str());
-        Condition::one("StringEquals", "kms:ViaService", format!("{service}.{}.{suffix}", names::region(self.plan)))
+        Condition::one(
+            "StringEquals",
+            "kms:ViaService",
+            format!("{service}.{}.{suffix}", names::region(self.plan)),
+        )
     }
 
     fn keys(&self, out: &mut Vec<Statement>) {
@@ -153,14 +168,20 @@ impl Scope<'_> {
 
     /// The ARN of a key. An alias is no resource of a key's policy: it becomes a condition on every key.
     fn key(&self, key: &str) -> (String, Option<Condition>) {
-        let aliased = |alias: &str| Some(Condition::one("ForAnyValue:StringEquals", "kms:ResourceAliases", format!("alias/{alias}")));
+        let aliased = |alias: &str| {
+            Some(Condition::one("ForAnyValue:StringEquals", "kms:ResourceAliases", format!("alias/{alias}")))
+        };
         if let Some((arn, alias)) = key.split_once(":alias/") {
             return (format!("{arn}:key/*"), aliased(alias));
         }
         if let Some(alias) = key.strip_prefix("alias/") {
             return (self.arn("kms", "key/*"), aliased(alias));
         }
-        if key.starts_with("arn:") { (key.to_owned(), None) } else { (self.arn("kms", &format!("key/{key}")), None) }
+        if key.starts_with("arn:") {
+            (key.to_owned(), None)
+        } else {
+            (self.arn("kms", &format!("key/{key}")), None)
+        }
     }
 
     fn logs(&self, out: &mut Vec<Statement>) {
@@ -190,7 +211,11 @@ impl Scope<'_> {
 
     /// An image of another registry needs no permission of AWS; how one logs in there is in `rest`.
     fn image(&self, out: &mut Vec<Statement>) {
-        let Some(repository) = self.plan.image.as_ref().and_then(|image| repository(names::partition(self.plan), &image.uri)) else { return };
+        let Some(repository) =
+            self.plan.image.as_ref().and_then(|image| repository(names::partition(self.plan), &image.uri))
+        else {
+            return;
+        };
         out.push(Statement {
             sid: "ImageToken".to_owned(),
             because: "`image`, from Amazon ECR".to_owned(),
@@ -201,20 +226,35 @@ impl Scope<'_> {
         out.push(Statement {
             sid: "ImagePull".to_owned(),
             because: "`image`".to_owned(),
-            actions: vec!["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+            actions: vec![
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:GetDownloadUrlForLayer",
+            ],
             resources: vec![repository],
             conditions: Vec::new(),
         });
     }
 
     fn network(&self, out: &mut Vec<Statement>) {
-        let Some(network) = self.plan.job.network.as_ref().filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty()) else {
+        let Some(network) = self
+            .plan
+            .job
+            .network
+            .as_ref()
+            .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
+        else {
             return;
         };
         let interfaces = self.arn("ec2", "network-interface/*");
         let mut parts = vec![interfaces.clone()];
         parts.extend(network.subnets.iter().map(|val| self.arn("ec2", &format!("subnet/{}", val.value))));
-        parts.extend(network.security_groups.iter().map(|val| self.arn("ec2", &format!("security-group/{}", val.value))));
+        parts.extend(
+            network
+                .security_groups
+                .iter()
+                .map(|val| self.arn("ec2", &format!("security-group/{}", val.value))),
+        );
         out.push(Statement {
             sid: "NetworkRead".to_owned(),
             because: "`network`".to_owned(),
@@ -238,7 +278,11 @@ impl Scope<'_> {
         out.push(Statement {
             sid: "NetworkUse".to_owned(),
             because: "`network`: SageMaker attaches the interfaces and takes them away".to_owned(),
-            actions: vec!["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface", "ec2:DeleteNetworkInterfacePermission"],
+            actions: vec![
+                "ec2:CreateNetworkInterfacePermission",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DeleteNetworkInterfacePermission",
+            ],
             resources: vec![interfaces],
             conditions: Vec::new(),
         });
@@ -250,7 +294,9 @@ impl Scope<'_> {
             .channels
             .iter()
             .filter(|channel| {
-                let storage = job.storage.iter().find(|storage| channel.from.value().is_some() && storage.name.value() == channel.from.value());
+                let storage = job.storage.iter().find(|storage| {
+                    channel.from.value().is_some() && storage.name.value() == channel.from.value()
+                });
                 storage.and_then(|storage| storage.kind.value()).is_some_and(|kind| kind == "lustre")
             })
             .map(|channel| format!("channel `{}`", channel.name.value().map_or("", String::as_str)))
@@ -258,19 +304,30 @@ impl Scope<'_> {
         if !lustre.is_empty() {
             out.push(Statement {
                 sid: "ReadStorage".to_owned(),
-                because: format!("{} on FSx for Lustre; the mount itself asks the network only", text::list(&lustre, "and")),
+                because: format!(
+                    "{} on FSx for Lustre; the mount itself asks the network only",
+                    text::list(&lustre, "and")
+                ),
                 actions: vec!["fsx:DescribeFileSystems"],
                 resources: vec!["*".to_owned()],
                 conditions: Vec::new(),
             });
         }
-        let secrets: Vec<&str> =
-            job.program.iter().flat_map(|program| &program.secrets).filter_map(|secret| secret.from.value().map(String::as_str)).collect();
+        let secrets: Vec<&str> = job
+            .program
+            .iter()
+            .flat_map(|program| &program.secrets)
+            .filter_map(|secret| secret.from.value().map(String::as_str))
+            .collect();
         if !secrets.is_empty() {
             // A name alone has six characters after it that only the account knows.
             let mut arns: Vec<String> = Vec::new();
             for secret in secrets {
-                let arn = if secret.starts_with("arn:") { secret.to_owned() } else { self.arn("secretsmanager", &format!("secret:{secret}-??????")) };
+                let arn = if secret.starts_with("arn:") {
+                    secret.to_owned()
+                } else {
+                    self.arn("secretsmanager", &format!("secret:{secret}-??????"))
+                };
                 if !arns.contains(&arn) {
                     arns.push(arn);
                 }
@@ -298,10 +355,16 @@ impl Scope<'_> {
             });
         }
         for (sid, action, member, because) in [
-            ("RegistryLogin", "lambda:InvokeFunction", "TrainingRepositoryCredentialsProviderArn", "the function that logs in to the image's registry"),
+            (
+                "RegistryLogin",
+                "lambda:InvokeFunction",
+                "TrainingRepositoryCredentialsProviderArn",
+                "the function that logs in to the image's registry",
+            ),
             ("TrackRuns", "sagemaker-mlflow:*", "MlflowResourceArn", "the script logs its runs to MLflow"),
         ] {
-            let arns: Vec<String> = job.request.iter().flat_map(|raw| members(member, &raw.name, &raw.value)).collect();
+            let arns: Vec<String> =
+                job.request.iter().flat_map(|raw| members(member, &raw.name, &raw.value)).collect();
             if !arns.is_empty() {
                 out.push(Statement {
                     sid: sid.to_owned(),

@@ -27,11 +27,18 @@ fn hold(plan: &Plan) {
         for name in actions {
             let Some(action) = iam_actions::get(name) else {
                 // No source was read for these two; both stand on the one ARN that the manifest names.
-                assert!(matches!(*name, "lambda:InvokeFunction" | "sagemaker-mlflow:*") && !resources.contains(&"*".to_owned()), "{name}");
+                assert!(
+                    matches!(*name, "lambda:InvokeFunction" | "sagemaker-mlflow:*")
+                        && !resources.contains(&"*".to_owned()),
+                    "{name}"
+                );
                 continue;
             };
             assert_eq!(action.star_only, *resources == ["*"], "{sid}: {name} on {resources:?}");
-            assert!(action.star_only || resources.iter().any(|arn| action.takes(arn)), "{sid}: {name} on {resources:?}");
+            assert!(
+                action.star_only || resources.iter().any(|arn| action.takes(arn)),
+                "{sid}: {name} on {resources:?}"
+            );
         }
     }
 }
@@ -42,7 +49,16 @@ fn a_small_job_gets_little() {
     hold(&plan);
     assert_eq!(
         sids(&plan),
-        ["ListBucket1", "ReadCode", "WriteOutput", "LogGroup", "LogStreams", "PutMetrics", "ImageToken", "ImagePull"]
+        [
+            "ListBucket1",
+            "ReadCode",
+            "WriteOutput",
+            "LogGroup",
+            "LogStreams",
+            "PutMetrics",
+            "ImageToken",
+            "ImagePull"
+        ]
     );
     let output = find(&plan, "WriteOutput");
     assert_eq!(output.resources, ["arn:aws:s3:::example-runs/output/*"]);
@@ -55,9 +71,31 @@ fn a_job_with_everything_gets_each_and_no_more() {
     let plan = sample::full("full", "");
     hold(&plan);
     let all = [
-        "ListBucket1", "ListBucket2", "ListBucket3", "ListBucket4", "ReadChannels", "ReadCode", "WriteOutput", "SyncCheckpoints",
-        "EncryptOutput", "UseOutputKey", "GrantVolumeKey", "DescribeVolumeKey", "LogGroup", "LogStreams", "PutMetrics", "ImageToken",
-        "ImagePull", "NetworkRead", "NetworkCreate", "NetworkUse", "ReadStorage", "ReadSecrets", "RemoteDebug", "RegistryLogin", "TrackRuns",
+        "ListBucket1",
+        "ListBucket2",
+        "ListBucket3",
+        "ListBucket4",
+        "ReadChannels",
+        "ReadCode",
+        "WriteOutput",
+        "SyncCheckpoints",
+        "EncryptOutput",
+        "UseOutputKey",
+        "GrantVolumeKey",
+        "DescribeVolumeKey",
+        "LogGroup",
+        "LogStreams",
+        "PutMetrics",
+        "ImageToken",
+        "ImagePull",
+        "NetworkRead",
+        "NetworkCreate",
+        "NetworkUse",
+        "ReadStorage",
+        "ReadSecrets",
+        "RemoteDebug",
+        "RegistryLogin",
+        "TrackRuns",
     ];
     assert_eq!(sids(&plan), all);
     assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !widened(&plan));
@@ -73,7 +111,10 @@ fn a_job_with_everything_gets_each_and_no_more() {
             "arn:aws:s3:::example-in/lists/a.manifest",
         ]
     );
-    assert_eq!(find(&plan, "ListBucket1").conditions[0].values, ["dir/*", "open", "open/*", "lists/a.manifest"]);
+    assert_eq!(
+        find(&plan, "ListBucket1").conditions[0].values,
+        ["dir/*", "open", "open/*", "lists/a.manifest"]
+    );
     assert_eq!(find(&plan, "ListBucket2").conditions, [], "the whole bucket is a channel");
     assert_eq!(find(&plan, "ListBucket2").because, "channel `all`");
     assert_eq!(find(&plan, "NetworkCreate").resources.len(), 4);
@@ -88,22 +129,34 @@ fn another_run_has_the_same_role() {
     assert_ne!(crate::emit::identity(&one).digest, crate::emit::identity(&other).digest);
     assert_eq!((policy(&one), trust_policy(&one)), (policy(&other), trust_policy(&other)));
     let any = "?".repeat(64);
-    assert_eq!(find(&one, "SyncCheckpoints").resources, [format!("arn:aws:s3:::example-runs/{any}/checkpoints/*")]);
+    assert_eq!(
+        find(&one, "SyncCheckpoints").resources,
+        [format!("arn:aws:s3:::example-runs/{any}/checkpoints/*")]
+    );
     assert_eq!(find(&one, "SyncCheckpoints").because, "`checkpoint` of any run");
 }
 
 #[test]
 fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
-    for (region, partition, suffix) in [("cn-north-1", "aws-cn", "amazonaws.com.cn"), ("us-gov-west-1", "aws-us-gov", "amazonaws.com")] {
-        let image = format!("image uri=\"727897471807.dkr.ecr.{region}.{suffix}/pytorch-training:2.7.1-gpu\"");
+    for (region, partition, suffix) in
+        [("cn-north-1", "aws-cn", "amazonaws.com.cn"), ("us-gov-west-1", "aws-us-gov", "amazonaws.com")]
+    {
+        let image =
+            format!("image uri=\"727897471807.dkr.ecr.{region}.{suffix}/pytorch-training:2.7.1-gpu\"");
         let key = "output s3=\"s3://example-runs/output/\" kms=\"1234abcd-12ab-34cd-56ef-1234567890ab\"";
         let plan = sample::small("far", &format!("region \"{region}\"\n{image}\n{key}"));
         hold(&plan);
         let text = canonical::compact(&serde_json::to_value(policy(&plan)).unwrap());
         assert!(!text.contains("arn:aws:"), "{text}");
-        assert_eq!(find(&plan, "EncryptOutput").resources, [format!("arn:{partition}:kms:{region}:${{account}}:key/1234abcd-12ab-34cd-56ef-1234567890ab")]);
+        assert_eq!(
+            find(&plan, "EncryptOutput").resources,
+            [format!("arn:{partition}:kms:{region}:${{account}}:key/1234abcd-12ab-34cd-56ef-1234567890ab")]
+        );
         assert_eq!(find(&plan, "EncryptOutput").conditions[0].values, [format!("s3.{region}.{suffix}")]);
-        assert_eq!(find(&plan, "ImagePull").resources, [format!("arn:{partition}:ecr:{region}:727897471807:repository/pytorch-training")]);
+        assert_eq!(
+            find(&plan, "ImagePull").resources,
+            [format!("arn:{partition}:ecr:{region}:727897471807:repository/pytorch-training")]
+        );
         let trust = serde_json::to_value(trust_policy(&plan)).unwrap();
         assert_eq!(trust["Statement"][0]["Principal"], json!({"Service": "sagemaker.amazonaws.com"}));
         let source = format!("arn:{partition}:sagemaker:{region}:${{account}}:training-job/far-*");
@@ -117,14 +170,25 @@ fn the_role_is_made_with_its_trust_policy() {
     let role = create_role(&plan, "d1ge57").unwrap();
     let trust: serde_json::Value = serde_json::from_str(&role.assume_role_policy_document).unwrap();
     assert_eq!(trust, serde_json::to_value(trust_policy(&plan)).unwrap());
-    assert_eq!(trust["Statement"][0]["Action"], json!(["sts:AssumeRole", "sts:TagSession"]), "session-chaining");
+    assert_eq!(
+        trust["Statement"][0]["Action"],
+        json!(["sts:AssumeRole", "sts:TagSession"]),
+        "session-chaining"
+    );
     assert_eq!(role.path.as_deref(), Some("/trainc/"));
     assert_eq!(role.permissions_boundary.as_deref(), Some("arn:aws:iam::111122223333:policy/edge"));
-    let tags: Vec<(&str, &str)> = role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
+    let tags: Vec<(&str, &str)> =
+        role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
     let resource = format!("role/{}", role.role_name);
     assert_eq!(
         tags,
-        [("team", "nlp"), ("run", "d1ge57"), ("trainc:job", "full"), ("trainc:resource", &resource), ("trainc:version", env!("CARGO_PKG_VERSION"))]
+        [
+            ("team", "nlp"),
+            ("run", "d1ge57"),
+            ("trainc:job", "full"),
+            ("trainc:resource", &resource),
+            ("trainc:version", env!("CARGO_PKG_VERSION"))
+        ]
     );
     assert_eq!(files(&plan, "d1ge57").len(), 3);
 }
@@ -138,13 +202,27 @@ fn a_role_of_ones_own_and_a_cluster_of_ones_own_get_no_files() {
 
 #[test]
 fn long_keys_are_widened_until_the_policy_fits() {
-    let channel = |n| format!("channel \"c{n}\" s3=\"s3://example-in/{}/{n}/{}{}/\"", "a".repeat(20), "b/".repeat(40), "c".repeat(700));
+    let channel = |n| {
+        format!(
+            "channel \"c{n}\" s3=\"s3://example-in/{}/{n}/{}{}/\"",
+            "a".repeat(20),
+            "b/".repeat(40),
+            "c".repeat(700)
+        )
+    };
     let plan = sample::small("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
     hold(&plan);
     assert!(widened(&plan) && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
     let reads = find(&plan, "ReadChannels");
-    assert!(reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")), "never the whole bucket: {reads:?}");
-    assert_eq!(find(&plan, "WriteOutput").resources, ["arn:aws:s3:::example-runs/output/*"], "readings first");
+    assert!(
+        reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")),
+        "never the whole bucket: {reads:?}"
+    );
+    assert_eq!(
+        find(&plan, "WriteOutput").resources,
+        ["arn:aws:s3:::example-runs/output/*"],
+        "readings first"
+    );
 }
 
 #[test]

@@ -19,31 +19,20 @@ impl Architecture {
         if !config.is_object() {
             let found = format!("`{}`", short(config));
             let expected = "an object, the content of config.json".to_owned();
-            return Err(vec![Problem::Unusable {
-                key: "config.json".to_owned(),
-                found,
-                expected,
-            }]);
+            return Err(vec![Problem::Unusable { key: "config.json".to_owned(), found, expected }]);
         }
         let family = family(config)?;
-        let mut r = Reader {
-            config,
-            problems: Vec::new(),
-            keys: Vec::new(),
-        };
+        let mut r = Reader { config, problems: Vec::new(), keys: Vec::new() };
         let dimensions = dimensions(&mut r, family);
-        let Reader {
-            mut problems, keys, ..
-        } = r;
+        let Reader { mut problems, keys, .. } = r;
         match Self::from_dimensions(family, &dimensions) {
             Ok((architecture, _)) if problems.is_empty() => Ok(architecture),
             Ok(_) => Err(problems),
             Err(more) => {
                 // A key that could not be read must not be reported as missing too.
                 let renamed = more.into_iter().map(|problem| rename(problem, &keys));
-                let fresh: Vec<Problem> = renamed
-                    .filter(|p| !problems.iter().any(|q| q.key() == p.key()))
-                    .collect();
+                let fresh: Vec<Problem> =
+                    renamed.filter(|p| !problems.iter().any(|q| q.key() == p.key())).collect();
                 problems.extend(fresh);
                 Err(problems)
             }
@@ -54,18 +43,12 @@ impl Architecture {
     pub fn class_of_hf_config(&self, config: &Value) -> Option<Class> {
         let name = config.get("architectures")?.get(0)?.as_str()?;
         let class = self.family.class_from_name(name)?;
-        match (
-            class,
-            config.get("num_labels").and_then(Value::as_u64),
-            config.get("id2label"),
-        ) {
+        match (class, config.get("num_labels").and_then(Value::as_u64), config.get("id2label")) {
             (Class::SequenceClassification { .. }, Some(labels), _) => {
                 Some(Class::SequenceClassification { labels })
             }
             (Class::SequenceClassification { .. }, None, Some(Value::Object(labels))) => {
-                Some(Class::SequenceClassification {
-                    labels: u64::try_from(labels.len()).unwrap_or(2),
-                })
+                Some(Class::SequenceClassification { labels: u64::try_from(labels.len()).unwrap_or(2) })
             }
             (class, _, _) => Some(class),
         }
@@ -76,10 +59,7 @@ fn family(config: &Value) -> Result<Family, Vec<Problem>> {
     let expected = || format!("one of {}", Family::ALL.map(Family::model_type).join(", "));
     let key = "model_type".to_owned();
     match config.get("model_type") {
-        None | Some(Value::Null) => Err(vec![Problem::Missing {
-            key,
-            expected: expected(),
-        }]),
+        None | Some(Value::Null) => Err(vec![Problem::Missing { key, expected: expected() }]),
         Some(value) => {
             // Falcon's first files, before it was part of transformers.
             let name = match value.as_str() {
@@ -87,11 +67,7 @@ fn family(config: &Value) -> Result<Family, Vec<Problem>> {
                 name => name,
             };
             let unusable = || {
-                vec![Problem::Unusable {
-                    key,
-                    found: format!("`{}`", short(value)),
-                    expected: expected(),
-                }]
+                vec![Problem::Unusable { key, found: format!("`{}`", short(value)), expected: expected() }]
             };
             name.and_then(Family::from_name).ok_or_else(unusable)
         }
@@ -100,24 +76,11 @@ fn family(config: &Value) -> Result<Family, Vec<Problem>> {
 
 fn rename(problem: Problem, keys: &[(&'static str, &'static str)]) -> Problem {
     let key_of = |field: String| {
-        keys.iter()
-            .find(|(ours, _)| *ours == field)
-            .map_or(field, |(_, theirs)| (*theirs).to_owned())
+        keys.iter().find(|(ours, _)| *ours == field).map_or(field, |(_, theirs)| (*theirs).to_owned())
     };
     match problem {
-        Problem::Missing { key, expected } => Problem::Missing {
-            key: key_of(key),
-            expected,
-        },
-        Problem::Unusable {
-            key,
-            found,
-            expected,
-        } => Problem::Unusable {
-            key: key_of(key),
-            found,
-            expected,
-        },
+        Problem::Missing { key, expected } => Problem::Missing { key: key_of(key), expected },
+        Problem::Unusable { key, found, expected } => Problem::Unusable { key: key_of(key), found, expected },
     }
 }
 
@@ -139,14 +102,7 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
         d.kv_heads = r.number("kv-heads", &["num_key_value_heads"]);
     }
     if free("head-dim") {
-        d.head_dim = r.number(
-            "head-dim",
-            if family == Family::T5 {
-                &["d_kv"]
-            } else {
-                &["head_dim"]
-            },
-        );
+        d.head_dim = r.number("head-dim", if family == Family::T5 { &["d_kv"] } else { &["head_dim"] });
     }
     if free("types") {
         d.types = r.number("types", &["type_vocab_size"]);
@@ -171,11 +127,7 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
         }
         "gpt_bigcode" => {
             // One key head for all, unless `multi_query` is off.
-            d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) {
-                d.heads
-            } else {
-                Some(1)
-            };
+            d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) { d.heads } else { Some(1) };
         }
         "phi" => r.unsupported(
             "qk_layernorm",
@@ -241,11 +193,7 @@ fn rope(r: &mut Reader<'_>, d: &mut Dimensions, family: Family) {
         return;
     }
     // transformers 5 moved it into an object of its own.
-    let nested = r
-        .config
-        .get("rope_parameters")
-        .and_then(|rope| rope.get("rope_theta"))
-        .cloned();
+    let nested = r.config.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
     d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(whole) {
         Some(theta) => Some(theta),
         None => r.number("rope-theta", &["rope_theta", "rotary_emb_base"]),
@@ -257,18 +205,14 @@ fn falcon(r: &mut Reader<'_>, d: &mut Dimensions) {
     let multi_query = r.flag("kv-heads", "multi_query") != Some(false);
     // As FalconAttention: the written count holds only in the new decoder or without multi-query.
     d.kv_heads = match (new, multi_query) {
-        (true, _) => r
-            .number("kv-heads", &["num_kv_heads", "n_head_kv"])
-            .or(d.heads),
+        (true, _) => r.number("kv-heads", &["num_kv_heads", "n_head_kv"]).or(d.heads),
         (false, true) => Some(1),
         (false, false) => d.heads,
     };
     d.parallel = r.flag("parallel", "parallel_attn");
     if new {
         d.parallel = Some(true);
-        d.layer_norms = r
-            .number("layer-norms", &["num_ln_in_parallel_attn"])
-            .or(Some(2));
+        d.layer_norms = r.number("layer-norms", &["num_ln_in_parallel_attn"]).or(Some(2));
     }
     d.alibi = r.flag("alibi", "alibi");
     d.qkv_bias = r.flag("qkv-bias", "bias");

@@ -57,8 +57,7 @@ fn narrow(n: u128) -> u64 {
 impl Architecture {
     /// Parameters with the family's usual head ([`super::Family::default_class`]).
     pub fn parameters(&self) -> ParameterCount {
-        self.parameters_as(self.family.default_class())
-            .unwrap_or_default()
+        self.parameters_as(self.family.default_class()).unwrap_or_default()
     }
 
     /// Parameters with this head, or nothing where transformers has no such class for the family.
@@ -83,22 +82,16 @@ impl Architecture {
             if module.role == Role::Expert {
                 expert = expert.saturating_add(own.saturating_mul(u128::from(module.copies)));
             }
-            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer)
-            {
-                linear = linear
-                    .saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
+            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer) {
+                linear = linear.saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
             }
         }
         let stacked = layer
             .saturating_mul(u128::from(self.layers))
             .saturating_add(decoder_layer.saturating_mul(u128::from(self.decoder_layers)));
-        let total = embedding
-            .saturating_add(stacked)
-            .saturating_add(last)
-            .saturating_add(head);
+        let total = embedding.saturating_add(stacked).saturating_add(last).saturating_add(head);
         let idle = self.experts.saturating_sub(self.active_experts);
-        let idle_share =
-            (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
+        let idle_share = (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
         Some(ParameterCount {
             total: narrow(total),
             embedding: narrow(embedding),
@@ -114,11 +107,7 @@ impl Architecture {
     }
 
     /// Trainable parameters of LoRA on the family's usual class; see [`Self::lora_trainable_as`].
-    pub fn lora_trainable<S: AsRef<str>>(
-        &self,
-        rank: u64,
-        targets: &[S],
-    ) -> Result<u64, LoraProblem> {
+    pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
         self.lora_trainable_as(self.family.default_class(), rank, targets)
     }
 
@@ -147,10 +136,7 @@ impl Architecture {
             .map(str::to_owned)
             .collect();
         if !unknown.is_empty() {
-            return Err(LoraProblem::UnknownTargets {
-                unknown,
-                known: known(&linear),
-            });
+            return Err(LoraProblem::UnknownTargets { unknown, known: known(&linear) });
         }
         // A matrix that two targets name still gets one adapter.
         let channels = linear
@@ -176,11 +162,7 @@ fn names(target: &str, module: &LinearModule) -> bool {
         let before_output = matches!(module.name, "dense" | "pre_classifier" | "vocab_transform");
         return module.place != Place::Head || before_output;
     }
-    module.path == target
-        || module
-            .path
-            .strip_suffix(target)
-            .is_some_and(|rest| rest.ends_with('.'))
+    module.path == target || module.path.strip_suffix(target).is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn known(linear: &[LinearModule]) -> Vec<&'static str> {

@@ -25,32 +25,21 @@ struct Fill {
 impl Fill {
     fn bounded(&mut self, field: &'static str, value: u64, max: u64) -> u64 {
         if value == 0 || value > max {
-            self.refuse(
-                field,
-                value.to_string(),
-                format!("a whole number from 1 to {max}"),
-            );
+            self.refuse(field, value.to_string(), format!("a whole number from 1 to {max}"));
             return 1;
         }
         value
     }
 
     fn refuse(&mut self, field: &'static str, found: String, expected: impl Into<String>) {
-        self.problems.push(Problem::Unusable {
-            key: field.to_owned(),
-            found,
-            expected: expected.into(),
-        });
+        self.problems.push(Problem::Unusable { key: field.to_owned(), found, expected: expected.into() });
     }
 
     fn need(&mut self, field: &'static str, written: Option<u64>, max: u64, what: &str) -> u64 {
         if let Some(value) = written {
             return self.bounded(field, value, max);
         }
-        self.problems.push(Problem::Missing {
-            key: field.to_owned(),
-            expected: what.to_owned(),
-        });
+        self.problems.push(Problem::Missing { key: field.to_owned(), expected: what.to_owned() });
         // Any value will do: a problem stands, so no architecture comes out.
         1
     }
@@ -103,11 +92,7 @@ impl Fill {
     }
 
     fn switch(&mut self, field: &'static str, written: Option<bool>, usual: bool) -> bool {
-        if self.is_free(field) {
-            written.unwrap_or(usual)
-        } else {
-            self.fixed(field, written, usual)
-        }
+        if self.is_free(field) { written.unwrap_or(usual) } else { self.fixed(field, written, usual) }
     }
 }
 
@@ -124,42 +109,21 @@ impl Architecture {
         written: &Dimensions,
     ) -> Result<(Self, Vec<Defaulted>), Vec<Problem>> {
         let spec = family.spec();
-        let mut fill = Fill {
-            family,
-            defaulted: Vec::new(),
-            problems: Vec::new(),
-        };
+        let mut fill = Fill { family, defaulted: Vec::new(), problems: Vec::new() };
         let f = &mut fill;
         let w = written;
 
-        let hidden = f.need(
-            "hidden",
-            w.hidden,
-            HIDDEN,
-            "the width of the residual stream",
-        );
+        let hidden = f.need("hidden", w.hidden, HIDDEN, "the width of the residual stream");
         let layers = f.need("layers", w.layers, LAYERS, "the number of layers");
         let heads = f.need("heads", w.heads, HIDDEN, "the number of attention heads");
         let head_dim = head_dim(f, w, hidden, heads);
         let kv_heads = kv_heads(f, w, heads);
         let ffn = ffn(f, w, hidden);
         let vocab = f.or("vocab", w.vocab, VOCAB, spec.vocab, FAMILY_DEFAULT);
-        let positions = f.or(
-            "positions",
-            w.positions,
-            POSITIONS,
-            spec.max_positions,
-            FAMILY_DEFAULT,
-        );
+        let positions = f.or("positions", w.positions, POSITIONS, spec.max_positions, FAMILY_DEFAULT);
         let (experts, active_experts) = experts(f, w);
         let decoder_layers = if f.is_free("decoder-layers") {
-            f.or(
-                "decoder-layers",
-                w.decoder_layers,
-                LAYERS,
-                layers,
-                "as many as the encoder has",
-            )
+            f.or("decoder-layers", w.decoder_layers, LAYERS, layers, "as many as the encoder has")
         } else {
             f.fixed("decoder-layers", w.decoder_layers, 0)
         };
@@ -170,60 +134,33 @@ impl Architecture {
             _ => 0,
         };
         let types = f.choice("types", w.types, VOCAB, types);
-        let buckets = f.choice(
-            "buckets",
-            w.buckets,
-            VOCAB,
-            if spec.positions == Positions::Relative {
-                32
-            } else {
-                0
-            },
-        );
+        let buckets =
+            f.choice("buckets", w.buckets, VOCAB, if spec.positions == Positions::Relative { 32 } else { 0 });
         let word_embedding = f.choice("word-embedding", w.word_embedding, HIDDEN, hidden);
         let gated = f.switch("gated", w.gated, spec.gated);
         let qkv_bias = f.switch("qkv-bias", w.qkv_bias, spec.biases[0]);
         let out_bias = f.switch("out-bias", w.out_bias, spec.biases[1]);
         let mlp_bias = f.switch("mlp-bias", w.mlp_bias, spec.biases[2]);
         let parallel = f.switch("parallel", w.parallel, spec.parallel);
-        let final_norm = f.switch(
-            "final-norm",
-            w.final_norm,
-            !spec.names.final_norm.is_empty(),
-        );
+        let final_norm = f.switch("final-norm", w.final_norm, !spec.names.final_norm.is_empty());
         let alibi = f.switch("alibi", w.alibi, spec.positions == Positions::Alibi);
         let layer_norms = layer_norms(f, w, parallel, kv_heads == 1 || kv_heads == heads);
 
         // T5 1.1 changed three things at once: gated GELU, and a head of its own.
         let gated_t5 = family == Family::T5 && gated;
         let tied = w.tied.unwrap_or_else(|| {
-            let (tied, rule) = if gated_t5 {
-                (false, "T5 1.1 has a head of its own")
-            } else {
-                (spec.tied, FAMILY_DEFAULT)
-            };
+            let (tied, rule) =
+                if gated_t5 { (false, "T5 1.1 has a head of its own") } else { (spec.tied, FAMILY_DEFAULT) };
             f.say("tied", format!("#{tied}"), rule);
             tied
         });
-        let activation = w.activation.unwrap_or(if gated_t5 {
-            Activation::GeluTanh
-        } else {
-            spec.activation
-        });
-        let position_kind = if alibi {
-            Positions::Alibi
-        } else {
-            spec.positions
-        };
+        let activation =
+            w.activation.unwrap_or(if gated_t5 { Activation::GeluTanh } else { spec.activation });
+        let position_kind = if alibi { Positions::Alibi } else { spec.positions };
         let rope_theta = if position_kind == Positions::Rotary {
             // transformers' defaults; no figure of this crate depends on it.
-            let usual = if family == Family::Mixtral {
-                1_000_000
-            } else {
-                10_000
-            };
-            w.rope_theta
-                .map_or(usual, |theta| f.bounded("rope-theta", theta, POSITIONS))
+            let usual = if family == Family::Mixtral { 1_000_000 } else { 10_000 };
+            w.rope_theta.map_or(usual, |theta| f.bounded("rope-theta", theta, POSITIONS))
         } else {
             f.fixed("rope-theta", w.rope_theta, 0)
         };
@@ -258,16 +195,11 @@ impl Architecture {
             final_norm,
         };
         if fill.problems.is_empty() && architecture.parameters().total > PARAMETERS {
-            let total = format!(
-                "`{layers}`, which with the other dimensions makes more than 10^18 parameters"
-            );
+            let total =
+                format!("`{layers}`, which with the other dimensions makes more than 10^18 parameters");
             fill.refuse("layers", total, "at most 10^18 parameters");
         }
-        if fill.problems.is_empty() {
-            Ok((architecture, fill.defaulted))
-        } else {
-            Err(fill.problems)
-        }
+        if fill.problems.is_empty() { Ok((architecture, fill.defaulted)) } else { Err(fill.problems) }
     }
 }
 
@@ -283,11 +215,7 @@ fn head_dim(f: &mut Fill, w: &Dimensions, hidden: u64, heads: u64) -> u64 {
         }
     }
     if !hidden.is_multiple_of(heads) && w.hidden.is_some() {
-        f.refuse(
-            "heads",
-            heads.to_string(),
-            format!("a divisor of `hidden`, {hidden}"),
-        );
+        f.refuse("heads", heads.to_string(), format!("a divisor of `hidden`, {hidden}"));
     }
     f.fixed("head-dim", w.head_dim, (hidden / heads.max(1)).max(1))
 }
@@ -297,20 +225,13 @@ fn kv_heads(f: &mut Fill, w: &Dimensions, heads: u64) -> u64 {
         return f.fixed("kv-heads", w.kv_heads, heads);
     }
     let (usual, rule) = if matches!(f.family, Family::Falcon | Family::GptBigCode) {
-        (
-            1,
-            "one for all query heads, as in the family's default configuration",
-        )
+        (1, "one for all query heads, as in the family's default configuration")
     } else {
         (heads, "as many as query heads")
     };
     let kv_heads = f.or("kv-heads", w.kv_heads, HIDDEN, usual, rule);
     if !heads.is_multiple_of(kv_heads) && w.heads.is_some() {
-        f.refuse(
-            "kv-heads",
-            kv_heads.to_string(),
-            format!("a divisor of `heads`, {heads}"),
-        );
+        f.refuse("kv-heads", kv_heads.to_string(), format!("a divisor of `heads`, {heads}"));
     }
     kv_heads
 }
@@ -321,18 +242,11 @@ fn ffn(f: &mut Fill, w: &Dimensions, hidden: u64) -> u64 {
         Ffn::Times(times) => (hidden.saturating_mul(times), "4 x hidden"),
         Ffn::ThreeAndHalf => (hidden.saturating_mul(7) / 2, "3.5 x hidden"),
         Ffn::TwoThirds => (
-            (hidden.saturating_mul(8) / 3)
-                .div_ceil(256)
-                .saturating_mul(256),
+            (hidden.saturating_mul(8) / 3).div_ceil(256).saturating_mul(256),
             "two thirds of 4 x hidden, rounded up to a multiple of 256",
         ),
         Ffn::Written => {
-            return f.need(
-                "ffn",
-                w.ffn,
-                FFN,
-                "the feed-forward width, for which this family has no rule",
-            );
+            return f.need("ffn", w.ffn, FFN, "the feed-forward width, for which this family has no rule");
         }
     };
     f.or("ffn", w.ffn, FFN, usual, rule)
@@ -340,25 +254,12 @@ fn ffn(f: &mut Fill, w: &Dimensions, hidden: u64) -> u64 {
 
 fn experts(f: &mut Fill, w: &Dimensions) -> (u64, u64) {
     if !f.is_free("experts") {
-        return (
-            f.fixed("experts", w.experts, 0),
-            f.fixed("active-experts", w.active_experts, 0),
-        );
+        return (f.fixed("experts", w.experts, 0), f.fixed("active-experts", w.active_experts, 0));
     }
     let experts = f.or("experts", w.experts, EXPERTS, 8, FAMILY_DEFAULT);
-    let active = f.or(
-        "active-experts",
-        w.active_experts,
-        EXPERTS,
-        2,
-        FAMILY_DEFAULT,
-    );
+    let active = f.or("active-experts", w.active_experts, EXPERTS, 2, FAMILY_DEFAULT);
     if active > experts {
-        f.refuse(
-            "active-experts",
-            active.to_string(),
-            format!("at most `experts`, {experts}"),
-        );
+        f.refuse("active-experts", active.to_string(), format!("at most `experts`, {experts}"));
     }
     (experts, active)
 }
@@ -372,10 +273,6 @@ fn layer_norms(f: &mut Fill, w: &Dimensions, parallel: bool, ungrouped: bool) ->
         "stablelm" => parallel,
         _ => false,
     };
-    let usual = if one {
-        1
-    } else {
-        u64::try_from(family.spec().names.norms.len()).unwrap_or(2)
-    };
+    let usual = if one { 1 } else { u64::try_from(family.spec().names.norms.len()).unwrap_or(2) };
     f.choice("layer-norms", w.layer_norms, 2, usual)
 }

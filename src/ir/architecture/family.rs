@@ -226,19 +226,12 @@ impl Family {
                 | Self::Bloom
                 | Self::Mpt => "ForCausalLM",
             },
-            Class::MaskedLm if matches!(self, Self::Bert | Self::Roberta | Self::DistilBert) => {
-                "ForMaskedLM"
-            }
+            Class::MaskedLm if matches!(self, Self::Bert | Self::Roberta | Self::DistilBert) => "ForMaskedLM",
             Class::ConditionalGeneration if self == Self::T5 => "ForConditionalGeneration",
             Class::MaskedLm | Class::ConditionalGeneration => return None,
             Class::SequenceClassification { .. } => "ForSequenceClassification",
             Class::QuestionAnswering => match self {
-                Self::GptBigCode
-                | Self::Gemma
-                | Self::Gemma2
-                | Self::Phi
-                | Self::Phi3
-                | Self::StableLm => {
+                Self::GptBigCode | Self::Gemma | Self::Gemma2 | Self::Phi | Self::Phi3 | Self::StableLm => {
                     return None;
                 }
                 Self::Gpt2

@@ -104,9 +104,7 @@ impl Convention {
 
     /// Reads one of the names.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|convention| convention.name() == name)
+        Self::ALL.into_iter().find(|convention| convention.name() == name)
     }
 }
 
@@ -114,8 +112,7 @@ impl Architecture {
     /// One forward pass of one sequence of `tokens` with the family's usual head. T5 counts as many tokens
     /// on each side.
     pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
-        self.flops_forward_as(self.family.default_class(), tokens, tokens)
-            .unwrap_or_default()
+        self.flops_forward_as(self.family.default_class(), tokens, tokens).unwrap_or_default()
     }
 
     /// One forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Nothing where the
@@ -151,9 +148,8 @@ impl Architecture {
         }
         let width = self.attention_width() as f64;
         let (layers, decoder) = (self.layers as f64, self.decoder_layers as f64);
-        out.attention_core = 4.0
-            * width
-            * (layers * source * source + decoder * (target * target + source * target));
+        out.attention_core =
+            4.0 * width * (layers * source * source + decoder * (target * target + source * target));
         Some(out)
     }
 
@@ -166,9 +162,8 @@ impl Architecture {
         let (h, v, s) = (self.hidden as f64, self.vocab as f64, tokens as f64);
         let layers = self.layers as f64 + self.decoder_layers as f64;
         let core = 4.0 * layers * self.attention_width() as f64 * s;
-        let megatron = |times: f64| {
-            times * layers * h * h * (1.0 + s / (6.0 * h) + v / (times / 6.0 * layers * h))
-        };
+        let megatron =
+            |times: f64| times * layers * h * h * (1.0 + s / (6.0 * h) + v / (times / 6.0 * layers * h));
         match convention {
             Convention::SixN => 6.0 * n,
             Convention::EightN => 8.0 * n,

@@ -8,13 +8,7 @@ impl List<'_> {
     /// The output matrix over the vocabulary, whose weight may be the embedding's.
     fn vocabulary(&mut self, path: &'static str, bias: bool) {
         let a = self.a;
-        self.matrix(
-            path,
-            Place::Head,
-            Role::Output,
-            (a.word_embedding, a.vocab),
-            bias,
-        );
+        self.matrix(path, Place::Head, Role::Output, (a.word_embedding, a.vocab), bias);
         if let Some(head) = self.modules.last_mut() {
             head.shared = a.tied;
         }

@@ -16,15 +16,8 @@ pub enum Activation {
 
 impl Activation {
     /// The spellings of Hugging Face configs (`hidden_act`, `activation_function`, …) that are known.
-    pub const CONFIG_NAMES: [&'static str; 7] = [
-        "gelu",
-        "gelu_new",
-        "gelu_fast",
-        "gelu_pytorch_tanh",
-        "relu",
-        "silu",
-        "swish",
-    ];
+    pub const CONFIG_NAMES: [&'static str; 7] =
+        ["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "swish"];
 
     /// Reads one of [`Self::CONFIG_NAMES`].
     pub fn from_config_name(name: &str) -> Option<Self> {

@@ -91,9 +91,7 @@ impl Architecture {
     pub fn sequence_limit(&self) -> Option<u64> {
         match self.position_kind {
             // RoBERTa counts positions from its padding index: two rows are never used by a token.
-            Positions::Learned if self.family == Family::Roberta => {
-                Some(self.positions.saturating_sub(2))
-            }
+            Positions::Learned if self.family == Family::Roberta => Some(self.positions.saturating_sub(2)),
             Positions::Learned => Some(self.positions),
             Positions::Rotary | Positions::Alibi | Positions::Relative => None,
         }

@@ -133,11 +133,7 @@ impl List<'_> {
             Place::DecoderLayer => self.a.decoder_layers,
             Place::Embedding | Place::Final | Place::Head => 1,
         };
-        let per_layer = if role == Role::Expert {
-            self.a.experts
-        } else {
-            1
-        };
+        let per_layer = if role == Role::Expert { self.a.experts } else { 1 };
         let copies = layers.saturating_mul(per_layer);
         self.modules.push(Module {
             path,
@@ -160,12 +156,7 @@ impl List<'_> {
         (inputs, outputs): (u64, u64),
         bias: bool,
     ) {
-        self.add(
-            path,
-            place,
-            role,
-            (inputs, outputs, if bias { outputs } else { 0 }),
-        );
+        self.add(path, place, role, (inputs, outputs, if bias { outputs } else { 0 }));
     }
 
     pub(super) fn norm(&mut self, path: &'static str, place: Place, width: u64) {
@@ -176,29 +167,14 @@ impl List<'_> {
     fn embeddings(&mut self) {
         let (a, names) = (self.a, self.names);
         let place = Place::Embedding;
-        self.add(
-            names.tokens,
-            place,
-            Role::Lookup,
-            (a.vocab, a.word_embedding, 0),
-        );
+        self.add(names.tokens, place, Role::Lookup, (a.vocab, a.word_embedding, 0));
         if a.position_kind == Positions::Learned {
             // OPT numbers its positions from 2.
             let extra = if a.family == Family::Opt { 2 } else { 0 };
-            self.add(
-                names.positions,
-                place,
-                Role::Lookup,
-                (a.positions.saturating_add(extra), a.hidden, 0),
-            );
+            self.add(names.positions, place, Role::Lookup, (a.positions.saturating_add(extra), a.hidden, 0));
         }
         if a.types > 0 {
-            self.add(
-                "embeddings.token_type_embeddings",
-                place,
-                Role::Lookup,
-                (a.types, a.hidden, 0),
-            );
+            self.add("embeddings.token_type_embeddings", place, Role::Lookup, (a.types, a.hidden, 0));
         }
         if a.buckets > 0 {
             let path = "SelfAttention.relative_attention_bias";
@@ -206,13 +182,7 @@ impl List<'_> {
             self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
         }
         if a.word_embedding != a.hidden {
-            self.matrix(
-                "project_in",
-                place,
-                Role::Output,
-                (a.word_embedding, a.hidden),
-                false,
-            );
+            self.matrix("project_in", place, Role::Output, (a.word_embedding, a.hidden), false);
         }
         if a.family == Family::Bloom {
             self.norm("word_embeddings_layernorm", place, a.hidden);
@@ -252,27 +222,13 @@ impl List<'_> {
     fn feed_forward(&mut self, place: Place) {
         let (a, names) = (self.a, self.names);
         let (h, f) = (a.hidden, a.ffn);
-        let role = if a.experts > 0 {
-            Role::Expert
-        } else {
-            Role::Mlp
-        };
+        let role = if a.experts > 0 { Role::Expert } else { Role::Mlp };
         if a.experts > 0 {
-            self.matrix(
-                "block_sparse_moe.gate",
-                place,
-                Role::Router,
-                (h, a.experts),
-                false,
-            );
+            self.matrix("block_sparse_moe.gate", place, Role::Router, (h, a.experts), false);
         }
         // T5 1.1 splits `wi` into a gate and an up projection.
         let paths = if a.family == Family::T5 && a.gated {
-            &[
-                "DenseReluDense.wi_0",
-                "DenseReluDense.wi_1",
-                "DenseReluDense.wo",
-            ]
+            &["DenseReluDense.wi_0", "DenseReluDense.wi_1", "DenseReluDense.wo"]
         } else {
             names.mlp
         };
@@ -280,11 +236,7 @@ impl List<'_> {
             return;
         };
         // Gate and up are one matrix in Phi 3.
-        let width = if a.gated && ups.len() == 1 {
-            f.saturating_mul(2)
-        } else {
-            f
-        };
+        let width = if a.gated && ups.len() == 1 { f.saturating_mul(2) } else { f };
         for up in ups {
             self.matrix(up, place, role, (h, width), a.mlp_bias);
         }
@@ -294,45 +246,17 @@ impl List<'_> {
     fn layer_norms(&self) -> &'static [&'static str] {
         let a = self.a;
         let new_falcon = a.family == Family::Falcon && a.parallel && a.layer_norms == 2;
-        if new_falcon {
-            &["ln_attn", "ln_mlp"]
-        } else {
-            self.names.norms
-        }
+        if new_falcon { &["ln_attn", "ln_mlp"] } else { self.names.norms }
     }
 
     /// T5's decoder reads the encoder's output: four matrices and a norm more in each layer.
     fn cross_attention(&mut self) {
         let (h, width) = (self.a.hidden, self.a.attention_width());
         let place = Place::DecoderLayer;
-        self.matrix(
-            "EncDecAttention.q",
-            place,
-            Role::Attention,
-            (h, width),
-            false,
-        );
-        self.matrix(
-            "EncDecAttention.k",
-            place,
-            Role::CrossMemory,
-            (h, width),
-            false,
-        );
-        self.matrix(
-            "EncDecAttention.v",
-            place,
-            Role::CrossMemory,
-            (h, width),
-            false,
-        );
-        self.matrix(
-            "EncDecAttention.o",
-            place,
-            Role::Attention,
-            (width, h),
-            false,
-        );
+        self.matrix("EncDecAttention.q", place, Role::Attention, (h, width), false);
+        self.matrix("EncDecAttention.k", place, Role::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.v", place, Role::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.o", place, Role::Attention, (width, h), false);
         self.norm("EncDecAttention.layer_norm", place, h);
     }
 
@@ -345,13 +269,7 @@ impl List<'_> {
             self.norm(self.names.final_norm, Place::Final, a.hidden);
         }
         if a.word_embedding != a.hidden {
-            self.matrix(
-                "project_out",
-                Place::Final,
-                Role::Output,
-                (a.hidden, a.word_embedding),
-                false,
-            );
+            self.matrix("project_out", Place::Final, Role::Output, (a.hidden, a.word_embedding), false);
         }
     }
 }
@@ -361,11 +279,7 @@ impl Architecture {
     /// transformers has no such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
         self.family.class_name(class)?;
-        let mut list = List {
-            a: self,
-            names: &self.family.spec().names,
-            modules: Vec::new(),
-        };
+        let mut list = List { a: self, names: &self.family.spec().names, modules: Vec::new() };
         list.embeddings();
         list.stack(Place::Layer);
         if self.decoder_layers > 0 {

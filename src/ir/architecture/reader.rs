@@ -41,21 +41,14 @@ const GPT2: Keys = Keys {
 pub(super) fn keys(family: Family) -> Keys {
     match family.model_type() {
         "gpt2" | "gptj" | "gpt_bigcode" => GPT2,
-        "gpt_neo" => Keys {
-            layers: &["num_layers"],
-            heads: &["num_heads"],
-            ..USUAL
-        },
+        "gpt_neo" => Keys { layers: &["num_layers"], heads: &["num_heads"], ..USUAL },
         "falcon" => Keys {
             layers: &["num_hidden_layers", "n_layer"],
             heads: &["num_attention_heads", "n_head"],
             ffn: &["ffn_hidden_size"],
             ..USUAL
         },
-        "opt" => Keys {
-            ffn: &["ffn_dim"],
-            ..USUAL
-        },
+        "opt" => Keys { ffn: &["ffn_dim"], ..USUAL },
         "bloom" => Keys {
             hidden: &["hidden_size", "n_embed"],
             layers: &["n_layer", "num_hidden_layers"],
@@ -91,21 +84,13 @@ pub(super) fn keys(family: Family) -> Keys {
 impl<'a> Reader<'a> {
     /// The first of these keys that is there and not null.
     pub(super) fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
-        keys.iter().find_map(|key| {
-            self.config
-                .get(key)
-                .filter(|value| !value.is_null())
-                .map(|value| (*key, value))
-        })
+        keys.iter()
+            .find_map(|key| self.config.get(key).filter(|value| !value.is_null()).map(|value| (*key, value)))
     }
 
     pub(super) fn refuse(&mut self, key: &str, found: &Value, expected: impl Into<String>) {
         let found = format!("`{}`", short(found));
-        self.problems.push(Problem::Unusable {
-            key: key.to_owned(),
-            found,
-            expected: expected.into(),
-        });
+        self.problems.push(Problem::Unusable { key: key.to_owned(), found, expected: expected.into() });
     }
 
     /// A whole number; remembered under the dimension that it gives.
@@ -148,12 +133,7 @@ impl<'a> Reader<'a> {
         if family == Family::T5 {
             return None;
         }
-        let keys = [
-            "hidden_act",
-            "activation_function",
-            "activation",
-            "hidden_activation",
-        ];
+        let keys = ["hidden_act", "activation_function", "activation", "hidden_activation"];
         let (key, value) = self.get(&keys)?;
         // Gemma's files say "gelu" or nothing and mean the tanh form, which transformers uses in all cases.
         if matches!(family, Family::Gemma | Family::Gemma2) {
@@ -161,11 +141,7 @@ impl<'a> Reader<'a> {
         }
         let activation = value.as_str().and_then(Activation::from_config_name);
         if activation.is_none() {
-            self.refuse(
-                key,
-                value,
-                format!("one of {}", Activation::CONFIG_NAMES.join(", ")),
-            );
+            self.refuse(key, value, format!("one of {}", Activation::CONFIG_NAMES.join(", ")));
         }
         activation
     }
@@ -174,11 +150,7 @@ impl<'a> Reader<'a> {
 /// A float without a fraction, small enough to be exact.
 pub(super) fn whole(value: f64) -> Option<u64> {
     let text = format!("{value:.0}");
-    if value.fract() == 0.0 && (1.0..=9e15).contains(&value) {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if value.fract() == 0.0 && (1.0..=9e15).contains(&value) { text.parse().ok() } else { None }
 }
 
 /// At most 40 characters of a value, for messages.

@@ -2,7 +2,10 @@
 
 use super::{Table, places, raw, scalar};
 use crate::ir::digest::python_float;
-use crate::ir::{Adapter, Cluster, CustomGpu, Dataset, EngineOption, InstanceGroup, Job, Model, Optimizer, Parallel, Quantize, RequestMember, Spot, Train, Vary, Warmup};
+use crate::ir::{
+    Adapter, Cluster, CustomGpu, Dataset, EngineOption, InstanceGroup, Job, Model, Optimizer, Parallel,
+    Quantize, RequestMember, Spot, Train, Vary, Warmup,
+};
 use crate::text;
 
 pub(super) fn job(table: &mut Table, it: &Job) {

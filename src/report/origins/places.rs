@@ -1,7 +1,10 @@
 //! What the manifest says of everything around the training: program, image, network, storage, output, role.
 
 use super::{Table, scalar};
-use crate::ir::{Every, Allow, Budget, Channel, Checkpoint, Collection, Debugger, Experiment, Hyperparameter, ImageAsk, Metric, Network, Output, Profiler, Program, Role, Secret, Storage, StorageLink, Tensorboard};
+use crate::ir::{
+    Allow, Budget, Channel, Checkpoint, Collection, Debugger, Every, Experiment, Hyperparameter, ImageAsk,
+    Metric, Network, Output, Profiler, Program, Role, Secret, Storage, StorageLink, Tensorboard,
+};
 use crate::text;
 
 pub(super) fn program(table: &mut Table, it: &Program) {

@@ -37,9 +37,21 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         };
         node(table, machine, &why);
         if let Some(row) = instance {
-            table.push("network", row.network_gbps.map_or_else(|| "?".to_owned(), |speed| format!("{} Gbit/s", text::short(speed))), &why);
-            let nvlink = row.accelerator.nvlink_gb_s.map_or_else(|| "?".to_owned(), |speed| format!("{} GB/s", text::short(speed)));
-            table.push("nvlink", nvlink, from_row(&format!("accelerators {}", row.accelerator.name), &row.accelerator.provenance));
+            table.push(
+                "network",
+                row.network_gbps
+                    .map_or_else(|| "?".to_owned(), |speed| format!("{} Gbit/s", text::short(speed))),
+                &why,
+            );
+            let nvlink = row
+                .accelerator
+                .nvlink_gb_s
+                .map_or_else(|| "?".to_owned(), |speed| format!("{} GB/s", text::short(speed)));
+            table.push(
+                "nvlink",
+                nvlink,
+                from_row(&format!("accelerators {}", row.accelerator.name), &row.accelerator.provenance),
+            );
         }
     }
     table.below("cluster");
@@ -72,7 +84,11 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
     }
     table.below("source");
     for tree in source.iter().chain(dependencies) {
-        table.push("", format!("{}, {}", tree.dir, text::count(tree.files.len() as u64, "file")), "read from disk");
+        table.push(
+            "",
+            format!("{}, {}", tree.dir, text::count(tree.files.len() as u64, "file")),
+            "read from disk",
+        );
     }
     if let Some(why) = missing {
         table.push("missing", "?", why);
@@ -81,7 +97,11 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
 
 fn from_row(row: &str, provenance: &Provenance) -> String {
     let Provenance { source, date } = provenance;
-    crate::plan::origin_words(&Origin::Catalogue { row: row.to_owned(), source: source.clone(), date: date.clone() })
+    crate::plan::origin_words(&Origin::Catalogue {
+        row: row.to_owned(),
+        source: source.clone(),
+        date: date.clone(),
+    })
 }
 
 fn node(table: &mut Table, machine: &Machine, why: &str) {
@@ -106,19 +126,26 @@ fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
         table.val("parameters-trainable", trainable, |n| text::group(*n));
     }
     if let Some(class) = class {
-        table.push("class", format!("{class:?}").to_lowercase(), "the head that the architecture's name or config stands for");
+        table.push(
+            "class",
+            format!("{class:?}").to_lowercase(),
+            "the head that the architecture's name or config stands for",
+        );
     }
     for (name, value, rule) in defaulted {
         table.push(name, value, format!("the default ({rule})"));
     }
-    let written: Vec<&str> = plan.job.model.iter().flat_map(|model| model.dimensions.iter().map(|(name, _)| *name)).collect();
+    let written: Vec<&str> =
+        plan.job.model.iter().flat_map(|model| model.dimensions.iter().map(|(name, _)| *name)).collect();
     let Some(a) = architecture else { return };
     let from = match &parameters.origin {
         Origin::Catalogue { .. } => table.why(&parameters.origin),
-        Origin::Written(_) | Origin::Default(_) | Origin::Derived(_) => match plan.job.model.as_ref().and_then(|model| model.config.value()) {
-            Some(path) => format!("read from {path}"),
-            None => format!("architecture {}", a.family.name()),
-        },
+        Origin::Written(_) | Origin::Default(_) | Origin::Derived(_) => {
+            match plan.job.model.as_ref().and_then(|model| model.config.value()) {
+                Some(path) => format!("read from {path}"),
+                None => format!("architecture {}", a.family.name()),
+            }
+        }
     };
     table.push("family", a.family.name(), &from);
     for (name, value) in [
@@ -134,7 +161,8 @@ fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
         ("experts", a.experts),
         ("active-experts", a.active_experts),
     ] {
-        let known = written.contains(&name) || defaulted.iter().any(|(field, _, _)| field.replace('_', "-") == name);
+        let known =
+            written.contains(&name) || defaulted.iter().any(|(field, _, _)| field.replace('_', "-") == name);
         if !known && value > 0 {
             table.push(name, text::group(value), &from);
         }
@@ -160,7 +188,11 @@ fn mesh(table: &mut Table, mesh: &Mesh) {
         order,
     } = mesh;
     table.below("mesh");
-    table.push("world-size", text::group(*world_size), format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")));
+    table.push(
+        "world-size",
+        text::group(*world_size),
+        format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")),
+    );
     table.push("processes-per-node", text::group(*processes_per_node), "what the engine starts on each node");
     for (name, val) in [
         ("replicas", replicas),
@@ -176,12 +208,18 @@ fn mesh(table: &mut Table, mesh: &Mesh) {
     for (name, val) in [("minimum-nodes", minimum_nodes), ("recommended-nodes", recommended_nodes)] {
         match val {
             Some(val) => table.val(name, val, |n| text::group(*n)),
-            None => table.push(name, "none", "one node per 3 billion parameters is a rule for what is sharded"),
+            None => {
+                table.push(name, "none", "one node per 3 billion parameters is a rule for what is sharded");
+            }
         }
     }
     let words: Vec<&str> = order.iter().map(|(axis, _)| axis.word()).collect();
     if words.len() > 1 {
-        table.push("order", words.join(", "), "the engine's own: neighbouring ranks differ in the last first");
+        table.push(
+            "order",
+            words.join(", "),
+            "the engine's own: neighbouring ranks differ in the last first",
+        );
     }
 }
 
@@ -229,7 +267,11 @@ fn image(table: &mut Table, image: &Image) {
         table.push("patched", format!("{first} to {last}"), &why);
     }
     if !sdk_v2 {
-        table.push("sdk", "by path", "the SageMaker Python SDK v2 does not take these versions with this engine");
+        table.push(
+            "sdk",
+            "by path",
+            "the SageMaker Python SDK v2 does not take these versions with this engine",
+        );
     }
     if !toolkit {
         table.push("toolkit", "#false", "no training toolkit reads `sagemaker_*` hyperparameters");

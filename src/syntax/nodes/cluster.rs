@@ -22,7 +22,8 @@ static SPOT: NodeSpec = NodeSpec {
 };
 static WARM_POOL: NodeSpec = one("warm-pool", Ty::Duration, "how long instances are kept after the job");
 static RETRY: NodeSpec = one("retry", Ty::Count, "retries after internal server errors");
-static TRAINING_PLAN: NodeSpec = one("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
+static TRAINING_PLAN: NodeSpec =
+    one("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
 static GROUP: NodeSpec = NodeSpec {
     name: "group",
     doc: "an instance group of a heterogeneous cluster",
@@ -51,14 +52,28 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
     args: &[maybe_arg("instance", Ty::Text)],
     props: &[prop("nodes", Ty::Int(1, 1_000_000), "instances")],
     children: &[
-        &VOLUME, &MAX_RUN, &MAX_PENDING, &SPOT, &WARM_POOL, &RETRY, &TRAINING_PLAN, &GROUP, &GPU, &INTRA, &INTER,
+        &VOLUME,
+        &MAX_RUN,
+        &MAX_PENDING,
+        &SPOT,
+        &WARM_POOL,
+        &RETRY,
+        &TRAINING_PLAN,
+        &GROUP,
+        &GPU,
+        &INTRA,
+        &INTER,
         &NODE_MTBF,
     ],
     ..NodeSpec::LEAF
 };
 
-static SUBNETS: NodeSpec =
-    NodeSpec { name: "subnets", doc: "subnets of the job", args: &[args("subnet", Ty::Text)], ..NodeSpec::LEAF };
+static SUBNETS: NodeSpec = NodeSpec {
+    name: "subnets",
+    doc: "subnets of the job",
+    args: &[args("subnet", Ty::Text)],
+    ..NodeSpec::LEAF
+};
 static SECURITY_GROUPS: NodeSpec = NodeSpec {
     name: "security-groups",
     doc: "security groups of the job",

@@ -18,7 +18,8 @@ static EXPORT: NodeSpec = NodeSpec {
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
-static DELETE_AFTER_JOB: NodeSpec = one("delete-after-job", Ty::Bool, "the file system goes when the job is done");
+static DELETE_AFTER_JOB: NodeSpec =
+    one("delete-after-job", Ty::Bool, "the file system goes when the job is done");
 static EFA: NodeSpec = one("efa", Ty::Bool, "EFA for the file system");
 
 pub(crate) static STORAGE: NodeSpec = NodeSpec {
@@ -49,8 +50,16 @@ pub(crate) static STORAGE: NodeSpec = NodeSpec {
     alternatives: &[
         &["id", "mount"],
         &[
-            "capacity", "deployment", "throughput", "type", "compression", "drive-cache", "kms", "metadata-iops",
-            "maintenance", "version",
+            "capacity",
+            "deployment",
+            "throughput",
+            "type",
+            "compression",
+            "drive-cache",
+            "kms",
+            "metadata-iops",
+            "maintenance",
+            "version",
         ],
     ],
     ..NodeSpec::LEAF

@@ -67,6 +67,7 @@ pub(crate) static EXPERIMENT: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 pub(crate) static REMOTE_DEBUG: NodeSpec = one("remote-debug", Ty::Bool, "shell access to the containers");
-pub(crate) static HEALTH_CHECK: NodeSpec = one("health-check", Ty::Bool, "infrastructure check before the job starts");
+pub(crate) static HEALTH_CHECK: NodeSpec =
+    one("health-check", Ty::Bool, "infrastructure check before the job starts");
 pub(crate) static SESSION_CHAINING: NodeSpec =
     one("session-chaining", Ty::Bool, "the job's tags as session tags of its role");

@@ -45,8 +45,14 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
 ];
 
 static REGION: NodeSpec = one("region", Ty::Text, "AWS region");
-static ACCOUNT: NodeSpec = one("account", Ty::Text, "AWS account, twelve digits; removes ${account} from what is emitted");
-static TAGS: NodeSpec = NodeSpec { name: "tags", doc: "labels on everything that is made", free_props: Some(Ty::Text), ..NodeSpec::LEAF };
+static ACCOUNT: NodeSpec =
+    one("account", Ty::Text, "AWS account, twelve digits; removes ${account} from what is emitted");
+static TAGS: NodeSpec = NodeSpec {
+    name: "tags",
+    doc: "labels on everything that is made",
+    free_props: Some(Ty::Text),
+    ..NodeSpec::LEAF
+};
 static BUDGET: NodeSpec = NodeSpec {
     name: "budget",
     doc: "what the job may cost",
@@ -117,4 +123,3 @@ pub static ENV: NodeSpec = NodeSpec {
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
-

@@ -26,7 +26,17 @@ pub(crate) static MODEL: NodeSpec = NodeSpec {
     args: &[maybe_arg("name", Ty::Text)],
     props: &[prop("config", Ty::Text, "a Hugging Face config.json, relative to this file")],
     children: &[
-        &HIDDEN, &LAYERS, &HEADS, &KV_HEADS, &HEAD_DIM, &FFN, &VOCAB, &POSITIONS, &EXPERTS, &ACTIVE_EXPERTS, &TIED,
+        &HIDDEN,
+        &LAYERS,
+        &HEADS,
+        &KV_HEADS,
+        &HEAD_DIM,
+        &FFN,
+        &VOCAB,
+        &POSITIONS,
+        &EXPERTS,
+        &ACTIVE_EXPERTS,
+        &TIED,
         &PARAMETERS,
     ],
     ..NodeSpec::LEAF

@@ -11,7 +11,8 @@ static STRATEGY: NodeSpec = NodeSpec {
     args: &[arg("strategy", Ty::Word(&["full-shard", "shard-grad-op", "hybrid-shard", "no-shard"]))],
     ..NodeSpec::LEAF
 };
-static SHARD_DEGREE: NodeSpec = one("shard-degree", Ty::Count, "GPUs over which one replica's states are sharded");
+static SHARD_DEGREE: NodeSpec =
+    one("shard-degree", Ty::Count, "GPUs over which one replica's states are sharded");
 static TENSOR_DEGREE: NodeSpec = one("tensor-degree", Ty::Count, "GPUs over which each layer is split");
 static PIPELINE_DEGREE: NodeSpec = NodeSpec {
     name: "pipeline-degree",
@@ -30,10 +31,7 @@ static WRAP: NodeSpec = one("wrap", Ty::Text, "fsdp: decoder layer class that ma
 static PLACEMENT: NodeSpec = NodeSpec {
     name: "placement",
     doc: "smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest",
-    args: &[arg(
-        "strategy",
-        Ty::Word(&["cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD"]),
-    )],
+    args: &[arg("strategy", Ty::Word(&["cluster", "spread", "DPT", "DTP", "PDT", "PTD", "TDP", "TPD"]))],
     ..NodeSpec::LEAF
 };
 static OFFLOAD_ACTIVATIONS: NodeSpec = NodeSpec {
@@ -44,8 +42,10 @@ static OFFLOAD_ACTIVATIONS: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 static PRESCALED: NodeSpec = one("prescaled-batch", Ty::Bool, "smp v1: all tensor ranks read one batch");
-static SHARD_OPTIMIZER: NodeSpec = one("shard-optimizer-state", Ty::Bool, "smp v1: optimizer states over the replicas");
-static PROCESSES: NodeSpec = one("processes", Ty::Count, "ddp, smp: processes per host; one per GPU if left out");
+static SHARD_OPTIMIZER: NodeSpec =
+    one("shard-optimizer-state", Ty::Bool, "smp v1: optimizer states over the replicas");
+static PROCESSES: NodeSpec =
+    one("processes", Ty::Count, "ddp, smp: processes per host; one per GPU if left out");
 static MPI_ENV: NodeSpec = NodeSpec {
     name: "mpi-env",
     doc: "variables for the MPI ranks (-x K=V)",

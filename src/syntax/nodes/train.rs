@@ -11,7 +11,8 @@ static PRECISION: NodeSpec = NodeSpec {
 static SEQUENCE_LENGTH: NodeSpec = one("sequence-length", Ty::Count, "tokens in one sequence");
 static MICRO_BATCH: NodeSpec = one("micro-batch", Ty::Count, "sequences through one model replica at a time");
 static ACCUMULATION: NodeSpec = one("accumulation", Ty::Count, "passes per optimizer step");
-static GLOBAL_BATCH: NodeSpec = one("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
+static GLOBAL_BATCH: NodeSpec =
+    one("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
 static CHECKPOINTING: NodeSpec = NodeSpec {
     name: "activation-checkpointing",
     doc: "recompute activations in the backward pass",
@@ -78,8 +79,19 @@ pub(crate) static TRAIN: NodeSpec = NodeSpec {
     name: "train",
     doc: "how it is trained; exactly one of steps, tokens, epochs",
     children: &[
-        &PRECISION, &SEQUENCE_LENGTH, &MICRO_BATCH, &ACCUMULATION, &GLOBAL_BATCH, &CHECKPOINTING, &FLASH, &OPTIMIZER,
-        &STEPS, &TOKENS, &EPOCHS, &DATASET, &SEED,
+        &PRECISION,
+        &SEQUENCE_LENGTH,
+        &MICRO_BATCH,
+        &ACCUMULATION,
+        &GLOBAL_BATCH,
+        &CHECKPOINTING,
+        &FLASH,
+        &OPTIMIZER,
+        &STEPS,
+        &TOKENS,
+        &EPOCHS,
+        &DATASET,
+        &SEED,
     ],
     ..NodeSpec::LEAF
 };

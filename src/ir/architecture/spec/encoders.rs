@@ -7,11 +7,7 @@ use crate::ir::architecture::kinds::{Activation, Class, Norm, Positions};
 pub(super) const LIKE_BERT_NAMES: Names = Names {
     tokens: "embeddings.word_embeddings",
     positions: "embeddings.position_embeddings",
-    qkv: &[
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-    ],
+    qkv: &["attention.self.query", "attention.self.key", "attention.self.value"],
     out: "attention.output.dense",
     mlp: &["intermediate.dense", "output.dense"],
     norms: &["attention.output.LayerNorm", "output.LayerNorm"],

@@ -58,11 +58,7 @@ pub(super) const GPT_NEO: Spec = Spec {
     dropout: false,
     max_positions: 2_048,
     names: Names {
-        qkv: &[
-            "attn.attention.q_proj",
-            "attn.attention.k_proj",
-            "attn.attention.v_proj",
-        ],
+        qkv: &["attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"],
         out: "attn.attention.out_proj",
         ..LIKE_GPT2_NAMES
     },
@@ -155,15 +151,7 @@ pub(super) const FALCON: Spec = Spec {
     biases: [false, false, false],
     parallel: true,
     vocab: 65_024,
-    free: &[
-        "kv-heads",
-        "qkv-bias",
-        "out-bias",
-        "mlp-bias",
-        "parallel",
-        "layer-norms",
-        "alibi",
-    ],
+    free: &["kv-heads", "qkv-bias", "out-bias", "mlp-bias", "parallel", "layer-norms", "alibi"],
     ..BLOOM
 };
 
@@ -175,13 +163,7 @@ pub(super) const OPT: Spec = Spec {
     activation: Activation::Relu,
     vocab: 50_272,
     max_positions: 2_048,
-    free: &[
-        "word-embedding",
-        "qkv-bias",
-        "out-bias",
-        "mlp-bias",
-        "final-norm",
-    ],
+    free: &["word-embedding", "qkv-bias", "out-bias", "mlp-bias", "final-norm"],
     names: Names {
         positions: "embed_positions",
         out: "self_attn.out_proj",

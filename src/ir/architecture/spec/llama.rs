@@ -57,11 +57,7 @@ pub(super) const MIXTRAL: Spec = Spec {
     ffn: Ffn::ThreeAndHalf,
     free: &["head-dim", "kv-heads", "experts"],
     names: Names {
-        mlp: &[
-            "block_sparse_moe.experts.w1",
-            "block_sparse_moe.experts.w3",
-            "block_sparse_moe.experts.w2",
-        ],
+        mlp: &["block_sparse_moe.experts.w1", "block_sparse_moe.experts.w3", "block_sparse_moe.experts.w2"],
         ..LIKE_LLAMA_NAMES
     },
     ..LLAMA
