@@ -140,6 +140,13 @@ impl SourceMap {
             .unwrap_or("")
     }
 
+    /// Gives every source the name that is made of its present one.
+    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+        for source in &mut self.sources {
+            source.name = name(&source.name).into();
+        }
+    }
+
     /// All sources with their names.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
         self.sources

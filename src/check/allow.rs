@@ -14,6 +14,9 @@ declare_code!(T0244, "allow-date", Error, "an `allow` whose last day is no date"
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
 
+/// Codes whose problems depend on today's date, through the days of other problems and of `until`.
+pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
+
 /// Takes out the warnings and notes that are silenced, and judges each `allow`.
 pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut Problems) {
     let mut verdicts: Vec<Diagnostic> = Vec::new();

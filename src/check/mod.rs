@@ -41,6 +41,12 @@ pub fn codes() -> Vec<&'static Code> {
     [allow::CODES.to_vec(), rules::codes()].concat()
 }
 
+/// Whether a problem comes and goes with the calendar: such problems are shown, but never written into artefacts,
+/// which must not change from one day to the next.
+pub fn is_dated(code: &Code) -> bool {
+    allow::DATED.contains(&code) || rules::DATED.contains(&code)
+}
+
 /// Runs every rule, then takes out what an `allow` silences.
 pub fn check(
     plan: &Plan,

@@ -33,7 +33,7 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let set = compile_all(&args.input.manifests, &args.input.options(io, true));
+    let mut set = compile_all(&args.input.manifests, &args.input.options(io, true));
     let code = args.input.exit(&set);
     let text = problems(&set, Format::Human, io, io.color, global.quiet);
     io.note(&text);
@@ -41,6 +41,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if errors > 0 || code != exit::DONE {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
+    settle(&mut set);
     let trees = trees(&set, &args.out);
     if args.check {
         let different = differences(&trees);
@@ -67,6 +68,20 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     }
     code
+}
+
+/// Takes out of the reports what would change without the manifest: the calendar, and from where it was read.
+fn settle(set: &mut Set) {
+    let root = set.root.clone();
+    let rooted = |name: &str| match Path::new(name).canonicalize() {
+        Ok(path) => path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned(),
+        Err(_) => name.to_owned(),
+    };
+    set.sources.rename(rooted);
+    for manifest in &mut set.manifests {
+        manifest.path = rooted(&manifest.path);
+        manifest.compiled.problems.retain(|problem| !crate::check::is_dated(problem.code));
+    }
 }
 
 /// The files of each job's directory.

@@ -123,6 +123,9 @@ pub static RULES: &[Rule] = &[
     wrap::rule,
 ];
 
+/// Codes whose problems depend on today's date.
+pub(super) static DATED: &[&Code] = &[&images::T0442];
+
 /// The codes of all rules.
 pub(super) fn codes() -> Vec<&'static Code> {
     [
