@@ -139,6 +139,9 @@ pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: b
             problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);
         }
     }
+    if quiet && format == Format::Human && set_problems.iter().all(diag::Problems::is_empty) {
+        return String::new();
+    }
     let reports: Vec<ManifestReport> = set
         .manifests
         .iter()
