@@ -18,6 +18,7 @@ job "many" {
         strategy "hybrid-shard"
         shard-degree 6
         tensor-degree 2
+        wrap "GPT2Block"
     }
     train {
         precision "bfloat16"
@@ -78,7 +79,7 @@ fn what_follows_from_a_mistake_is_not_said() {
         ("region \"us-west-22\"", "T0321"),
         ("region us-west-2 \"x\"", "T0128"),
         ("parallel engine=\"fsdpp\"", "T0223"),
-        ("parallel engine=\"fsdp\" {\n shard-degree \"x\"\n }", "T0124"),
+        ("parallel engine=\"fsdp\" {\n wrap \"GPT2Block\"\n shard-degree \"x\"\n }", "T0124"),
         ("image \"pytorch\" version=2.8 python=\"py312\"", "T0124"),
         ("image \"pytorch\" version=\"2.8.0\" python=312", "T0124"),
         ("image \"pytroch\" version=\"2.8.0\" python=\"py312\"", "T0127"),

@@ -195,7 +195,7 @@ fn the_digest_follows_what_shapes_the_run_and_nothing_else() {
         ("// Only words.\ntags team=\"a\" // and more", "a comment"),
         ("train {\n    steps 100\n}", "a value said again"),
         ("cluster \"ml.p4d.24xlarge\" nodes=2", "the same cluster"),
-        ("account \"444455556666\"", "the account"),
+        ("account \"444455556666\"\nrole arn=\"arn:aws:iam::444455556666:role/training\"", "the account"),
         ("program \"train.py\" {\n    allow \"source-missing\" reason=\"none\"\n}", "an allow"),
         ("budget usd=1_000_000", "a budget"),
     ] {

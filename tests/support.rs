@@ -12,6 +12,19 @@ use trainc::{Compiled, Options, World};
 /// The day on which fixtures and pages are compiled.
 pub const TODAY: &str = "2026-06-01";
 
+/// The program of every job here: what it declares, and where it keeps its checkpoints.
+const SCRIPT: &str = "\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--lr', type=float)
+parser.add_argument('--warmup-steps', type=int)
+parser.add_argument('--seed', type=int)
+parser.add_argument('--resume', action='store_true')
+args, _ = parser.parse_known_args()
+checkpoints = '/opt/ml/checkpoints'
+";
+
 /// The repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -103,7 +116,7 @@ impl World for Memory {
             return Err(LayerFault::NotFound);
         }
         let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), executable: false };
-        Ok(SourceTree { dir: path.to_owned(), files: vec![file("train.py", "print('trained')\n")] })
+        Ok(SourceTree { dir: path.to_owned(), files: vec![file("train.py", SCRIPT)] })
     }
 
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {

@@ -16,6 +16,8 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0140", "many: a directory with an unreadable file"),
     ("T0141", "many: a path that leads nowhere"),
     ("T0142", "many: two jobs of one name"),
+    ("T0143", "the unit tests of its rule"),
+    ("T0470", "the unit tests of its rule"),
 ];
 
 struct Fixture {

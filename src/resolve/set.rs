@@ -149,7 +149,9 @@ impl Path<'_> {
 }
 
 fn single(value: &str) -> Option<KdlValue> {
-    if value.is_empty() || value.contains(['\n', ';', '{', '}']) {
+    // What KDL reads as a comment is part of the text here: `s3://bucket/`.
+    let is_comment = ["//", "/*", "/-"].iter().any(|mark| value.contains(mark));
+    if is_comment || value.is_empty() || value.contains(['\n', ';', '{', '}']) {
         return None;
     }
     let document: KdlDocument = KdlDocument::parse(&format!("x {value}")).ok()?;
