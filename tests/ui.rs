@@ -7,6 +7,7 @@
 use crate::support::{Memory, Outcome, compile_in, files, has_job, options, over_base, read, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// Codes that no text alone can show, and the test that shows them.
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
@@ -53,8 +54,10 @@ fn load(path: &str) -> Result<Fixture, String> {
     Ok(Fixture { path: path.to_owned(), code, name, expect, outcome })
 }
 
-fn fixtures() -> Vec<Result<Fixture, String>> {
-    files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect()
+/// All fixtures, compiled once for all tests.
+fn fixtures() -> &'static [Result<Fixture, String>] {
+    static ALL: OnceLock<Vec<Result<Fixture, String>>> = OnceLock::new();
+    ALL.get_or_init(|| files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect())
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn fixtures_give_their_codes() {
     let mut faults = Vec::new();
     for fixture in fixtures() {
         match fixture {
-            Err(fault) => faults.push(fault),
+            Err(fault) => faults.push(fault.clone()),
             Ok(fixture) => {
                 let found = fixture.outcome.codes();
                 if found != fixture.expect {
@@ -83,7 +86,7 @@ fn fixtures_give_their_codes() {
 #[test]
 fn fixtures_look_as_pictured() {
     let mut faults = Vec::new();
-    for fixture in fixtures().into_iter().flatten() {
+    for fixture in fixtures().iter().flatten() {
         if fixture.outcome.compiled.problems.is_empty() {
             continue;
         }
@@ -95,7 +98,7 @@ fn fixtures_look_as_pictured() {
         let name = fixture.name.clone();
         let shown = catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
         if shown.is_err() {
-            faults.push(fixture.path);
+            faults.push(fixture.path.clone());
         }
     }
     assert!(faults.is_empty(), "look at the pictures of {}; then INSTA_UPDATE=always", faults.join(", "));
@@ -104,10 +107,10 @@ fn fixtures_look_as_pictured() {
 #[test]
 fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
     let mut by_code: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for fixture in fixtures().into_iter().flatten() {
+    for fixture in fixtures().iter().flatten() {
         // Notes are not expected by the header, but show in the problems.
         let gives = fixture.outcome.compiled.problems.iter().any(|d| d.code.id == fixture.code);
-        let counts = by_code.entry(fixture.code).or_default();
+        let counts = by_code.entry(fixture.code.clone()).or_default();
         if gives {
             counts.0 += 1;
         } else {
@@ -134,7 +137,7 @@ fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
 #[test]
 fn no_forgotten_pictures() {
     let wanted: BTreeSet<String> = fixtures()
-        .into_iter()
+        .iter()
         .flatten()
         .filter(|fixture| !fixture.outcome.compiled.problems.is_empty())
         .map(|fixture| fixture.path.replace(".kdl", ".snap"))
