@@ -92,7 +92,8 @@ fn main() {
     let trainc = env!("CARGO_BIN_EXE_trainc");
     let (repo, empty) = (many(root), env::temp_dir().join(format!("trainc-bench-tf-{}", std::process::id())));
     fs::create_dir_all(&empty).unwrap();
-    let mut quick = [Row::new("an empty process (true)", &["true"], root),
+    let mut quick = [
+        Row::new("an empty process (true)", &["true"], root),
         Row::new("trainc --version", &[trainc, "--version"], root),
         Row::new("trainc check, largest example", &[trainc, "check", LARGEST], root),
         Row::new("trainc plan --offline, largest example", &[trainc, "plan", "--offline", LARGEST], root),
@@ -100,7 +101,8 @@ fn main() {
             "trainc plan --offline -o json, largest example",
             &[trainc, "plan", "--offline", LARGEST, "-o", "json"],
             root,
-        )];
+        ),
+    ];
     let mut slow = vec![Row::new(
         &format!("trainc check, {MANIFESTS} manifests"),
         &[trainc, "check", ".", "-o", "short"],

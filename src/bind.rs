@@ -293,9 +293,8 @@ impl Table {
                 );
             }
             let a = model.architecture.as_ref();
-            let values = a.map(|a| {
-                [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]
-            });
+            let values =
+                a.map(|a| [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]);
             for (at, path) in PATHS.iter().enumerate() {
                 self.put(
                     &format!("model.{path}"),

@@ -9,7 +9,18 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Commands that a page may show but that are not run here: they are the checkout, or this test itself.
-const NOT_RUN: &[&str] = &["./test", "git clone", "cd trainc", "cargo install", ".ci/run", "just ", "cargo bench", "cargo test", "export ", "source "];
+const NOT_RUN: &[&str] = &[
+    "./test",
+    "git clone",
+    "cd trainc",
+    "cargo install",
+    ".ci/run",
+    "just ",
+    "cargo bench",
+    "cargo test",
+    "export ",
+    "source ",
+];
 
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
@@ -19,7 +30,10 @@ fn pages(root: &Path) -> Vec<PathBuf> {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
-                if !matches!(name.as_str(), "target" | ".git" | ".venv" | "node_modules" | "codes" | "snapshots") {
+                if !matches!(
+                    name.as_str(),
+                    "target" | ".git" | ".venv" | "node_modules" | "codes" | "snapshots"
+                ) {
                     pending.push(path);
                 }
             } else if path.extension().is_some_and(|extension| extension == "md") {
@@ -62,7 +76,9 @@ fn matches(expected: &[String], found: &[&str]) -> bool {
     match expected.split_first() {
         None => found.is_empty(),
         Some((dots, rest)) if dots == "..." => (0..=found.len()).any(|at| matches(rest, &found[at..])),
-        Some((line, rest)) => found.split_first().is_some_and(|(first, others)| line.trim_end() == first.trim_end() && matches(rest, others)),
+        Some((line, rest)) => found
+            .split_first()
+            .is_some_and(|(first, others)| line.trim_end() == first.trim_end() && matches(rest, others)),
     }
 }
 
@@ -128,7 +144,9 @@ fn console_blocks_show_what_happens() {
             for step in steps(&block) {
                 let _ = writeln!(out, "$ {}", step.command);
                 if NOT_RUN.iter().any(|prefix| step.command.starts_with(prefix)) {
-                    step.expected.iter().for_each(|line| { let _ = writeln!(out, "{line}"); });
+                    step.expected.iter().for_each(|line| {
+                        let _ = writeln!(out, "{line}");
+                    });
                     continue;
                 }
                 ran += 1;
@@ -136,7 +154,13 @@ fn console_blocks_show_what_happens() {
                 let found: Vec<&str> = found.lines().collect();
                 let fine = code == step.code && (step.expected.is_empty() || matches(&step.expected, &found));
                 if !fine && !bless {
-                    let _ = writeln!(wrong, "{shown}: `{}` ended with {code} (page: {}) and printed\n{}\n", step.command, step.code, found.join("\n"));
+                    let _ = writeln!(
+                        wrong,
+                        "{shown}: `{}` ended with {code} (page: {}) and printed\n{}\n",
+                        step.command,
+                        step.code,
+                        found.join("\n")
+                    );
                 }
                 if code != 0 {
                     let _ = writeln!(out, "? {code}");
@@ -145,9 +169,13 @@ fn console_blocks_show_what_happens() {
                     continue;
                 }
                 if bless && !fine {
-                    found.iter().for_each(|line| { let _ = writeln!(out, "{}", line.trim_end()); });
+                    found.iter().for_each(|line| {
+                        let _ = writeln!(out, "{}", line.trim_end());
+                    });
                 } else {
-                    step.expected.iter().for_each(|line| { let _ = writeln!(out, "{line}"); });
+                    step.expected.iter().for_each(|line| {
+                        let _ = writeln!(out, "{line}");
+                    });
                 }
             }
         }

@@ -42,7 +42,8 @@ fn examples_become_what_they_became() {
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for (name, manifest, flags) in cases() {
         let out = scratch.0.join(&name);
-        let mut args = vec!["emit", manifest.as_str(), "--out", out.to_str().unwrap(), "--today", crate::support::TODAY];
+        let mut args =
+            vec!["emit", manifest.as_str(), "--out", out.to_str().unwrap(), "--today", crate::support::TODAY];
         args.extend(&flags);
         let ran = trainc(&args);
         if ran.code != Some(0) {
@@ -65,7 +66,10 @@ fn examples_become_what_they_became() {
             "digest": plan["digest"],
             "training_job": request.as_ref().map_or(Value::Null, |request| request["TrainingJobName"].clone()),
         });
-        found.insert("identity.json".to_owned(), (serde_json::to_string_pretty(&short).unwrap() + "\n").into_bytes());
+        found.insert(
+            "identity.json".to_owned(),
+            (serde_json::to_string_pretty(&short).unwrap() + "\n").into_bytes(),
+        );
         let dir = golden.join(&name);
         let mut there = Vec::new();
         walk(&dir, &dir, &mut there);
@@ -78,7 +82,9 @@ fn examples_become_what_they_became() {
             }
             match fs::read(&file) {
                 Err(_) => faults.push(format!("{name}/{path}: new")),
-                Ok(old) if old != *bytes => faults.push(format!("{name}/{path}: {}", first_difference(&old, bytes))),
+                Ok(old) if old != *bytes => {
+                    faults.push(format!("{name}/{path}: {}", first_difference(&old, bytes)))
+                }
                 Ok(_) => {}
             }
         }
@@ -107,8 +113,17 @@ fn walk(top: &std::path::Path, dir: &std::path::Path, out: &mut Vec<String>) {
 
 fn first_difference(old: &[u8], new: &[u8]) -> String {
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    let at = old.lines().zip(new.lines()).position(|(a, b)| a != b).unwrap_or(old.lines().count().min(new.lines().count()));
-    format!("line {}\n    was {}\n    is  {}", at + 1, old.lines().nth(at).unwrap_or(""), new.lines().nth(at).unwrap_or(""))
+    let at = old
+        .lines()
+        .zip(new.lines())
+        .position(|(a, b)| a != b)
+        .unwrap_or(old.lines().count().min(new.lines().count()));
+    format!(
+        "line {}\n    was {}\n    is  {}",
+        at + 1,
+        old.lines().nth(at).unwrap_or(""),
+        new.lines().nth(at).unwrap_or("")
+    )
 }
 
 #[test]

@@ -11,7 +11,14 @@ use std::time::Duration;
 #[track_caller]
 fn refused(scratch: &Scratch, name: &str) -> Ran {
     let ran = trainc_in(&scratch.0, &["check", name, "-o", "json"], b"", Duration::from_secs(20));
-    assert_eq!(ran.code, Some(3), "{name}: {:?} after {:?}\n{}", ran.code, ran.took, ran.err.chars().take(500).collect::<String>());
+    assert_eq!(
+        ran.code,
+        Some(3),
+        "{name}: {:?} after {:?}\n{}",
+        ran.code,
+        ran.took,
+        ran.err.chars().take(500).collect::<String>()
+    );
     assert!(!ran.err.contains("panicked"), "{}", ran.err);
     assert!(ran.out.len() < 4 << 20, "{name}: an answer of {} bytes", ran.out.len());
     ran
@@ -20,7 +27,8 @@ fn refused(scratch: &Scratch, name: &str) -> Ran {
 #[track_caller]
 fn codes(ran: &Ran) -> Vec<String> {
     let found = ran.json();
-    let all = found["manifests"].as_array().unwrap().iter().flat_map(|m| m["problems"].as_array().unwrap().clone());
+    let all =
+        found["manifests"].as_array().unwrap().iter().flat_map(|m| m["problems"].as_array().unwrap().clone());
     all.map(|p| p["code"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -33,7 +41,9 @@ fn too_much_text() {
     let scratch = Scratch::new("large");
     scratch.write("ten.kdl", "// nothing\n".repeat(1_000_000));
     assert_eq!(codes(&refused(&scratch, "ten.kdl")), ["T0107"]);
-    let garbage: Vec<u8> = (0..1_000_000_u32).map(|n| u8::try_from((n.wrapping_mul(2_654_435_761) >> 13) & 0x7f).unwrap()).collect();
+    let garbage: Vec<u8> = (0..1_000_000_u32)
+        .map(|n| u8::try_from((n.wrapping_mul(2_654_435_761) >> 13) & 0x7f).unwrap())
+        .collect();
     scratch.write("garbage.kdl", garbage);
     let ran = refused(&scratch, "garbage.kdl");
     assert!(codes(&ran).len() <= 200, "{} problems", codes(&ran).len());
@@ -75,10 +85,16 @@ fn too_deep() {
     scratch.write("parens.kdl", "(".repeat(100_000));
     refused(&scratch, "parens.kdl");
     let braces = "{{ ".repeat(50_000);
-    scratch.write("placeholder.kdl", format!("job \"x\" {{\n program \"t.py\" {{\n hyperparameter \"a\" \"{braces}\"\n }}\n}}\n"));
+    scratch.write(
+        "placeholder.kdl",
+        format!("job \"x\" {{\n program \"t.py\" {{\n hyperparameter \"a\" \"{braces}\"\n }}\n}}\n"),
+    );
     refused(&scratch, "placeholder.kdl");
     let nested = format!("{{{{ {}1{} }}}}", "(".repeat(20_000), ")".repeat(20_000));
-    scratch.write("expression.kdl", format!("job \"x\" {{\n program \"t.py\" {{\n hyperparameter \"a\" \"{nested}\"\n }}\n}}\n"));
+    scratch.write(
+        "expression.kdl",
+        format!("job \"x\" {{\n program \"t.py\" {{\n hyperparameter \"a\" \"{nested}\"\n }}\n}}\n"),
+    );
     refused(&scratch, "expression.kdl");
 }
 
@@ -88,7 +104,10 @@ fn numbers_beyond_counting() {
     let digits = "9".repeat(100_000);
     scratch.write("digits.kdl", format!("job \"x\" {{\n train {{\n steps {digits}\n micro-batch -{digits}\n }}\n cluster \"ml.p4d.24xlarge\" nodes={digits}\n}}\n"));
     assert!(codes(&refused(&scratch, "digits.kdl")).iter().filter(|code| *code == "T0109").count() == 3);
-    scratch.write("float.kdl", format!("job \"x\" {{\n train {{\n optimizer \"adamw\" lr=1e{digits}\n }}\n}}\n"));
+    scratch.write(
+        "float.kdl",
+        format!("job \"x\" {{\n train {{\n optimizer \"adamw\" lr=1e{digits}\n }}\n}}\n"),
+    );
     refused(&scratch, "float.kdl");
     let most = u64::MAX;
     scratch.write(
@@ -141,7 +160,10 @@ fn layers_that_lead_astray() {
     assert_eq!(codes(&refused(&scratch, "repo/chain.kdl")), ["T0201"]);
     // Layers that each extend two others: no work beyond the files there are.
     for at in 0..15 {
-        scratch.write(&format!("repo/fan{at}.kdl"), format!("extends \"fan{n}.kdl\"\nextends \"./fan{n}.kdl\"\n", n = at + 1));
+        scratch.write(
+            &format!("repo/fan{at}.kdl"),
+            format!("extends \"fan{n}.kdl\"\nextends \"./fan{n}.kdl\"\n", n = at + 1),
+        );
     }
     scratch.write("repo/fan15.kdl", "region \"us-west-2\"\n");
     scratch.write("repo/fan.kdl", "extends \"fan0.kdl\"\njob \"x\" {\n}\n");
@@ -181,8 +203,11 @@ fn emitting(scratch: &Scratch) {
 
 /// What lies in a directory, hidden things too.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(dir).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -196,9 +221,19 @@ fn emit_writes_whole_or_not_at_all() {
     let before = names(&scratch.0);
     scratch.write("file", "here");
     let under_file = emit("file/out");
-    assert!(!under_file.err.contains("panicked") && under_file.code.is_some_and(|code| code != 0 && code != 101), "{:?} {}", under_file.code, under_file.err);
+    assert!(
+        !under_file.err.contains("panicked") && under_file.code.is_some_and(|code| code != 0 && code != 101),
+        "{:?} {}",
+        under_file.code,
+        under_file.err
+    );
     let onto_file = emit("file");
-    assert!(onto_file.code.is_some_and(|code| code != 0 && code != 101), "{:?} {}", onto_file.code, onto_file.err);
+    assert!(
+        onto_file.code.is_some_and(|code| code != 0 && code != 101),
+        "{:?} {}",
+        onto_file.code,
+        onto_file.err
+    );
     assert_eq!(fs::read_to_string(scratch.0.join("file")).unwrap(), "here");
     fs::remove_file(scratch.0.join("file")).unwrap();
     assert_eq!(names(&scratch.0), before, "something was left behind");
@@ -253,5 +288,9 @@ fn emit_killed_leaves_no_partial_directory() {
 }
 
 fn count(dir: &Path) -> usize {
-    fs::read_dir(dir).unwrap().flatten().map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+    fs::read_dir(dir)
+        .unwrap()
+        .flatten()
+        .map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 })
+        .sum()
 }

@@ -18,6 +18,7 @@ job "many" {
         strategy "hybrid-shard"
         shard-degree 6
         tensor-degree 2
+        wrap "GPT2Block"
     }
     train {
         precision "bfloat16"
@@ -78,7 +79,7 @@ fn what_follows_from_a_mistake_is_not_said() {
         ("region \"us-west-22\"", "T0321"),
         ("region us-west-2 \"x\"", "T0128"),
         ("parallel engine=\"fsdpp\"", "T0223"),
-        ("parallel engine=\"fsdp\" {\n shard-degree \"x\"\n }", "T0124"),
+        ("parallel engine=\"fsdp\" {\n wrap \"GPT2Block\"\n shard-degree \"x\"\n }", "T0124"),
         ("image \"pytorch\" version=2.8 python=\"py312\"", "T0124"),
         ("image \"pytorch\" version=\"2.8.0\" python=312", "T0124"),
         ("image \"pytroch\" version=\"2.8.0\" python=\"py312\"", "T0127"),
@@ -101,9 +102,22 @@ fn what_follows_from_a_mistake_is_not_said() {
 /// A whole job less one of its nodes, with a placeholder for a value of every stage.
 fn base_without(name: &str) -> String {
     let placeholders: String = [
-        "job.name", "job.region", "mesh.world_size", "mesh.engine", "mesh.minimum_nodes", "mesh.shard_degree", "model.hidden",
-        "model.parameters", "model.parameters_trainable", "batch.micro", "batch.global_tokens", "cluster.nodes",
-        "cluster.instance", "run.steps", "run.tokens", "train.lr",
+        "job.name",
+        "job.region",
+        "mesh.world_size",
+        "mesh.engine",
+        "mesh.minimum_nodes",
+        "mesh.shard_degree",
+        "model.hidden",
+        "model.parameters",
+        "model.parameters_trainable",
+        "batch.micro",
+        "batch.global_tokens",
+        "cluster.nodes",
+        "cluster.instance",
+        "run.steps",
+        "run.tokens",
+        "train.lr",
     ]
     .iter()
     .map(|path| format!("    hyperparameter \"{path}\" \"{{{{ {path} }}}}\"\n"))
@@ -114,7 +128,10 @@ fn base_without(name: &str) -> String {
         ("model", "model \"gpt2-xl\""),
         ("cluster", "cluster \"ml.p4d.24xlarge\" nodes=2"),
         ("parallel", "parallel engine=\"fsdp\" {\n    wrap \"GPT2Block\"\n}"),
-        ("train", "train {\n    precision \"bf16\"\n    sequence-length 1024\n    micro-batch 4\n    optimizer \"adamw\" lr=2e-4\n    steps 100\n}"),
+        (
+            "train",
+            "train {\n    precision \"bf16\"\n    sequence-length 1024\n    micro-batch 4\n    optimizer \"adamw\" lr=2e-4\n    steps 100\n}",
+        ),
         ("program", program.as_str()),
         ("image", "image \"pytorch\" version=\"2.8.0\" python=\"py312\""),
         ("output", "output s3=\"s3://example-runs/example/\""),
@@ -140,8 +157,11 @@ fn the_same_mistakes_over_a_base_say_nothing_more() {
         ("channel \"train\" s3=7", "T0124"),
         ("account 111122223333", "T0124"),
     ] {
-        let nodes = format!("{nodes}\nprogram \"train.py\" {{\n hyperparameter \"a\" \"{{{{ batch.global_tokens }}}} {{{{ run.tokens }}}} {{{{ model.parameters_trainable }}}}\"\n}}");
-        let outcome = compile_in(Memory::default(), "one.kdl", &crate::support::over_base(&nodes), &options(""));
+        let nodes = format!(
+            "{nodes}\nprogram \"train.py\" {{\n hyperparameter \"a\" \"{{{{ batch.global_tokens }}}} {{{{ run.tokens }}}} {{{{ model.parameters_trainable }}}}\"\n}}"
+        );
+        let outcome =
+            compile_in(Memory::default(), "one.kdl", &crate::support::over_base(&nodes), &options(""));
         let found: Vec<&str> = outcome.places().iter().map(|(code, _)| *code).collect();
         assert_eq!(found, [code], "{nodes}\n{}", outcome.lines());
     }
@@ -163,7 +183,10 @@ fn a_bad_file_never_hides_the_next() {
     let found = ran.json();
     let by_path = |name: &str| {
         let all = found["manifests"].as_array().unwrap();
-        let manifest = all.iter().find(|m| m["path"].as_str().unwrap().ends_with(name)).unwrap_or_else(|| panic!("{name}: {found}"));
+        let manifest = all
+            .iter()
+            .find(|m| m["path"].as_str().unwrap().ends_with(name))
+            .unwrap_or_else(|| panic!("{name}: {found}"));
         codes_of(manifest)
     };
     assert_eq!(by_path("binary.kdl"), ["T0110"]);
@@ -177,7 +200,12 @@ fn a_bad_file_never_hides_the_next() {
 fn a_directory_named_like_a_manifest_is_walked_and_an_argument_that_is_none_is_said() {
     let scratch = Scratch::new("odd");
     std::fs::create_dir(scratch.0.join("x.kdl")).unwrap();
-    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "nowhere.kdl", "*.none", "-o", "json"], b"", Duration::from_secs(20));
+    let ran = trainc_in(
+        &scratch.0,
+        &["check", "x.kdl", "nowhere.kdl", "*.none", "-o", "json"],
+        b"",
+        Duration::from_secs(20),
+    );
     assert_eq!(ran.code, Some(3));
     let found = ran.json();
     let codes: Vec<String> = found["manifests"].as_array().unwrap().iter().flat_map(codes_of).collect();
@@ -194,7 +222,12 @@ fn two_jobs_of_one_name_are_an_error() {
     assert_eq!(ran.code, Some(3));
     let found = ran.json();
     let second = &found["manifests"][1];
-    let problem = second["problems"].as_array().unwrap().iter().find(|p| p["code"] == "T0142").unwrap_or_else(|| panic!("{found}"));
+    let problem = second["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|p| p["code"] == "T0142")
+        .unwrap_or_else(|| panic!("{found}"));
     let (start, end) = (problem["start"].as_u64().unwrap(), problem["end"].as_u64().unwrap());
     let under = job.get(usize::try_from(start).unwrap()..usize::try_from(end).unwrap()).unwrap();
     assert!(under.contains("roberta"), "{under}");
@@ -202,7 +235,12 @@ fn two_jobs_of_one_name_are_an_error() {
 
 #[test]
 fn standard_input_is_a_manifest() {
-    let ran = trainc_in(crate::support::root(), &["check", "-", "-o", "json"], b"job \"x\" {\n region 7\n}\n", Duration::from_secs(20));
+    let ran = trainc_in(
+        crate::support::root(),
+        &["check", "-", "-o", "json"],
+        b"job \"x\" {\n region 7\n}\n",
+        Duration::from_secs(20),
+    );
     assert_eq!(ran.code, Some(3));
     assert!(codes_of(&ran.json()["manifests"][0]).contains(&"T0124".to_owned()));
 }

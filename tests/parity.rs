@@ -30,7 +30,10 @@ fn smp2_defaults() -> Value {
 /// Defaults of members of the request (botocore documentation strings; sagemaker 2.257.7 `Estimator`).
 fn member_defaults() -> Vec<(&'static str, Value)> {
     vec![
-        ("", json!({"EnableManagedSpotTraining": false, "EnableNetworkIsolation": false, "EnableInterContainerTrafficEncryption": false})),
+        (
+            "",
+            json!({"EnableManagedSpotTraining": false, "EnableNetworkIsolation": false, "EnableInterContainerTrafficEncryption": false}),
+        ),
         ("StoppingCondition", json!({"MaxRuntimeInSeconds": 86_400})),
         ("ResourceConfig", json!({"VolumeSizeInGB": 30})),
         ("OutputDataConfig", json!({"KmsKeyId": "", "CompressionType": "GZIP"})),
@@ -38,7 +41,10 @@ fn member_defaults() -> Vec<(&'static str, Value)> {
         ("DebugHookConfig", json!({"CollectionConfigurations": []})),
         ("ProfilerConfig", json!({"DisableProfiler": false})),
         // The estimators send it for their own images unless told otherwise.
-        ("AlgorithmSpecification", json!({"TrainingInputMode": "File", "EnableSageMakerMetricsTimeSeries": true})),
+        (
+            "AlgorithmSpecification",
+            json!({"TrainingInputMode": "File", "EnableSageMakerMetricsTimeSeries": true}),
+        ),
     ]
 }
 
@@ -67,7 +73,8 @@ fn canonical(request: &Value) -> Value {
         let mut decoded: Map<String, Value> = given
             .iter()
             .map(|(key, value)| {
-                let text = value.as_str().unwrap_or_else(|| panic!("hyperparameter {key} is no string: {value}"));
+                let text =
+                    value.as_str().unwrap_or_else(|| panic!("hyperparameter {key} is no string: {value}"));
                 (key.clone(), serde_json::from_str(text).unwrap_or_else(|_| json!({"not JSON": text})))
             })
             .collect();
@@ -81,8 +88,13 @@ fn canonical(request: &Value) -> Value {
         .unwrap_or_else(|| json!("File"));
     if let Some(Value::Array(channels)) = top.get_mut("InputDataConfig") {
         for channel in channels.iter_mut().filter_map(Value::as_object_mut) {
-            fill(channel, &json!({"CompressionType": "None", "RecordWrapperType": "None", "InputMode": mode}));
-            if let Some(Value::Object(s3)) = channel.get_mut("DataSource").and_then(|source| source.get_mut("S3DataSource")) {
+            fill(
+                channel,
+                &json!({"CompressionType": "None", "RecordWrapperType": "None", "InputMode": mode}),
+            );
+            if let Some(Value::Object(s3)) =
+                channel.get_mut("DataSource").and_then(|source| source.get_mut("S3DataSource"))
+            {
                 fill(s3, &json!({"S3DataDistributionType": "FullyReplicated"}));
             }
         }
@@ -92,7 +104,9 @@ fn canonical(request: &Value) -> Value {
         tags.retain(|tag| !tag["Key"].as_str().unwrap_or("").starts_with("trainc:"));
         tags.sort_by_key(|tag| tag["Key"].to_string());
     }
-    if let Some(Value::Array(metrics)) = top.get_mut("AlgorithmSpecification").and_then(|spec| spec.get_mut("MetricDefinitions")) {
+    if let Some(Value::Array(metrics)) =
+        top.get_mut("AlgorithmSpecification").and_then(|spec| spec.get_mut("MetricDefinitions"))
+    {
         metrics.sort_by_key(|metric| metric["Name"].to_string());
     }
     // An empty list or map says what an absent one says.
@@ -107,7 +121,10 @@ fn canonical(request: &Value) -> Value {
 fn hyperparameters(decoded: &mut Map<String, Value>) {
     for (switch, options) in [
         ("sagemaker_mpi_enabled", "sagemaker_mpi_custom_mpi_options"),
-        ("sagemaker_distributed_dataparallel_enabled", "sagemaker_distributed_dataparallel_custom_mpi_options"),
+        (
+            "sagemaker_distributed_dataparallel_enabled",
+            "sagemaker_distributed_dataparallel_custom_mpi_options",
+        ),
     ] {
         if decoded.get(switch) == Some(&Value::Bool(true)) {
             decoded.entry(options).or_insert_with(|| json!(""));
@@ -185,7 +202,8 @@ fn requests_are_those_of_the_sdk() {
         let out = scratch.0.join(path.replace('/', "-"));
         let ran = trainc(&["emit", manifest, "--out", out.to_str().unwrap()]);
         assert_eq!(ran.code, Some(0), "{manifest}\n{}", ran.err);
-        let ours: Value = serde_json::from_slice(&std::fs::read(out.join("sagemaker/training-job.json")).unwrap()).unwrap();
+        let ours: Value =
+            serde_json::from_slice(&std::fs::read(out.join("sagemaker/training-job.json")).unwrap()).unwrap();
         let mut found = Vec::new();
         differences(&canonical(&ours), &canonical(&case["request"]), "", &mut found);
         faults.extend(found.into_iter().map(|line| format!("{manifest} {line}")));
@@ -212,6 +230,16 @@ fn the_comparison_forgives_nothing_else() {
     assert_eq!(differ(&|r| r["HyperParameters"]["bf16"] = json!("true")), 1);
     assert_eq!(differ(&|r| r["HyperParameters"]["epochs"] = json!("100.0")), 1);
     assert_eq!(differ(&|r| r["ResourceConfig"]["VolumeSizeInGB"] = json!(30)), 1);
-    assert_eq!(differ(&|r| { r["HyperParameters"].as_object_mut().unwrap().remove("seed"); }), 1);
-    assert_eq!(differ(&|r| { r.as_object_mut().unwrap().remove("ProfilerConfig"); }), 1);
+    assert_eq!(
+        differ(&|r| {
+            r["HyperParameters"].as_object_mut().unwrap().remove("seed");
+        }),
+        1
+    );
+    assert_eq!(
+        differ(&|r| {
+            r.as_object_mut().unwrap().remove("ProfilerConfig");
+        }),
+        1
+    );
 }

@@ -19,7 +19,11 @@ fn places_are_sound(outcome: &Outcome) -> Result<(), TestCaseError> {
             let source = outcome.sources.get(span.source);
             prop_assert!(source.is_some(), "{} has no source", problem.code.id);
             let text = &source.unwrap().text;
-            prop_assert!(text.get(span.start as usize..span.end as usize).is_some(), "{} {span:?}", problem.code.id);
+            prop_assert!(
+                text.get(span.start as usize..span.end as usize).is_some(),
+                "{} {span:?}",
+                problem.code.id
+            );
         }
     }
     // Rendering must hold as well, whatever was written.
@@ -30,13 +34,79 @@ fn places_are_sound(outcome: &Outcome) -> Result<(), TestCaseError> {
 /// Pieces of the language and of what people type by mistake.
 fn token() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "job", "\"a\"", "{", "}", "\n", ";", " ", "cluster", "nodes=2", "nodes=", "=", "train", "micro-batch", "4", "-1",
-        "steps", "100", "\"5d\"", "5d", "#true", "true", "#null", "(u8)", "/-", "//", "/*", "*/", "\"", "#\"", "\"#",
-        "\"\"\"", "\\", "extends", "\"base.kdl\"", "env", "\"{{ batch.micro }}\"", "\"{{\"", "\"{{ a. }}\"", "parallel",
-        "engine=\"fsdp\"", "engine=\"smp\"", "shard-degree", "request", "-", "allow", "model", "hidden", "1e999",
-        "99999999999999999999999999999999999999999999", "ü", "\u{feff}", "\u{202e}", "\0", "\r", "image", "\"pytorch\"",
-        "version=\"2.8.0\"", "storage", "channel", "s3=\"s3://b/\"", "max-run", "optimizer", "warmup=3", "betas=\"1\"",
-        "program", "hyperparameter", "environment", "A=1", "A=2", "group", "instance=\"ml.p4d.24xlarge\"", "0x1f", ",",
+        "job",
+        "\"a\"",
+        "{",
+        "}",
+        "\n",
+        ";",
+        " ",
+        "cluster",
+        "nodes=2",
+        "nodes=",
+        "=",
+        "train",
+        "micro-batch",
+        "4",
+        "-1",
+        "steps",
+        "100",
+        "\"5d\"",
+        "5d",
+        "#true",
+        "true",
+        "#null",
+        "(u8)",
+        "/-",
+        "//",
+        "/*",
+        "*/",
+        "\"",
+        "#\"",
+        "\"#",
+        "\"\"\"",
+        "\\",
+        "extends",
+        "\"base.kdl\"",
+        "env",
+        "\"{{ batch.micro }}\"",
+        "\"{{\"",
+        "\"{{ a. }}\"",
+        "parallel",
+        "engine=\"fsdp\"",
+        "engine=\"smp\"",
+        "shard-degree",
+        "request",
+        "-",
+        "allow",
+        "model",
+        "hidden",
+        "1e999",
+        "99999999999999999999999999999999999999999999",
+        "ü",
+        "\u{feff}",
+        "\u{202e}",
+        "\0",
+        "\r",
+        "image",
+        "\"pytorch\"",
+        "version=\"2.8.0\"",
+        "storage",
+        "channel",
+        "s3=\"s3://b/\"",
+        "max-run",
+        "optimizer",
+        "warmup=3",
+        "betas=\"1\"",
+        "program",
+        "hyperparameter",
+        "environment",
+        "A=1",
+        "A=2",
+        "group",
+        "instance=\"ml.p4d.24xlarge\"",
+        "0x1f",
+        ",",
     ])
 }
 
@@ -97,7 +167,10 @@ fn ranks_partition(outcome: &Outcome) -> Result<bool, TestCaseError> {
         prop_assert!(outcome.compiled.problems.errors() > 0);
         return Ok(false);
     };
-    let product: u64 = [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline].iter().map(|axis| mesh.degree(*axis)).product();
+    let product: u64 = [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline]
+        .iter()
+        .map(|axis| mesh.degree(*axis))
+        .product();
     prop_assert_eq!(product, mesh.world_size);
     prop_assert_eq!(mesh.order.iter().map(|(_, degree)| degree).product::<u64>(), mesh.world_size);
     for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
@@ -195,7 +268,7 @@ fn the_digest_follows_what_shapes_the_run_and_nothing_else() {
         ("// Only words.\ntags team=\"a\" // and more", "a comment"),
         ("train {\n    steps 100\n}", "a value said again"),
         ("cluster \"ml.p4d.24xlarge\" nodes=2", "the same cluster"),
-        ("account \"444455556666\"", "the account"),
+        ("account \"444455556666\"\nrole arn=\"arn:aws:iam::444455556666:role/training\"", "the account"),
         ("program \"train.py\" {\n    allow \"source-missing\" reason=\"none\"\n}", "an allow"),
         ("budget usd=1_000_000", "a budget"),
     ] {
@@ -218,7 +291,11 @@ fn the_digest_follows_what_shapes_the_run_and_nothing_else() {
 
 #[test]
 fn the_order_of_nodes_does_not_change_the_digest() {
-    for path in ["examples/gpt2-30b-sharded/trainc.kdl", "examples/bert-squad-smddp/trainc.kdl", "examples/llama-7b-worker/trainc.kdl"] {
+    for path in [
+        "examples/gpt2-30b-sharded/trainc.kdl",
+        "examples/bert-squad-smddp/trainc.kdl",
+        "examples/llama-7b-worker/trainc.kdl",
+    ] {
         let text = read(path);
         let document = kdl::KdlDocument::parse_v2(&text).unwrap();
         let mut job = document.nodes().iter().find(|node| node.name().value() == "job").unwrap().clone();

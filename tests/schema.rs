@@ -15,11 +15,13 @@ fn the_manifest_schema_is_fresh() {
 #[test]
 fn the_manifest_schema_is_kdl() {
     let document = kdl::KdlDocument::parse_v2(&trainc::syntax::schema::render()).unwrap();
-    let job = document.nodes().iter().find(|node| node.get(0).and_then(|v| v.as_string()) == Some("job")).unwrap();
+    let job =
+        document.nodes().iter().find(|node| node.get(0).and_then(|v| v.as_string()) == Some("job")).unwrap();
     let children = job.children().unwrap().nodes();
     for wanted in ["region", "cluster", "parallel", "train", "request"] {
         assert!(
-            children.iter().any(|node| node.name().value() == "node" && node.get(0).and_then(|v| v.as_string()) == Some(wanted)),
+            children.iter().any(|node| node.name().value() == "node"
+                && node.get(0).and_then(|v| v.as_string()) == Some(wanted)),
             "job has no {wanted}"
         );
     }
@@ -32,7 +34,12 @@ fn every_node_and_property_says_what_it_is() {
         if spec.doc.trim().is_empty() {
             out.push(path.clone());
         }
-        out.extend(spec.props.iter().filter(|prop| prop.doc.trim().is_empty()).map(|prop| format!("{path} {}=", prop.name)));
+        out.extend(
+            spec.props
+                .iter()
+                .filter(|prop| prop.doc.trim().is_empty())
+                .map(|prop| format!("{path} {}=", prop.name)),
+        );
         for child in spec.children {
             walk(child, &path, out);
         }
@@ -45,7 +52,8 @@ fn every_node_and_property_says_what_it_is() {
 #[test]
 fn the_json_schemas_are_json() {
     for path in files("schemas", &[".json"]) {
-        let schema: serde_json::Value = serde_json::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let schema: serde_json::Value =
+            serde_json::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert!(schema.get("$schema").is_some(), "{path} does not say which JSON Schema it is");
     }
 }

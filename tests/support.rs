@@ -12,6 +12,19 @@ use trainc::{Compiled, Options, World};
 /// The day on which fixtures and pages are compiled.
 pub const TODAY: &str = "2026-06-01";
 
+/// The program of every job here: what it declares, and where it keeps its checkpoints.
+const SCRIPT: &str = "\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--lr', type=float)
+parser.add_argument('--warmup-steps', type=int)
+parser.add_argument('--seed', type=int)
+parser.add_argument('--resume', action='store_true')
+args, _ = parser.parse_known_args()
+checkpoints = '/opt/ml/checkpoints'
+";
+
 /// The repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -30,7 +43,9 @@ pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
-                if !name.starts_with('.') && !matches!(name.as_str(), "target" | "node_modules" | "__pycache__") {
+                if !name.starts_with('.')
+                    && !matches!(name.as_str(), "target" | "node_modules" | "__pycache__")
+                {
                     walk(&path, endings, out);
                 }
             } else if endings.iter().any(|ending| name.ends_with(ending)) {
@@ -102,8 +117,12 @@ impl World for Memory {
         if name.contains("missing") {
             return Err(LayerFault::NotFound);
         }
-        let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), executable: false };
-        Ok(SourceTree { dir: path.to_owned(), files: vec![file("train.py", "print('trained')\n")] })
+        let file = |path: &str, text: &str| SourceFile {
+            path: path.to_owned(),
+            bytes: text.as_bytes().to_vec(),
+            executable: false,
+        };
+        Ok(SourceTree { dir: path.to_owned(), files: vec![file("train.py", SCRIPT)] })
     }
 
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
@@ -146,7 +165,15 @@ impl Outcome {
         self.compiled
             .problems
             .iter()
-            .map(|d| format!("  {} {} `{}`: {}\n", d.severity.word(), d.code.id, self.sources.slice(d.span), d.message))
+            .map(|d| {
+                format!(
+                    "  {} {} `{}`: {}\n",
+                    d.severity.word(),
+                    d.code.id,
+                    self.sources.slice(d.span),
+                    d.message
+                )
+            })
             .collect()
     }
 }

@@ -7,6 +7,7 @@
 use crate::support::{Memory, Outcome, compile_in, files, has_job, options, over_base, read, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// Codes that no text alone can show, and the test that shows them.
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
@@ -16,8 +17,10 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0140", "many: a directory with an unreadable file"),
     ("T0141", "many: a path that leads nowhere"),
     ("T0142", "many: two jobs of one name"),
+    ("T0143", "the unit tests of its rule"),
     ("T0530", "import/tests.rs: a file that is no JSON"),
     ("T0531", "import/tests.rs: JSON without a job"),
+    ("T0470", "the unit tests of its rule"),
 ];
 
 struct Fixture {
@@ -35,7 +38,8 @@ fn load(path: &str) -> Result<Fixture, String> {
         .next()
         .and_then(|line| line.strip_prefix("// expect:"))
         .ok_or_else(|| format!("{path}: the first line is not `// expect: …`"))?;
-    let mut expect: Vec<String> = expect.split_whitespace().map(str::to_owned).filter(|word| word != "none").collect();
+    let mut expect: Vec<String> =
+        expect.split_whitespace().map(str::to_owned).filter(|word| word != "none").collect();
     expect.sort();
     let (mut flags, mut alone) = ("", has_job(&text));
     for line in lines.by_ref().take(2) {
@@ -53,8 +57,10 @@ fn load(path: &str) -> Result<Fixture, String> {
     Ok(Fixture { path: path.to_owned(), code, name, expect, outcome })
 }
 
-fn fixtures() -> Vec<Result<Fixture, String>> {
-    files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect()
+/// All fixtures, compiled once for all tests.
+fn fixtures() -> &'static [Result<Fixture, String>] {
+    static ALL: OnceLock<Vec<Result<Fixture, String>>> = OnceLock::new();
+    ALL.get_or_init(|| files("tests/ui", &[".kdl"]).iter().map(|path| load(path)).collect())
 }
 
 #[test]
@@ -62,7 +68,7 @@ fn fixtures_give_their_codes() {
     let mut faults = Vec::new();
     for fixture in fixtures() {
         match fixture {
-            Err(fault) => faults.push(fault),
+            Err(fault) => faults.push(fault.clone()),
             Ok(fixture) => {
                 let found = fixture.outcome.codes();
                 if found != fixture.expect {
@@ -83,7 +89,7 @@ fn fixtures_give_their_codes() {
 #[test]
 fn fixtures_look_as_pictured() {
     let mut faults = Vec::new();
-    for fixture in fixtures().into_iter().flatten() {
+    for fixture in fixtures().iter().flatten() {
         if fixture.outcome.compiled.problems.is_empty() {
             continue;
         }
@@ -93,9 +99,10 @@ fn fixtures_look_as_pictured() {
         settings.set_omit_expression(true);
         let picture = fixture.outcome.human(&format!("{}.kdl", fixture.name));
         let name = fixture.name.clone();
-        let shown = catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
+        let shown =
+            catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
         if shown.is_err() {
-            faults.push(fixture.path);
+            faults.push(fixture.path.clone());
         }
     }
     assert!(faults.is_empty(), "look at the pictures of {}; then INSTA_UPDATE=always", faults.join(", "));
@@ -104,10 +111,10 @@ fn fixtures_look_as_pictured() {
 #[test]
 fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
     let mut by_code: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for fixture in fixtures().into_iter().flatten() {
+    for fixture in fixtures().iter().flatten() {
         // Notes are not expected by the header, but show in the problems.
         let gives = fixture.outcome.compiled.problems.iter().any(|d| d.code.id == fixture.code);
-        let counts = by_code.entry(fixture.code).or_default();
+        let counts = by_code.entry(fixture.code.clone()).or_default();
         if gives {
             counts.0 += 1;
         } else {
@@ -115,8 +122,11 @@ fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
         }
     }
     let codes: BTreeSet<&str> = trainc::codes().iter().map(|code| code.id).collect();
-    let mut faults: Vec<String> =
-        by_code.keys().filter(|code| !codes.contains(code.as_str())).map(|code| format!("tests/ui/{code}: no such code")).collect();
+    let mut faults: Vec<String> = by_code
+        .keys()
+        .filter(|code| !codes.contains(code.as_str()))
+        .map(|code| format!("tests/ui/{code}: no such code"))
+        .collect();
     for code in codes {
         if SHOWN_ELSEWHERE.iter().any(|(id, _)| *id == code) {
             continue;
@@ -134,7 +144,7 @@ fn every_code_has_a_fixture_that_fails_and_a_near_miss() {
 #[test]
 fn no_forgotten_pictures() {
     let wanted: BTreeSet<String> = fixtures()
-        .into_iter()
+        .iter()
         .flatten()
         .filter(|fixture| !fixture.outcome.compiled.problems.is_empty())
         .map(|fixture| fixture.path.replace(".kdl", ".snap"))

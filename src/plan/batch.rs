@@ -117,10 +117,14 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
     };
     let global_tokens = match train.sequence_length.get() {
         None => None,
-        Some(length) => if let Some(tokens) = global.value.checked_mul(length) { Some(tokens) } else {
-            too_large(train.sequence_length.span().unwrap_or(train_span), problems);
-            None
-        },
+        Some(length) => {
+            if let Some(tokens) = global.value.checked_mul(length) {
+                Some(tokens)
+            } else {
+                too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+                None
+            }
+        }
     };
     let per_replica = micro.value.checked_mul(microbatches)?;
     Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })

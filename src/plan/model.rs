@@ -264,11 +264,12 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
     let Some(adapter) = &job.adapter else {
         return Some(Val::derived(facts.parameters.value, "the whole model"));
     };
-    let rank = if let Some(rank) = adapter.rank.val() { rank.value } else {
+    let rank = if let Some(rank) = adapter.rank.val() {
+        rank.value
+    } else {
         if adapter.rank.is_absent() {
             problems.push(
-                Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`")
-                    .help("write `rank=16`"),
+                Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`").help("write `rank=16`"),
             );
         }
         // The targets are judged all the same.

@@ -233,7 +233,9 @@ impl Layers<'_> {
                 );
             }
         }
-        let (file, is_new) = if let Some(file) = self.read.get(&loaded.identity) { (file.clone(), false) } else {
+        let (file, is_new) = if let Some(file) = self.read.get(&loaded.identity) {
+            (file.clone(), false)
+        } else {
             let source = self.sources.add(loaded.name.as_str(), loaded.text.as_str());
             let file = crate::syntax::parse(source, &loaded.text, self.problems);
             self.read.insert(loaded.identity.clone(), file.clone());

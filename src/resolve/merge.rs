@@ -50,7 +50,8 @@ fn choose_anew(
     overrides: &mut Vec<Override>,
 ) {
     let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
-    let chosen = |set: &[&str]| set.first().and_then(|leader| later.iter().find(|(name, _)| name.value == *leader));
+    let chosen =
+        |set: &[&str]| set.first().and_then(|leader| later.iter().find(|(name, _)| name.value == *leader));
     let Some((by, _)) = alternatives.iter().find_map(|set| chosen(set)) else { return };
     let kept: Vec<&str> =
         alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
@@ -58,7 +59,11 @@ fn choose_anew(
     earlier.props.retain(|(name, value)| {
         let stays = !all.contains(&name.value.as_str()) || kept.contains(&name.value.as_str());
         if !stays {
-            overrides.push(Override { path: format!("{path}.{}", name.value), from: value.span, by: by.span });
+            overrides.push(Override {
+                path: format!("{path}.{}", name.value),
+                from: value.span,
+                by: by.span,
+            });
         }
         stays
     });

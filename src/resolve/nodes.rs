@@ -253,17 +253,21 @@ fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
     let betas = match text(node.prop("betas")) {
         Field::Absent => Field::Absent,
         Field::Bad => Field::Bad,
-        Field::Is(val) => if let Some(pair) = two_betas(&val.value) { Field::Is(Val { value: pair, origin: val.origin }) } else {
-            problems.push(
-                Diagnostic::new(
-                    &T0221,
-                    val.span_or(node.name.span),
-                    format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
-                )
-                .help("write `betas=\"0.9,0.999\"`"),
-            );
-            Field::Bad
-        },
+        Field::Is(val) => {
+            if let Some(pair) = two_betas(&val.value) {
+                Field::Is(Val { value: pair, origin: val.origin })
+            } else {
+                problems.push(
+                    Diagnostic::new(
+                        &T0221,
+                        val.span_or(node.name.span),
+                        format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
+                    )
+                    .help("write `betas=\"0.9,0.999\"`"),
+                );
+                Field::Bad
+            }
+        }
     };
     let warmup = match node.prop("warmup") {
         None => Field::Absent,

@@ -7,15 +7,23 @@
 use crate::source::{Span, Spanned};
 use crate::syntax::ast::{Node, Value};
 use crate::syntax::nodes::JOB;
-use crate::syntax::spec::NodeSpec;
+use crate::syntax::spec::{NodeSpec, Ty};
 
 /// Nodes without which a stage has something to say.
 const NODES: [&str; 9] =
     ["region", "model", "cluster", "parallel", "train", "program", "image", "output", "role"];
 
 /// Children of `train` without which a stage has something to say.
-const TRAIN: [&str; 7] =
-    ["precision", "sequence-length", "micro-batch", "accumulation", "global-batch", "optimizer", "dataset"];
+const TRAIN: [&str; 6] =
+    ["precision", "sequence-length", "micro-batch", "accumulation", "global-batch", "optimizer"];
+
+/// Properties without one of which a stage has something to say.
+const ONE_OF: [(&str, &[&str]); 4] = [
+    ("program", &["source", "git", "s3"]),
+    ("role", &["arn", "create"]),
+    ("image", &["python", "uri"]),
+    ("image", &["version", "transformers", "pytorch", "uri"]),
+];
 
 /// Fills in what is not there.
 pub(super) fn fill(job: &mut Node) {
@@ -26,20 +34,43 @@ pub(super) fn fill(job: &mut Node) {
     for name in NODES {
         add(job, &JOB, name, at);
     }
+    for (name, either) in ONE_OF {
+        if let Some(node) = child_mut(job, name)
+            && !node.props.iter().any(|(name, _)| either.contains(&name.value.as_str()))
+            && let Some(first) = either.first()
+        {
+            node.props.push((Spanned::new((*first).to_owned(), at), Spanned::new(Value::Bad, at)));
+        }
+    }
     // A job whose interruptions nobody provides for: the checkpoint may stand in the layer.
-    if job.children.iter().any(|child| child.name.value == "cluster" && child.children.iter().any(|child| child.name.value == "spot")) {
+    if child_mut(job, "cluster")
+        .is_some_and(|cluster| cluster.children.iter().any(|child| child.name.value == "spot"))
+    {
         add(job, &JOB, "checkpoint", at);
     }
-    if let Some(train) = job.children.iter_mut().find(|child| child.name.value == "train")
+    if let Some(parallel) = child_mut(job, "parallel")
+        && let Some(spec) = parallel.spec
+        && parallel.props.iter().any(|(_, value)| value.value == Value::Text("fsdp".to_owned()))
+    {
+        add(parallel, spec, "wrap", at);
+    }
+    if let Some(train) = child_mut(job, "train")
         && let Some(spec) = train.spec
     {
         for name in TRAIN {
             add(train, spec, name, at);
         }
-        if !train.children.iter().any(|child| matches!(child.name.value.as_str(), "steps" | "tokens" | "epochs")) {
+        let length: Vec<&str> = train.children.iter().map(|child| child.name.value.as_str()).collect();
+        if length.contains(&"epochs") {
+            add(train, spec, "dataset", at);
+        } else if !length.contains(&"steps") && !length.contains(&"tokens") {
             add(train, spec, "steps", at);
         }
     }
+}
+
+fn child_mut<'a>(parent: &'a mut Node, name: &str) -> Option<&'a mut Node> {
+    parent.children.iter_mut().find(|child| child.name.value == name)
 }
 
 fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
@@ -57,18 +88,24 @@ fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
         children: Vec::new(),
     };
     values(&mut node, at);
+    if matches!(name, "optimizer" | "dataset" | "checkpoint") {
+        for prop in spec.props.iter().filter(|prop| !prop.required) {
+            node.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
+        }
+    }
     parent.children.push(node);
 }
 
-/// The values of one node and of its children.
+/// The values that a node must have, and its first argument: a switch that stands alone is on.
 fn values(node: &mut Node, at: Span) {
     let Some(spec) = node.spec else { return };
-    // A switch that stands alone is on; only what must be there is unknown.
-    let wanted = spec.args.iter().filter(|arg| arg.required || spec.children.len() > 1).count();
-    while node.args.len() < wanted {
+    let has_config = node.props.iter().any(|(name, _)| name.value == "config" || name.value == "uri");
+    let is_group = node.children.iter().any(|child| child.name.value == "group");
+    let first = spec.args.iter().filter(|arg| arg.required || !matches!(arg.ty, Ty::Bool)).count();
+    while node.args.len() < first && !has_config && !is_group {
         node.args.push(Spanned::new(Value::Bad, at));
     }
-    for prop in spec.props {
+    for prop in spec.props.iter().filter(|prop| prop.required) {
         if !node.props.iter().any(|(name, _)| name.value == prop.name) {
             node.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
         }

@@ -57,7 +57,12 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    fn build(&self, parent: &NodeSpec, steps: &[Spanned<&str>], existing: &[Node]) -> Result<Node, Box<Diagnostic>> {
+    fn build(
+        &self,
+        parent: &NodeSpec,
+        steps: &[Spanned<&str>],
+        existing: &[Node],
+    ) -> Result<Node, Box<Diagnostic>> {
         let Some((first, rest)) = steps.split_first() else {
             return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
         };
@@ -78,15 +83,23 @@ impl Path<'_> {
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
             let Some((key, after)) = rest.split_first() else {
                 return Err(Box::new(
-                    Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
-                        .help(format!("write `--set {}.NAME.…=…`", spec.name)),
+                    Diagnostic::new(
+                        &T0211,
+                        first.span,
+                        format!("which `{}`? its name is missing", spec.name),
+                    )
+                    .help(format!("write `--set {}.NAME.…=…`", spec.name)),
                 ));
             };
             let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
             if after.is_empty() && is_part && spec.arg(1).is_none() {
                 return Err(Box::new(
-                    Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
-                        .help(format!("write `--set {}.NAME.{}=…`", spec.name, key.value)),
+                    Diagnostic::new(
+                        &T0211,
+                        first.span,
+                        format!("which `{}`? its name is missing", spec.name),
+                    )
+                    .help(format!("write `--set {}.NAME.{}=…`", spec.name, key.value)),
                 ));
             }
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
@@ -95,7 +108,8 @@ impl Path<'_> {
             } else {
                 node.props.push((Spanned::new("name".to_owned(), key.span), name));
             }
-            twin = existing.iter().find(|node| node.name.value == first.value && node.key() == Some(key.value));
+            twin =
+                existing.iter().find(|node| node.name.value == first.value && node.key() == Some(key.value));
             rest = after;
         }
         match rest {
@@ -104,15 +118,23 @@ impl Path<'_> {
                 let at = node.args.len();
                 let Some(arg) = spec.arg(at) else {
                     return Err(Box::new(
-                        Diagnostic::new(&T0211, first.span, format!("`{}` has no value of its own", spec.name))
-                            .note(format!("it has: {}", known(spec).join(", "))),
+                        Diagnostic::new(
+                            &T0211,
+                            first.span,
+                            format!("`{}` has no value of its own", spec.name),
+                        )
+                        .note(format!("it has: {}", known(spec).join(", "))),
                     ));
                 };
                 let value = self.value(arg.ty, spec.name)?;
                 node.args.push(value);
             }
-            [last] if spec.prop(last.value).is_some() || (spec.free_props.is_some() && spec.child(last.value).is_none()) => {
-                let ty = spec.prop(last.value).map_or(spec.free_props, |prop| Some(prop.ty)).unwrap_or(Ty::Text);
+            [last]
+                if spec.prop(last.value).is_some()
+                    || (spec.free_props.is_some() && spec.child(last.value).is_none()) =>
+            {
+                let ty =
+                    spec.prop(last.value).map_or(spec.free_props, |prop| Some(prop.ty)).unwrap_or(Ty::Text);
                 let value = self.value(ty, last.value)?;
                 node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
             }
@@ -129,11 +151,15 @@ impl Path<'_> {
     fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
         let verbatim = KdlValue::String(self.value.to_owned());
         let parsed = single(self.value);
-        let candidates = [parsed.as_ref(), word(self.value).as_ref().filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_))).cloned().as_ref(), Some(&verbatim)]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect::<Vec<_>>();
+        let candidates = [
+            parsed.as_ref(),
+            word(self.value).as_ref().filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_))).cloned().as_ref(),
+            Some(&verbatim),
+        ]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect::<Vec<_>>();
         let mut first_fault = None;
         for candidate in &candidates {
             match typed(candidate, ty) {
@@ -149,7 +175,9 @@ impl Path<'_> {
 }
 
 fn single(value: &str) -> Option<KdlValue> {
-    if value.is_empty() || value.contains(['\n', ';', '{', '}']) {
+    // What KDL reads as a comment is part of the text here: `s3://bucket/`.
+    let is_comment = ["//", "/*", "/-"].iter().any(|mark| value.contains(mark));
+    if is_comment || value.is_empty() || value.contains(['\n', ';', '{', '}']) {
         return None;
     }
     let document: KdlDocument = KdlDocument::parse(&format!("x {value}")).ok()?;

@@ -47,7 +47,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
     let span = entry.span_or(program.span);
     let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
-    problems.push(if let Some(near) = text::nearest(&entry.value, names.iter().copied()) { diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")) } else {
+    problems.push(if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {
+        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+    } else {
         let shown: Vec<&str> = names
             .iter()
             .copied()
