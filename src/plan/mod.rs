@@ -5,6 +5,7 @@
 
 mod batch;
 mod cluster;
+pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;

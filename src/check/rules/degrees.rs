@@ -118,7 +118,7 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         return;
     }
     let degree = &mesh.tensor_degree;
-    let inside = crate::plan::mesh::divisors(mesh.gpus_per_node)
+    let inside = crate::plan::divisors::divisors(mesh.gpus_per_node)
         .into_iter()
         .filter(|d| *d <= degree.value)
         .max()

@@ -5,7 +5,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::architecture::{Architecture, Positions};
 use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
-use crate::plan::mesh::near_divisors;
+use crate::plan::divisors::near_divisors;
 use crate::source::Span;
 use crate::text;
 
@@ -202,7 +202,7 @@ fn head(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: 
 
 /// The nearest number of heads whose width is a multiple of 8.
 fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
-    crate::plan::mesh::divisors(hidden)
+    crate::plan::divisors::divisors(hidden)
         .into_iter()
         .filter(|n| (hidden / n).is_multiple_of(HEAD_ALIGNMENT) && hidden / n >= 32)
         .min_by_key(|n| n.abs_diff(heads))

@@ -9,7 +9,7 @@ use crate::source::Span;
 use std::collections::BTreeMap;
 
 declare_code!(T0256, "variable-twice", Error, "a variable that is written and fetched");
-declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
+declare_code!(T0411, "reserved-environment", Warning, "a variable that the container overwrites");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0256, &T0411];

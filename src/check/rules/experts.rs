@@ -3,7 +3,7 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::plan::mesh::near_divisors;
+use crate::plan::divisors::near_divisors;
 use crate::text;
 
 declare_code!(

@@ -4,7 +4,8 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
-use crate::plan::mesh::{PARAMETERS_PER_NODE, divisors};
+use crate::plan::divisors::divisors;
+use crate::plan::mesh::PARAMETERS_PER_NODE;
 use crate::source::Span;
 use crate::text;
 
