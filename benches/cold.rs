@@ -6,6 +6,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a bench prints and starts programs"
 )]

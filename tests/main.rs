@@ -1,6 +1,10 @@
 //! One binary for all tests: what a user sees, from the page of a code to what a whole directory becomes.
 
 #![allow(
+    clippy::disallowed_methods,
+    clippy::format_collect,
+    clippy::needless_for_each,
+    clippy::semicolon_if_nothing_returned,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,

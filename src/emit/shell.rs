@@ -32,6 +32,7 @@ pub(crate) fn is_plain(c: char) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test asks a real shell")]
 mod tests {
     use super::*;
 

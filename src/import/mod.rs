@@ -389,4 +389,6 @@ fn digest_named(name: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test reads the captured requests")]
+#[allow(clippy::format_collect, reason = "a test's own words")]
 mod tests;

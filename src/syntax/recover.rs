@@ -503,6 +503,7 @@ fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test looks at the clock")]
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
