@@ -4,6 +4,7 @@ The requests are those that `trainc emit --out DIR examples/…` wrote, with DIR
 TRAINC_EMITTED. Without it, the hyperparameters recorded in fixtures/hyperparameters.json stand for them.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -38,12 +39,23 @@ JOBS = jobs_with_scripts()
 SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
 
 
+@functools.cache
+def emitted():
+    """Every emitted request, by the job that its tags name."""
+    found = {}
+    for path in sorted(pathlib.Path(EMITTED).rglob("sagemaker/training-job.json")):
+        request = json.loads(path.read_text(encoding="utf-8"))
+        tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", [])}
+        found[tags.get("trainc:job")] = request
+    return found
+
+
 def hyperparameters(job):
     """What the job's request passes, without the keys that are the toolkit's own."""
     if EMITTED:
-        request = pathlib.Path(EMITTED) / job / "sagemaker" / "training-job.json"
-        assert request.is_file(), f"no request for job {job}: {request} is missing"
-        values = json.loads(request.read_text(encoding="utf-8"))["HyperParameters"]
+        requests = emitted()
+        assert job in requests, f"no request for job {job} below {EMITTED}"
+        values = requests[job]["HyperParameters"]
     else:
         recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
         assert job in recorded, f"no hyperparameters recorded for job {job} in {RECORDED.name}"
