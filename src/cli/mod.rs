@@ -107,10 +107,9 @@ fn today() -> String {
     io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
-/// Columns of the terminal, between 60 and 120; 100 where there is none.
+/// Columns of the terminal, or of `COLUMNS`, between 60 and 120; 100 where there is neither.
 fn width() -> usize {
-    std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok())
-        .map_or(100, |columns: usize| columns.clamp(60, 120))
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    said.or_else(seen).map_or(100, |columns: usize| columns.clamp(60, 120))
 }
