@@ -153,6 +153,8 @@ pub(super) struct ResourceConfig {
     pub keep_alive_period_seconds: Option<u64>,
     #[serde(rename = "InstanceGroups", skip_serializing_if = "Vec::is_empty")]
     pub instance_groups: Vec<InstanceGroup>,
+    #[serde(rename = "InstancePlacementConfig", skip_serializing_if = "Option::is_none")]
+    pub instance_placement_config: Option<InstancePlacementConfig>,
     #[serde(rename = "TrainingPlanArn", skip_serializing_if = "Option::is_none")]
     pub training_plan_arn: Option<String>,
 }
@@ -272,4 +274,20 @@ pub(super) struct InfraCheckConfig {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct SessionChainingConfig {
     pub enable_session_tag_chaining: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct InstancePlacementConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable_multiple_jobs: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placement_specifications: Vec<PlacementSpecification>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct PlacementSpecification {
+    pub ultra_server_id: String,
+    pub instance_count: u64,
 }

@@ -4,9 +4,9 @@ use super::names::{self, ROLE_ARN};
 use super::request::{
     AlgorithmSpecification, Channel, CheckpointConfig, CollectionConfiguration, CreateTrainingJob,
     DataSource, DebugHookConfig, ExperimentConfig, FileSystemDataSource, InfraCheckConfig, InstanceGroup,
-    MetricDefinition, OutputDataConfig, ProfilerConfig, RemoteDebugConfig, ResourceConfig, RetryStrategy,
-    S3DataSource, SessionChainingConfig, ShuffleConfig, StoppingCondition, Tag, TensorBoardOutputConfig,
-    VpcConfig,
+    InstancePlacementConfig, MetricDefinition, OutputDataConfig, PlacementSpecification, ProfilerConfig,
+    RemoteDebugConfig, ResourceConfig, RetryStrategy, S3DataSource, SessionChainingConfig, ShuffleConfig,
+    StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
 };
 use super::{launch, python, shell};
 use crate::ir::{Channel as IrChannel, Engine, Pair, Plan, Raw, Scalar, Storage, Val};
@@ -270,6 +270,19 @@ fn resources(plan: &Plan) -> ResourceConfig {
         volume_kms_key_id: text(&cluster.volume_kms),
         keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
         instance_groups: groups,
+        instance_placement_config: cluster.placement.as_ref().map(|placement| InstancePlacementConfig {
+            enable_multiple_jobs: placement.multiple_jobs.get(),
+            placement_specifications: placement
+                .ultra_servers
+                .iter()
+                .filter_map(|(id, instances)| {
+                    Some(PlacementSpecification {
+                        ultra_server_id: id.value.clone(),
+                        instance_count: instances.get()?,
+                    })
+                })
+                .collect(),
+        }),
         training_plan_arn: text(&cluster.training_plan),
     }
 }

@@ -55,6 +55,18 @@ impl Reader {
         if let Some(plan) = resources.text("TrainingPlanArn") {
             node = node.child(Node::text("training-plan", &plan));
         }
+        if let Some(mut placement) = resources.object("InstancePlacementConfig") {
+            let mut child = Node::new("placement");
+            if let Some(on) = placement.switch("EnableMultipleJobs") {
+                child = child.prop("multiple-jobs", if on { "#true" } else { "#false" });
+            }
+            for item in placement.list("PlacementSpecifications") {
+                let id = item.get("UltraServerId").and_then(Value::as_str).unwrap_or_default();
+                let instances = item.get("InstanceCount").and_then(Value::as_u64).unwrap_or_default();
+                child = child.child(Node::text("ultra-server", id).prop("instances", &instances.to_string()));
+            }
+            node = node.child(child);
+        }
         self.rest.put_back("ResourceConfig", resources);
         self.rest.put_back("StoppingCondition", stopping);
         let row = instance.as_deref().and_then(instances::get);

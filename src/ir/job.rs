@@ -161,6 +161,8 @@ pub struct Cluster {
     pub retry: Field<u64>,
     /// A training plan's ARN.
     pub training_plan: Field<String>,
+    /// On which UltraServers the instances run.
+    pub placement: Option<Placement>,
     /// Instance groups of a heterogeneous cluster.
     pub groups: Vec<InstanceGroup>,
     /// The accelerator of a custom cluster.
@@ -182,6 +184,17 @@ pub struct Spot {
     pub max_wait_seconds: Field<u64>,
     /// Expected interruptions of one instance, per hour.
     pub interruptions_per_hour: Field<f64>,
+}
+
+/// `placement` of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// The word `placement`.
+    pub span: Span,
+    /// Whether other jobs may run on the same UltraServers.
+    pub multiple_jobs: Field<bool>,
+    /// UltraServers, each with how many of the job's instances run there.
+    pub ultra_servers: Vec<(Val<String>, Field<u64>)>,
 }
 
 /// `group` of a heterogeneous cluster.

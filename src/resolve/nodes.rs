@@ -9,8 +9,8 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{
     Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk,
-    InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Program, Quantize, Raw, Recompute,
-    RequestMember, Scalar, Secret, Spot, Train, Val, Vary, Warmup,
+    InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Placement, Program, Quantize, Raw,
+    Recompute, RequestMember, Scalar, Secret, Spot, Train, Val, Vary, Warmup,
 };
 use crate::source::Span;
 use crate::syntax::ast::{Node, Value};
@@ -204,6 +204,17 @@ fn cluster(node: &Node) -> Cluster {
         warm_pool_seconds: seconds(first(node.child("warm-pool"))),
         retry: whole(first(node.child("retry"))),
         training_plan: text(first(node.child("training-plan"))),
+        placement: node.child("placement").map(|n| Placement {
+            span: n.name.span,
+            multiple_jobs: super::pick::boolean(n.prop("multiple-jobs")),
+            ultra_servers: n
+                .children_named("ultra-server")
+                .filter_map(|server| {
+                    let id = Val::written(server.first_text()?.to_owned(), server.arg(0)?.span);
+                    Some((id, whole(server.prop("instances"))))
+                })
+                .collect(),
+        }),
         groups,
         gpu: node.child("gpu").map(|n| CustomGpu {
             span: n.name.span,

@@ -39,6 +39,7 @@ const NODES: &[(&str, &str)] = &[
     ("RemoteDebugConfig", "remote-debug"),
     ("ResourceConfig.InstanceCount", "cluster nodes=…"),
     ("ResourceConfig.InstanceGroups", "cluster { group \"name\" instance=\"…\" nodes=… }"),
+    ("ResourceConfig.InstancePlacementConfig", "cluster { placement { ultra-server \"…\" instances=… } }"),
     ("ResourceConfig.InstanceType", "cluster \"ml.…\""),
     ("ResourceConfig.KeepAlivePeriodInSeconds", "cluster { warm-pool \"30m\" }"),
     ("ResourceConfig.TrainingPlanArn", "cluster { training-plan \"arn:…\" }"),

@@ -4,7 +4,7 @@ use super::{Table, places, raw, scalar};
 use crate::ir::digest::python_float;
 use crate::ir::{
     Adapter, Cluster, CustomGpu, Dataset, EngineOption, InstanceGroup, Job, Model, Optimizer, Parallel,
-    Quantize, RequestMember, Spot, Train, Vary, Warmup,
+    Placement, Quantize, RequestMember, Spot, Train, Vary, Warmup,
 };
 use crate::text;
 
@@ -150,6 +150,7 @@ fn cluster(table: &mut Table, it: &Cluster) {
         warm_pool_seconds,
         retry,
         training_plan,
+        placement,
         groups,
         gpu,
         intra_bytes_per_second,
@@ -169,6 +170,13 @@ fn cluster(table: &mut Table, it: &Cluster) {
     table.seconds("warm-pool", warm_pool_seconds);
     table.count("retry", retry);
     table.text("training-plan", training_plan);
+    if let Some(Placement { span: _, multiple_jobs, ultra_servers }) = placement {
+        table.below("cluster.placement");
+        table.switch("multiple-jobs", multiple_jobs);
+        for (id, instances) in ultra_servers {
+            table.count(&format!("ultra-server {}", id.value), instances);
+        }
+    }
     for it in groups {
         table.below(named("cluster.group", it.name.value()));
         instance_group(table, it);

@@ -24,6 +24,21 @@ static WARM_POOL: NodeSpec = one("warm-pool", Ty::Duration, "how long instances 
 static RETRY: NodeSpec = one("retry", Ty::Count, "retries after internal server errors");
 static TRAINING_PLAN: NodeSpec =
     one("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
+static ULTRA_SERVER: NodeSpec = NodeSpec {
+    name: "ultra-server",
+    doc: "an UltraServer and how many of the job's instances run on it",
+    args: &[arg("id", Ty::Text)],
+    props: &[must("instances", Ty::Int(0, 1_000_000), "instances of the job there")],
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
+static PLACEMENT: NodeSpec = NodeSpec {
+    name: "placement",
+    doc: "on which UltraServers the instances run",
+    props: &[prop("multiple-jobs", Ty::Bool, "other jobs may run on the same UltraServers")],
+    children: &[&ULTRA_SERVER],
+    ..NodeSpec::LEAF
+};
 static GROUP: NodeSpec = NodeSpec {
     name: "group",
     doc: "an instance group of a heterogeneous cluster",
@@ -59,6 +74,7 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
         &WARM_POOL,
         &RETRY,
         &TRAINING_PLAN,
+        &PLACEMENT,
         &GROUP,
         &GPU,
         &INTRA,
