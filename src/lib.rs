@@ -38,6 +38,7 @@ use diag::{Code, Problems};
 use ir::{Plan, SourceTree};
 use resolve::{Choices, LayerFault, Loader};
 use source::{SourceId, SourceMap};
+use std::sync::LazyLock;
 
 /// Supplies what a manifest names: layers, the program's files, a model's config. The caller knows about files.
 pub trait World: Loader {
@@ -83,20 +84,23 @@ impl Compiled {
 }
 
 /// Every code of every stage, sorted.
-pub fn codes() -> Vec<&'static Code> {
-    let mut codes = [
-        syntax::codes(),
-        resolve::codes(),
-        plan::codes(),
-        bind::codes(),
-        check::codes(),
-        emit::codes(),
-        import::codes(),
-        cli::codes(),
-    ]
-    .concat();
-    codes.sort_by_key(|code| code.id);
-    codes
+pub fn codes() -> &'static [&'static Code] {
+    static ALL: LazyLock<Vec<&'static Code>> = LazyLock::new(|| {
+        let mut codes = [
+            syntax::codes(),
+            resolve::codes(),
+            plan::codes(),
+            bind::codes(),
+            check::codes(),
+            emit::codes(),
+            import::codes(),
+            cli::codes(),
+        ]
+        .concat();
+        codes.sort_by_key(|code| code.id);
+        codes
+    });
+    &ALL
 }
 
 /// Compiles one manifest, given its text.
@@ -122,7 +126,7 @@ pub fn compile(
     let given = given(&job, options, world, sources);
     let plan = plan::plan(job, given, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems);
-    check::check(&plan, options, sources, &codes(), &mut problems);
+    check::check(&plan, options, sources, codes(), &mut problems);
     problems.sort();
     Compiled { job: name, plan: Some(plan), problems, is_layer: false }
 }

@@ -113,7 +113,7 @@ fn every_page_has_the_shape_and_its_manifests_behave() {
 fn codes_are_unique_and_well_formed() {
     let codes = trainc::codes();
     let mut seen = BTreeSet::new();
-    for code in &codes {
+    for code in codes {
         assert!(seen.insert(code.id), "{} is declared twice", code.id);
         assert!(seen.insert(code.name), "the name {} is declared twice", code.name);
         assert!(

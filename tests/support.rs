@@ -117,11 +117,7 @@ impl World for Memory {
         if name.contains("missing") {
             return Err(LayerFault::NotFound);
         }
-        let file = |path: &str, text: &str| SourceFile {
-            path: path.to_owned(),
-            bytes: text.as_bytes().to_vec(),
-            executable: false,
-        };
+        let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
         Ok(SourceTree { dir: path.to_owned(), files: vec![file("train.py", SCRIPT)] })
     }
 

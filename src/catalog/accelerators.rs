@@ -7,7 +7,7 @@ use crate::ir::hardware::{Accelerator, AcceleratorKind};
 
 pub(crate) const TABLE: Table = Table::new("accelerators", include_str!("data/accelerators.toml"));
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     product: String,
     vendor: String,

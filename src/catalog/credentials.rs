@@ -9,7 +9,7 @@ use super::table::{Sourced, Table};
 
 pub(crate) const TABLE: Table = Table::new("credentials", include_str!("data/credentials.toml"));
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     regex: String,
     statement: String,

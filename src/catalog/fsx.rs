@@ -72,7 +72,7 @@ pub struct Legal {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     first_gib: Vec<u64>,
     steps_gib: Vec<(u32, u64)>,

@@ -26,7 +26,7 @@ pub struct Action {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     access: String,
     #[serde(default)]

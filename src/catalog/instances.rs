@@ -10,7 +10,7 @@ use crate::ir::hardware::Instance;
 
 pub(crate) const TABLE: Table = Table::new("instances", include_str!("data/instances.toml"));
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     accelerators: u32,
     accelerator: String,
@@ -87,7 +87,7 @@ pub fn instance_exists(name: &str) -> bool {
 
 /// All type names that a training job may name, CPU types included, sorted.
 pub fn all_names() -> Vec<String> {
-    let mut all = shapes::enum_values("TrainingInstanceType");
+    let mut all = shapes::enum_values("TrainingInstanceType").to_vec();
     all.extend(names().map(str::to_owned));
     all.sort();
     all.dedup();

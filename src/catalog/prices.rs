@@ -31,7 +31,7 @@ pub struct Price {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     instance: String,
     usd_per_hour: f64,
@@ -105,7 +105,7 @@ pub struct StoragePrice {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct StorageRow {
     usd_per_gb_month: f64,
     region: Option<String>,

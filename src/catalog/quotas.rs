@@ -38,7 +38,7 @@ pub enum Usage {
     TrainingPlan,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     on_demand: Option<String>,
     spot: Option<String>,
@@ -77,7 +77,7 @@ pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct GeneralRow {
     service: String,
     name: String,

@@ -8,7 +8,7 @@ use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("regions", include_str!("data/regions.toml"));
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     partition: String,
     dns_suffix: String,

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::memo::Memo;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
@@ -47,7 +48,7 @@ pub struct Reserved {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     set_by: String,
     statement: String,
@@ -57,6 +58,11 @@ struct Row {
 
 /// The row that reserves the name, if one does; tag prefixes are compared without case.
 pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
+    static MEMO: Memo<(&str, String), Option<Reserved>> = Memo::new();
+    MEMO.get((kind.word(), name.to_owned()), |(_, name)| find(kind, name))
+}
+
+fn find(kind: Kind, name: &str) -> Option<Reserved> {
     let key = TABLE.keys_under(kind.word()).find(|key| {
         let known = key.strip_prefix(kind.word()).unwrap_or(key);
         match known.strip_suffix('*') {

@@ -84,7 +84,7 @@ pub struct Parameter {
     pub provenance: Provenance,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     kind: ParameterKind,
     #[serde(default)]

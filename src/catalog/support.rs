@@ -7,7 +7,7 @@ use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("support", include_str!("data/support.toml"));
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Row {
     #[serde(default)]
     versions: Vec<String>,

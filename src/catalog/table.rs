@@ -3,8 +3,12 @@
 //! The data keep to a subset that a scan can slice: each header on a line of its own, each value on one line,
 //! no sub-tables.
 
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 
+use crate::catalog::memo::Memo;
 use crate::ir::hardware::Provenance;
 
 /// An embedded table.
@@ -34,9 +38,17 @@ impl Table {
         body.get(..end)
     }
 
-    /// One row, parsed. A row that the type cannot read counts as absent; a test reads every row of every table.
-    pub(crate) fn row<T: DeserializeOwned>(self, key: &str) -> Option<T> {
-        toml::from_str(self.slice(key)?).ok()
+    /// One row, parsed once in a process. A row that the type cannot read counts as absent; a test reads every row
+    /// of every table.
+    pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
+        static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
+        // Two tables never share a text, so where it lies names the table.
+        let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
+        let row = ROWS.get(question, |_| {
+            let row: T = toml::from_str(self.slice(key)?).ok()?;
+            Some(Arc::new(row))
+        });
+        row?.downcast_ref::<T>().cloned()
     }
 
     /// All keys, in the order of the file.

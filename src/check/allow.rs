@@ -109,7 +109,8 @@ fn is_whole_job(context: &Context, allow: &crate::ir::Allow) -> bool {
         .any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
 }
 
-fn is_date(text: &str) -> bool {
+/// Whether this is a day of the calendar, as 2026-12-31.
+pub(crate) fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return false };
     let number = |part: &str, digits: usize| {

@@ -8,6 +8,8 @@ mod file_system;
 pub mod rules;
 mod s3;
 
+pub(crate) use allow::is_date;
+
 use crate::Options;
 use crate::diag::{Code, Problems};
 use crate::ir::Plan;

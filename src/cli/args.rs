@@ -38,7 +38,7 @@ pub(super) struct Global {
     )]
     pub color: Color,
     /// Take this day for today, as 2026-12-31; it may only change problems, never what is emitted
-    #[arg(long, global = true, value_name = "DATE")]
+    #[arg(long, global = true, value_name = "DATE", value_parser = day)]
     pub today: Option<String>,
 }
 
@@ -80,6 +80,14 @@ pub(super) struct Input {
     /// Exit with 0 whatever is found, for upload steps
     #[arg(long)]
     pub exit_zero: bool,
+}
+
+fn day(written: &str) -> Result<String, String> {
+    if crate::check::is_date(written) {
+        Ok(written.to_owned())
+    } else {
+        Err("expected a day of the calendar, as 2026-12-31".to_owned())
+    }
 }
 
 fn price(written: &str) -> Result<(String, f64), String> {
@@ -164,4 +172,16 @@ pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: b
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::day;
+
+    #[test]
+    fn a_day_is_one_of_the_calendar() {
+        assert_eq!(day("2026-12-31").as_deref(), Ok("2026-12-31"));
+        assert!(day("2026-13-01").is_err());
+        assert!(day("tomorrow").is_err());
+    }
 }

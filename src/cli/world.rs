@@ -193,7 +193,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
                 ));
             }
             let bytes = fs::read(&target).map_err(unreadable)?;
-            files.push(SourceFile { path, bytes, executable: is_executable(&metadata) });
+            files.push(SourceFile::new(path, bytes, is_executable(&metadata)));
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));

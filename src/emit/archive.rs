@@ -10,10 +10,12 @@ pub(super) const SECRETS_SHIM: &str = "trainc_start.py";
 pub fn files(plan: &Plan) -> Vec<SourceFile> {
     let mut files: Vec<SourceFile> = plan.source.as_ref().map(|tree| tree.files.clone()).unwrap_or_default();
     for tree in &plan.dependencies {
-        files.extend(tree.files.iter().map(|file| SourceFile {
-            path:
-                basename(&tree.dir).map_or_else(|| file.path.clone(), |name| format!("{name}/{}", file.path)),
-            ..file.clone()
+        files.extend(tree.files.iter().map(|file| {
+            let mut file = file.clone();
+            if let Some(name) = basename(&tree.dir) {
+                file.path = format!("{name}/{}", file.path);
+            }
+            file
         }));
     }
     if let Some(shim) = secrets_shim(plan) {
@@ -34,7 +36,7 @@ pub fn source_digest(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return sha256_hex(b"") };
     if let Some(git) = program.git.value() {
         let part = |field: &crate::ir::Field<String>| field.value().cloned().unwrap_or_default();
-        let shim = secrets_shim(plan).map(|file| sha256_hex(&file.bytes)).unwrap_or_default();
+        let shim = secrets_shim(plan).map(|file| file.sha256().to_owned()).unwrap_or_default();
         return sha256_hex(
             format!(
                 "git\n{git}\n{}\n{}\n{}\n{shim}",
@@ -63,7 +65,7 @@ fn secrets_shim(plan: &Plan) -> Option<SourceFile> {
         .collect();
     let entry = program.entry.value()?.clone();
     let text = super::template::secrets_shim(&secrets, &entry)?;
-    Some(SourceFile { path: SECRETS_SHIM.to_owned(), bytes: text.into_bytes(), executable: false })
+    Some(SourceFile::new(SECRETS_SHIM, text.into_bytes(), false))
 }
 
 /// The archive itself: gzip over tar, no times, no owners, one fixed order.
@@ -78,7 +80,7 @@ pub fn tar_gz(files: &[SourceFile]) -> std::io::Result<Vec<u8>> {
         header.set_uid(0);
         header.set_gid(0);
         header.set_cksum();
-        tar.append_data(&mut header, &file.path, file.bytes.as_slice())?;
+        tar.append_data(&mut header, &file.path, &*file.bytes)?;
     }
     tar.into_inner()?.finish()
 }

@@ -184,7 +184,7 @@ pub fn emit(plan: &Plan) -> Bundle {
     files.extend(iam::files(plan, &identity.digest));
     files.extend(fsx::files(plan, &identity.digest));
     for file in archive::files(plan) {
-        files.push((format!("source/{}", file.path), file.bytes));
+        files.push((format!("source/{}", file.path), file.bytes.to_vec()));
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));
     Bundle { identity, training_job, files }

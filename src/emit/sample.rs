@@ -90,8 +90,7 @@ impl Loader for Small {
 
 impl World for Small {
     fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let file =
-            SourceFile { path: "train.py".to_owned(), bytes: b"print()\n".to_vec(), executable: false };
+        let file = SourceFile::new("train.py", *b"print()\n", false);
         Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
     }
     fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {

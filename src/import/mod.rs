@@ -112,7 +112,7 @@ fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     let answer =
         ["TrainingJobStatus", "TrainingJobArn", "CreationTime"].iter().any(|name| inner.get(name).is_some());
     let mut members = inner.as_object()?.clone();
-    let known = shapes::operation("CreateTrainingJob")?.input.members;
+    let known = &shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
         members.retain(|name, _| known.contains_key(name));
     }
@@ -339,7 +339,7 @@ impl Reader {
             "StoppingCondition",
             "VpcConfig",
         ];
-        let known = shapes::operation("CreateTrainingJob")?.input.members;
+        let known = &shapes::operation("CreateTrainingJob")?.input.members;
         let mut children = Vec::new();
         for (name, value) in &self.rest.0 {
             if !known.contains_key(name) {

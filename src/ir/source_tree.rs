@@ -1,6 +1,7 @@
 //! The program's files, as they go into the source archive.
 
 use super::digest::sha256_hex;
+use std::sync::Arc;
 
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,9 +9,24 @@ pub struct SourceFile {
     /// Path inside the archive, with `/`.
     pub path: String,
     /// Content.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     /// Whether it may be executed.
     pub executable: bool,
+    sha256: Arc<str>,
+}
+
+impl SourceFile {
+    /// A file with its content, which is hashed once: many jobs share one program.
+    pub fn new(path: impl Into<String>, bytes: impl Into<Arc<[u8]>>, executable: bool) -> Self {
+        let bytes = bytes.into();
+        let sha256 = sha256_hex(&bytes).into();
+        Self { path: path.into(), bytes, executable, sha256 }
+    }
+
+    /// SHA-256 of the content, in hexadecimal digits.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
 }
 
 /// A directory's files, sorted by path.
@@ -28,7 +44,7 @@ impl SourceTree {
         let mut text = String::new();
         for file in &self.files {
             text.push_str(if file.executable { "x " } else { "- " });
-            text.push_str(&sha256_hex(&file.bytes));
+            text.push_str(file.sha256());
             text.push(' ');
             text.push_str(&file.path);
             text.push('\n');

@@ -36,11 +36,7 @@ impl World for Nowhere {
             "train_gpt_simple.py",
             "train_gptj_smp_tensor_parallel_script.py",
         ];
-        let file = |name: &str| SourceFile {
-            path: name.to_owned(),
-            bytes: b"print()\n".to_vec(),
-            executable: false,
-        };
+        let file = |name: &str| SourceFile::new(name, *b"print()\n", false);
         Ok(SourceTree { dir: path.to_owned(), files: names.map(file).to_vec() })
     }
 

@@ -1,9 +1,11 @@
 //! Rows of the image tables, and the list of all images.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::catalog::memo::Memo;
 use crate::catalog::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
@@ -63,12 +65,12 @@ pub(crate) struct Row {
     pub(crate) sourced: Sourced,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct AliasRow {
     aliases: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct RegistryRow {
     accounts: BTreeMap<String, String>,
 }
@@ -160,6 +162,12 @@ fn listed(key: &str) -> Option<ListedImage> {
 /// All images, in the order of the file.
 pub fn all() -> impl Iterator<Item = ListedImage> {
     TABLE.keys().filter_map(listed)
+}
+
+/// The images of one family, in the order of the file.
+pub fn of(family: ImageFamily) -> Arc<[ListedImage]> {
+    static MEMO: Memo<ImageFamily, Arc<[ListedImage]>> = Memo::new();
+    MEMO.get(family, |family| TABLE.keys_under(&format!("{}/", family.word())).filter_map(listed).collect())
 }
 
 /// The newest `pytorch-training` GPU image of the region: the newest one known to hold the training toolkit.

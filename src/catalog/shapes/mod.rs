@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::catalog::memo::Memo;
 use crate::catalog::table::Table;
 
 pub use validate::{Violation, ViolationKind, validate};
@@ -94,8 +95,11 @@ pub struct Shape {
 
 impl Shape {
     /// The words that the member takes; empty where any text may stand.
-    pub fn enum_values(&self) -> Vec<String> {
-        self.enum_name.as_deref().map_or_else(|| self.values.clone(), enum_values)
+    pub fn enum_values(&self) -> &[String] {
+        match &self.enum_name {
+            Some(name) => enum_values(name),
+            None => &self.values,
+        }
     }
 
     /// Whether the member takes the text: length, words and pattern. A pattern that Rust cannot read refuses nothing.
@@ -126,10 +130,11 @@ pub struct Operation {
     pub date: String,
 }
 
-/// The shapes of an operation: `operation("CreateTrainingJob")`.
-pub fn operation(name: &str) -> Option<Operation> {
-    let (_, text) = OPERATIONS.iter().find(|(known, _)| *known == name)?;
-    serde_json::from_str(text).ok()
+/// The shapes of an operation: `operation("CreateTrainingJob")`. Parsed once, and kept as long as the process.
+pub fn operation(name: &str) -> Option<&'static Operation> {
+    static MEMO: Memo<&str, Option<&'static Operation>> = Memo::new();
+    let (name, text) = OPERATIONS.iter().find(|(known, _)| *known == name)?;
+    MEMO.get(name, |_| serde_json::from_str(text).ok().map(|parsed| &*Box::leak(Box::new(parsed))))
 }
 
 /// The operations that have shapes, sorted.
@@ -139,26 +144,27 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
 
 /// A member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) goes into a list or into the values of a map:
 /// `InputDataConfig[].ChannelName`, `HyperParameters[]`.
-pub fn member(operation_name: &str, path: &str) -> Option<Shape> {
-    let mut shape = operation(operation_name)?.input;
+pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
+    let mut shape = &operation(operation_name)?.input;
     for step in path.split('.') {
         let (name, inside) =
             step.split_once('[').map_or((step, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
-        shape = shape.members.remove(name)?;
+        shape = shape.members.get(name)?;
         for _ in 0..inside {
-            shape = *shape.item.or(shape.value)?;
+            shape = shape.item.as_deref().or(shape.value.as_deref())?;
         }
     }
     Some(shape)
 }
 
 /// The words of a named enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
-pub fn enum_values(name: &str) -> Vec<String> {
-    #[derive(Deserialize)]
+pub fn enum_values(name: &str) -> &'static [String] {
+    #[derive(Clone, Deserialize)]
     struct Row {
         values: Vec<String>,
     }
-    ENUMS.row::<Row>(name).map(|row| row.values).unwrap_or_default()
+    static MEMO: Memo<String, &'static [String]> = Memo::new();
+    MEMO.get(name.to_owned(), |name| ENUMS.row::<Row>(name).map_or(&[], |row| row.values.leak()))
 }
 
 #[cfg(test)]
@@ -218,7 +224,7 @@ mod tests {
 
     #[test]
     fn describe_has_the_members_to_poll() {
-        let answer = operation("DescribeTrainingJob").unwrap().output_members;
+        let answer = &operation("DescribeTrainingJob").unwrap().output_members;
         for name in
             ["TrainingJobStatus", "SecondaryStatusTransitions", "FailureReason", "BillableTimeInSeconds"]
         {

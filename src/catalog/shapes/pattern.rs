@@ -1,10 +1,17 @@
 //! Patterns of the service models as Rust regular expressions: whole text, ASCII classes.
 
+use std::sync::Arc;
+
 use regex::Regex;
 
+use crate::catalog::memo::Memo;
+
 /// The pattern as the service reads it: it has to match the whole text, and `\d`, `\w`, `\s` are ASCII.
-pub(super) fn compile(pattern: &str) -> Option<Regex> {
-    Regex::new(&format!("^(?:{})$", ascii(pattern))).ok()
+pub(super) fn compile(pattern: &str) -> Option<Arc<Regex>> {
+    static MEMO: Memo<String, Option<Arc<Regex>>> = Memo::new();
+    MEMO.get(pattern.to_owned(), |pattern| {
+        Regex::new(&format!("^(?:{})$", ascii(pattern))).ok().map(Arc::new)
+    })
 }
 
 fn ascii(pattern: &str) -> String {

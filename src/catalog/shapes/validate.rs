@@ -1,8 +1,5 @@
 //! Checks a request against the shapes of its operation.
 
-use std::collections::BTreeMap;
-
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::{Shape, ShapeType, operation, pattern};
@@ -44,14 +41,13 @@ pub struct Violation {
 /// All violations of the request, in the order of its members' names; `None` for an operation without shapes.
 pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
     let operation = operation(operation_name)?;
-    let mut walk = Walk { violations: Vec::new(), patterns: BTreeMap::new() };
+    let mut walk = Walk { violations: Vec::new() };
     walk.value("", &operation.input, request);
     Some(walk.violations)
 }
 
 struct Walk {
     violations: Vec<Violation>,
-    patterns: BTreeMap<String, Option<Regex>>,
 }
 
 impl Walk {
@@ -139,8 +135,7 @@ impl Walk {
         let Some(source) = shape.pattern.as_deref() else {
             return;
         };
-        let compiled = self.patterns.entry(source.to_owned()).or_insert_with(|| pattern::compile(source));
-        if compiled.as_ref().is_some_and(|regex| !regex.is_match(text)) {
+        if pattern::compile(source).is_some_and(|regex| !regex.is_match(text)) {
             self.report(path, ViolationKind::Pattern, source, text);
         }
     }

@@ -155,11 +155,7 @@ mod tests {
 
     impl World for Packages {
         fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-            let file = |path: &str, text: &str| SourceFile {
-                path: path.to_owned(),
-                bytes: text.as_bytes().to_vec(),
-                executable: false,
-            };
+            let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
             Ok(SourceTree {
                 dir: path.to_owned(),
                 files: vec![file("requirements.txt", self.0), file("train.py", "")],

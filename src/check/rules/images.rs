@@ -79,8 +79,10 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
         _ => ImageFamily::PyTorch,
     };
     // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
-    let patched = images::all()
-        .filter(|row| row.family == family && row.sdk.iter().any(|sdk| sdk == "v2"))
+    let images = images::of(family);
+    let patched = images
+        .iter()
+        .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
         .filter(|row| {
             row.patch_window.as_ref().is_some_and(|window| {
                 window.0.as_str() <= context.today && window.1.as_str() >= context.today

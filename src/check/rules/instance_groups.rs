@@ -17,6 +17,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let names: Vec<&str> =
         cluster.groups.iter().filter_map(|group| group.name.value()).map(String::as_str).collect();
     let Some(first) = cluster.groups.first() else {
+        for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
+            let Some(groups) = channel.groups.val() else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &T0431,
+                    groups.span_or(channel.span),
+                    "the channel names instance groups, and the cluster has none",
+                )
+                .help("remove `groups=`, or write the cluster as `group` nodes")
+                .note("the service takes `InstanceGroupNames` of the job's own `InstanceGroups` only"),
+            );
+        }
         return;
     };
     if let Some(span) = cluster.instance.span().or_else(|| cluster.nodes.span()) {

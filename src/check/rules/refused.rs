@@ -26,8 +26,7 @@ impl Loader for Files {
 
 impl World for Files {
     fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
-        let file =
-            |path: &&str| SourceFile { path: (*path).to_owned(), bytes: Vec::new(), executable: false };
+        let file = |path: &&str| SourceFile::new(*path, Vec::new(), false);
         Ok(SourceTree { dir: path.to_owned(), files: self.0.iter().map(file).collect() })
     }
 

@@ -134,11 +134,11 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
             let last = path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last);
             let known: Vec<String> = if parent.is_empty() {
                 shapes::operation("CreateTrainingJob")
-                    .map(|operation| operation.input.members.into_keys().collect())
+                    .map(|operation| operation.input.members.keys().cloned().collect())
                     .unwrap_or_default()
             } else {
                 shapes::member("CreateTrainingJob", parent)
-                    .map(|shape| shape.members.into_keys().collect())
+                    .map(|shape| shape.members.keys().cloned().collect())
                     .unwrap_or_default()
             };
             let diagnostic = diagnostic(format!("CreateTrainingJob has no member `{path}`"));

@@ -178,7 +178,6 @@ impl Judge<'_, '_> {
 
     fn channels(&mut self) {
         let job = &self.context.plan.job;
-        let grouped = job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
         for channel in &job.channels {
             self.one_of(
                 "channel",
@@ -233,14 +232,6 @@ impl Judge<'_, '_> {
                     "attributes",
                     "they are of an augmented manifest",
                     "remove it, or add `augmented-manifest=`",
-                );
-            }
-            if !grouped && channel.from.is_absent() {
-                self.unused(
-                    &channel.groups,
-                    "groups",
-                    "the cluster has no instance groups",
-                    "remove it, or add `group` to `cluster`",
                 );
             }
         }

@@ -49,7 +49,8 @@ fn ids(span: Option<Span>, values: &[Val<String>], half: &Half, problems: &mut P
     let Some(span) = span else { return };
     let Some(item) = shapes::member("CreateFileSystem", half.item) else { return };
     // What CreateTrainingJob's looser shape refuses is a limit of the job, with a code of its own.
-    let Some(loose) = shapes::member("CreateTrainingJob", half.list).and_then(|list| list.item) else {
+    let Some(loose) = shapes::member("CreateTrainingJob", half.list).and_then(|list| list.item.as_deref())
+    else {
         return;
     };
     for value in
