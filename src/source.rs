@@ -106,16 +106,38 @@ impl Source {
 }
 
 /// All sources of one run, in the order in which they were added.
+///
+/// Threads that read apart number apart: each fills a [`SourceMap::part`], and one map absorbs them.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
+    part: u32,
     sources: Vec<Source>,
+    absorbed: Vec<SourceMap>,
 }
 
+/// Bits of a name that count inside a part.
+const PART_BITS: u32 = 22;
+
 impl SourceMap {
+    /// An empty map whose names are of the part of that number; [`SourceMap::default`] is part 0.
+    pub fn part(number: u32) -> Self {
+        Self { part: number, ..Self::default() }
+    }
+
+    /// Takes the sources of another part in.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.absorbed.append(&mut other.absorbed);
+        self.absorbed.push(other);
+    }
+
+    fn id(&self, at: usize) -> SourceId {
+        SourceId((self.part << PART_BITS) | u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
     /// Adds a source and names it.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
         let text: Arc<str> = text.into();
-        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        let id = self.id(self.sources.len());
         let line_starts = std::iter::once(0)
             .chain(
                 text.bytes()
@@ -130,7 +152,9 @@ impl SourceMap {
 
     /// The source of that name; a name from another map gives nothing.
     pub fn get(&self, id: SourceId) -> Option<&Source> {
-        self.sources.get(id.0 as usize)
+        let part = id.0 >> PART_BITS;
+        let map = if part == self.part { self } else { self.absorbed.iter().find(|map| map.part == part)? };
+        map.sources.get((id.0 & ((1 << PART_BITS) - 1)) as usize)
     }
 
     /// The text that a span covers; empty if the span is of another map.
@@ -142,17 +166,16 @@ impl SourceMap {
 
     /// Gives every source the name that is made of its present one.
     pub fn rename(&mut self, name: impl Fn(&str) -> String) {
-        for source in &mut self.sources {
+        for source in self.absorbed.iter_mut().flat_map(|map| &mut map.sources).chain(&mut self.sources) {
             source.name = name(&source.name).into();
         }
     }
 
     /// All sources with their names.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
-        self.sources
-            .iter()
-            .enumerate()
-            .map(|(at, source)| (SourceId(u32::try_from(at).unwrap_or(u32::MAX)), source))
+        std::iter::once(self)
+            .chain(&self.absorbed)
+            .flat_map(|map| map.sources.iter().enumerate().map(|(at, source)| (map.id(at), source)))
     }
 }
 
@@ -169,6 +192,20 @@ mod tests {
         assert_eq!(source.line_column(7), (1, 7)); // after the two bytes of ä
         assert_eq!(source.line_column(11), (2, 1));
         assert_eq!(source.line(1), Some("  régime 1"));
+    }
+
+    #[test]
+    fn parts_keep_their_names_when_absorbed() {
+        let mut all = SourceMap::default();
+        let first = all.add("a.kdl", "a");
+        let (mut one, mut two) = (SourceMap::part(1), SourceMap::part(2));
+        let (b, c) = (one.add("b.kdl", "b"), two.add("c.kdl", "c"));
+        assert!(all.get(b).is_none() && one.get(c).is_none());
+        all.absorb(one);
+        all.absorb(two);
+        let text = |id| all.slice(Span::new(id, 0, 1));
+        assert_eq!((text(first), text(b), text(c)), ("a", "b", "c"));
+        assert_eq!(all.iter().map(|(id, _)| id).collect::<Vec<_>>(), [first, b, c]);
     }
 
     #[test]

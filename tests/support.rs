@@ -178,7 +178,7 @@ impl Outcome {
 pub fn human(sources: &SourceMap, path: &str, job: Option<&str>, problems: &Problems) -> String {
     let manifests = [diag::ManifestReport { path, job, problems }];
     let options = diag::Options {
-        human: diag::human::Options { color: false, unicode: true, width: 100 },
+        human: diag::human::Options { color: false, unicode: true, width: 100, notes: true },
         ..diag::Options::default()
     };
     diag::render(diag::Format::Human, &diag::Run { sources, manifests: &manifests }, &options)

@@ -54,6 +54,7 @@ impl Table {
             if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() }
         };
         table.field("job.name", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
+        table.field("job", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
         table.field("job.region", &reported(&job.region), "the job has no region");
         let mesh = plan.mesh.as_ref();
         for (path, value) in [

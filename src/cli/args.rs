@@ -24,7 +24,7 @@ pub(super) struct Global {
     /// Show errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Show more: with `plan`, where every value comes from
+    /// Show more: with `plan`, where every value comes from; over several manifests, the notes
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Colour the output
@@ -93,6 +93,17 @@ fn day(written: &str) -> Result<String, String> {
 fn price(written: &str) -> Result<(String, f64), String> {
     let (name, usd) = written.split_once('=').ok_or("expected INSTANCE=USD, as ml.p4d.24xlarge=25.25")?;
     let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
+    if !crate::catalog::instances::instance_exists(name) {
+        let known = crate::catalog::instances::all_names();
+        return Err(match crate::text::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => {
+                format!("`{name}` is no instance type of SageMaker training; did you mean `{near}`?")
+            }
+            None => format!(
+                "`{name}` is no instance type of SageMaker training; write it whole, as ml.p4d.24xlarge"
+            ),
+        });
+    }
     if usd.is_finite() && usd >= 0.0 {
         Ok((name.to_owned(), usd))
     } else {
@@ -139,15 +150,15 @@ impl Input {
 }
 
 /// All problems of a run in one format.
-pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: bool) -> String {
+pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: &Global) -> String {
     let mut set_problems: Vec<crate::diag::Problems> =
         set.manifests.iter().map(|m| m.compiled.problems.clone()).collect();
-    if quiet {
+    if global.quiet {
         for problems in &mut set_problems {
             problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);
         }
     }
-    if quiet && format == Format::Human && set_problems.iter().all(diag::Problems::is_empty) {
+    if global.quiet && format == Format::Human && set_problems.iter().all(diag::Problems::is_empty) {
         return String::new();
     }
     let reports: Vec<ManifestReport> = set
@@ -163,7 +174,7 @@ pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, quiet: b
     let current = std::env::current_dir().unwrap_or_default();
     let (current, root) = (current.to_string_lossy().into_owned(), set.root.to_string_lossy().into_owned());
     let options = diag::Options {
-        human: diag::human::Options { color, unicode: io.unicode, width: io.width },
+        human: diag::human::Options { color, unicode: io.unicode, width: io.width, notes: global.verbose },
         paths: diag::Paths { current: &current, root: &root },
         ..diag::Options::default()
     };

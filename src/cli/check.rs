@@ -52,7 +52,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             }
         }
     }
-    let text = problems(&set, args.output, io, io.color, global.quiet);
+    let text = problems(&set, args.output, io, io.color, global);
     io.print(&text);
     args.input.exit(&set)
 }

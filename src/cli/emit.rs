@@ -35,7 +35,7 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut set = compile_all(&args.input.manifests, &args.input.options(io, true));
     let code = args.input.exit(&set);
-    let text = problems(&set, Format::Human, io, io.color, global.quiet);
+    let text = problems(&set, Format::Human, io, io.color, global);
     io.note(&text);
     let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {

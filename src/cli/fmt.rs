@@ -92,7 +92,7 @@ fn mistakes(io: &Io, shown: &str, text: &str) -> String {
     problems.sort();
     let reports = [ManifestReport { path: shown, job: None, problems: &problems }];
     let options = diag::Options {
-        human: diag::human::Options { color: io.color, unicode: io.unicode, width: io.width },
+        human: diag::human::Options { color: io.color, unicode: io.unicode, width: io.width, notes: true },
         ..diag::Options::default()
     };
     let mut out =

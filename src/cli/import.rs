@@ -65,7 +65,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(imported) = import::import(source, &text, &mut found) else {
         let compiled = Compiled { job: None, plan: None, problems: found, is_layer: false };
         let set = set(shown, compiled, sources);
-        let text = problems(&set, Format::Human, io, io.color, global.quiet);
+        let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);
         return exit::MANIFEST;
     };
@@ -129,7 +129,7 @@ fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
         }
     }
     let set = set(name, compiled, sources);
-    let text = problems(&set, Format::Human, io, io.color, global.quiet);
+    let text = problems(&set, Format::Human, io, io.color, global);
     io.note(&text);
 }
 

@@ -80,30 +80,68 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
             compiled: Compiled { job: None, plan: None, problems, is_layer: false },
         })
         .collect();
-    let mut first_root = None;
+    let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
+    for part in in_parts(&named, options) {
+        many |= part.swept;
+        manifests.extend(part.manifests);
+        sources.absorb(part.sources);
+    }
+    duplicates(&mut manifests);
+    Set { sources, manifests, many, root: first_root.unwrap_or_default() }
+}
+
+/// What one thread compiled.
+struct Part {
+    sources: SourceMap,
+    manifests: Vec<Manifest>,
+    swept: bool,
+}
+
+/// The fewest manifests that are worth a thread.
+const LEAST_PER_THREAD: usize = 16;
+
+/// Compiles the files in order, in as many threads as pay. Each numbers its sources in a range of its own, so the
+/// result does not depend on how many there are.
+fn in_parts(named: &[Named], options: &Options) -> Vec<Part> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let each = named.len().div_ceil(threads).max(LEAST_PER_THREAD);
+    if named.len() <= each {
+        return vec![part(named, 1, options)];
+    }
+    std::thread::scope(|scope| {
+        let parts = named.chunks(each).zip(1..);
+        let running: Vec<_> =
+            parts.map(|(files, number)| scope.spawn(move || part(files, number, options))).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)))
+            .collect()
+    })
+}
+
+fn part(named: &[Named], number: u32, options: &Options) -> Part {
+    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false };
     let mut files: Option<Files> = None;
     for file in named {
         let root = root_of(&file.path, file.walked.as_deref());
-        first_root.get_or_insert_with(|| root.clone());
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root)),
         };
-        let manifest = one(&file, options, reader, &mut sources);
+        let manifest = one(file, options, reader, &mut out.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
             continue;
         }
-        let swept = sweep(&file, &manifest, options, reader, &mut sources);
+        let swept = sweep(file, &manifest, options, reader, &mut out.sources);
         if swept.is_empty() {
-            manifests.push(manifest);
+            out.manifests.push(manifest);
         } else {
-            many = true;
-            manifests.extend(swept);
+            out.swept = true;
+            out.manifests.extend(swept);
         }
     }
-    duplicates(&mut manifests);
-    Set { sources, manifests, many, root: first_root.unwrap_or_default() }
+    out
 }
 
 fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut SourceMap) -> Manifest {

@@ -98,7 +98,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
     if place == Problems::Above {
-        let text = problems(set, Format::Human, io, io.color, global.quiet);
+        let text = problems(set, Format::Human, io, io.color, global);
         io.print(&text);
     }
     let rule = if io.unicode { "─" } else { "-" };

@@ -21,11 +21,13 @@ pub struct Options {
     pub unicode: bool,
     /// Columns. Words longer than that, and figures beside a snippet, may still go past it.
     pub width: usize,
+    /// Whether the notes of a run over several manifests are drawn too; else they are counted.
+    pub notes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { color: false, unicode: true, width: 100 }
+        Self { color: false, unicode: true, width: 100, notes: false }
     }
 }
 
@@ -59,11 +61,17 @@ fn style(severity: Severity) -> &'static str {
 pub fn run(run: &Run<'_>, options: Options) -> String {
     let shown = run.shown();
     let mut out = String::new();
-    for one in &shown {
+    let counted =
+        |one: &Shown<'_>| one.problem.severity == Severity::Note && run.manifests.len() > 1 && !options.notes;
+    for one in shown.iter().filter(|one| !counted(one)) {
         out.push_str(&problem(run.sources, one.problem, one.also().as_deref(), options));
         out.push('\n');
     }
-    out + &summary(run.counts(&shown), run.manifests.len(), &shown, options)
+    out.push_str(&summary(run.counts(&shown), run.manifests.len(), &shown, options));
+    if shown.iter().any(counted) {
+        out.push_str("notes: `-v` shows them\n");
+    }
+    out
 }
 
 /// One problem. `also` is a last note, such as the other manifests that have it.

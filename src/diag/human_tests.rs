@@ -6,7 +6,7 @@ use super::*;
 use crate::source::{SourceId, Span};
 use proptest::prelude::*;
 
-const PLAIN: Options = Options { color: false, unicode: true, width: 100 };
+const PLAIN: Options = Options { color: false, unicode: true, width: 100, notes: true };
 
 fn one(text: &str, start: usize, end: usize) -> String {
     let mut sources = SourceMap::default();
@@ -159,7 +159,7 @@ proptest! {
             });
         }
         let problem = problem.unwrap();
-        let drawn = super::problem(&sources, &problem, Some("also"), Options { color, unicode, width });
+        let drawn = super::problem(&sources, &problem, Some("also"), Options { color, unicode, width, notes: true });
         prop_assert!(drawn.ends_with('\n'));
         let escape = '\u{1b}';
         prop_assert!(color || !drawn.contains(escape));

@@ -46,6 +46,13 @@ pub struct Identity {
     pub training_job: String,
 }
 
+impl Identity {
+    /// The names that a digest gives.
+    pub fn of(plan: &Plan, digest: &str) -> Self {
+        Self { digest: digest.to_owned(), training_job: names::training_job(plan, digest) }
+    }
+}
+
 /// Everything that a plan becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
@@ -88,8 +95,7 @@ pub fn identity(plan: &Plan) -> Identity {
         );
     }
     let digest = sha256_hex(text.as_bytes());
-    let training_job = names::training_job(plan, &digest);
-    Identity { digest, training_job }
+    Identity::of(plan, &digest)
 }
 
 /// Named things have no order: a job whose channels were written the other way round is the same job.

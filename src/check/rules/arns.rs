@@ -77,6 +77,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         });
         if good {
             elsewhere(plan, from, secret.name_span, "the secret", false, problems);
+            if !has_suffix(&from.value) {
+                problems.push(
+                    Diagnostic::new(
+                        &T0437,
+                        span,
+                        format!("the ARN of secret `{}` lacks the six characters that end it", secret.name),
+                    )
+                    .help(format!("write it whole, as `{}-AbCdEf`: `aws secretsmanager describe-secret` shows it", from.value))
+                    .note("a hyphen and six characters end each secret's ARN; the role's policy grants exactly the ARN that stands here"),
+                );
+            }
         } else {
             let region = job.region.value().map_or("REGION", String::as_str);
             let account = job.account.value().map_or("ACCOUNT", String::as_str);
@@ -94,6 +105,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// Whether a secret's ARN ends as Secrets Manager ends it: a hyphen and six letters or digits.
+fn has_suffix(arn: &str) -> bool {
+    arn.rsplit_once('-')
+        .is_some_and(|(_, end)| end.len() == 6 && end.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 fn is_account(text: &str) -> bool {

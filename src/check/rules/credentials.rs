@@ -99,7 +99,7 @@ impl Judge<'_, '_> {
             "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
         } else {
             format!(
-                "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME\"`"
+                "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME-xxxxxx\"`"
             )
         };
         // The value itself stands in no message: messages end up in logs.

@@ -9,10 +9,11 @@ use crate::text;
 
 declare_code!(T0494, "role-path", Error, "a path that a role cannot have");
 declare_code!(T0495, "role-boundary", Error, "a permissions boundary that is no policy's ARN");
+declare_code!(T0497, "policy-widened", Warning, "a policy that reaches further than the manifest names");
 declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0499];
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499];
 
 /// Judges the role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -22,7 +23,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         path(role, problems);
         boundary(role, problems);
         name_cut(plan, role, problems);
+        widened(plan, role, problems);
     }
+}
+
+/// Inline policies of a role have a limit together, so long prefixes are cut to directories above them.
+fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
+    if !plan.deployable || !crate::emit::iam::widened(plan) {
+        return;
+    }
+    let most = crate::emit::iam::INLINE_POLICY_LIMIT;
+    problems.push(
+        Diagnostic::new(
+            &T0497,
+            role.span,
+            "the job's prefixes do not fit into the role's policy, so it reaches directories above them",
+        )
+        .help("write shorter prefixes or fewer of them, or name a role of your own: `role arn=\"…\"`")
+        .note(format!("the inline policies of a role have {most} characters at most (IAM quotas); `trainc emit` shows what the policy grants"))
+        .fact("limit_characters", u64::try_from(most).unwrap_or(u64::MAX)),
+    );
 }
 
 fn path(role: &Role, problems: &mut Problems) {

@@ -23,6 +23,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut judge = Judge { context, problems };
     judge.program();
     judge.image();
+    judge.checkpoint();
     judge.channels();
     judge.role();
     judge.rest();
@@ -156,6 +157,25 @@ impl Judge<'_, '_> {
                 program.span,
                 "`program` does not say where its files are",
                 "add `source=\"./scripts\"`",
+            );
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let job = &self.context.plan.job;
+        let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {
+            return;
+        };
+        // A directory on a mounted file system needs no copy in S3.
+        let local = checkpoint.local.value().map_or("", String::as_str);
+        let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
+        let judged = job.spot.is_some(); // T0426 asks for the prefix.
+        if self.context.plan.deployable && !mounted && !judged && !local.is_empty() {
+            self.unused(
+                &checkpoint.local,
+                "local",
+                "SageMaker copies checkpoints only where `s3` says to which prefix",
+                "add `s3=\"s3://BUCKET/PREFIX/{{ job.digest }}/\"`",
             );
         }
     }
