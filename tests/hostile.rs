@@ -253,6 +253,12 @@ fn emit_writes_whole_or_not_at_all() {
     let theirs = emit("theirs");
     assert_eq!(theirs.code, Some(2), "{}", theirs.err);
     assert_eq!(names(&scratch.0.join("theirs")), ["notes.txt"]);
+    // So it is with a plan in it: `plan -o json` writes one beside the manifest, and other tools have theirs.
+    for plan in [read(scratch.0.join("out/plan.json").to_str().unwrap()), "{}".to_owned()] {
+        scratch.write("theirs/plan.json", plan);
+        assert_eq!(emit("theirs").code, Some(2));
+        assert_eq!(names(&scratch.0.join("theirs")), ["notes.txt", "plan.json"]);
+    }
     // Root may write anywhere, so a directory without rights stops only others.
     fs::create_dir(scratch.0.join("sealed")).unwrap();
     fs::set_permissions(scratch.0.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();

@@ -139,16 +139,27 @@ fn read_all(root: &Path, dir: &Path, out: &mut Tree) {
     }
 }
 
-/// Whether a directory may be replaced: it is empty, or an earlier `emit` wrote it.
+/// What may lie at the top of a directory that `emit` wrote.
+const WRITTEN: [&str; 7] = ["fsx", "iam", "plan.json", "plan.md", "sagemaker", "source", "worker"];
+
+/// Whether a directory may be replaced: it is empty, or an earlier `emit` wrote it and nobody put anything beside.
+/// `plan.json` alone says too little: `plan -o json` writes one next to the manifest, and other tools have theirs.
 fn is_ours(dir: &Path) -> bool {
-    dir.join("plan.json").is_file() || fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let is_plan = || {
+        let plan = fs::read(dir.join("plan.json")).ok();
+        plan.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok())
+            .is_some_and(|plan| plan.get("trainc_version").is_some())
+    };
+    names.is_empty() || (names.iter().all(|name| WRITTEN.iter().any(|ours| name == ours)) && is_plan())
 }
 
 /// Writes beside the directory, then takes its place: nobody sees half of it.
 fn replace(dir: &Path, tree: &Tree) -> std::io::Result<()> {
     if dir.exists() && !is_ours(dir) {
         return Err(std::io::Error::other(
-            "it is there, and nothing that `emit` wrote; name a new or an empty directory",
+            "it holds something that `emit` did not write; name a new or an empty directory",
         ));
     }
     let parent = dir

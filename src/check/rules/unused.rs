@@ -169,7 +169,7 @@ impl Judge<'_, '_> {
         // A directory on a mounted file system needs no copy in S3.
         let local = checkpoint.local.value().map_or("", String::as_str);
         let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
-        let judged = job.spot.is_some(); // T0426 asks for the prefix.
+        let judged = job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some()); // T0426 asks for the prefix.
         if self.context.plan.deployable && !mounted && !judged && !local.is_empty() {
             self.unused(
                 &checkpoint.local,
