@@ -11,7 +11,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("ir", &["source", "text"]),
     ("catalog", &["ir"]),
     ("syntax", &["source", "diag", "text"]),
-    ("resolve", &["source", "syntax", "ir", "catalog", "diag", "text"]),
+    ("resolve", &["source", "syntax", "ir", "diag", "text"]),
     ("predict", &["source", "ir", "catalog", "text"]),
     // Of `resolve` only the faults that the caller's world gives.
     ("plan", &["source", "resolve", "ir", "catalog", "diag", "text", "predict"]),

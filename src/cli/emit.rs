@@ -50,14 +50,20 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         return if different.is_empty() { exit::DONE } else { exit::DIFFERENT };
     }
+    let refused = |io: &mut Io, dir: &Path, error: &std::io::Error| {
+        let why = super::world::describe(error);
+        io.note(&format!("error: `{}` cannot be written: {why}\n", dir.display()));
+        exit::USAGE
+    };
+    // All are looked at before the first is written: no job is new beside another that stayed old.
+    for (dir, _) in &trees {
+        if let Err(error) = replaceable(dir) {
+            return refused(io, dir, &error);
+        }
+    }
     for (dir, tree) in &trees {
         if let Err(error) = replace(dir, tree) {
-            io.note(&format!(
-                "error: `{}` cannot be written: {}\n",
-                dir.display(),
-                super::world::describe(&error)
-            ));
-            return exit::USAGE;
+            return refused(io, dir, &error);
         }
         if !global.quiet {
             io.note(&format!(
@@ -155,13 +161,18 @@ fn is_ours(dir: &Path) -> bool {
     names.is_empty() || (names.iter().all(|name| WRITTEN.iter().any(|ours| name == ours)) && is_plan())
 }
 
-/// Writes beside the directory, then takes its place: nobody sees half of it.
-fn replace(dir: &Path, tree: &Tree) -> std::io::Result<()> {
+fn replaceable(dir: &Path) -> std::io::Result<()> {
     if dir.exists() && !is_ours(dir) {
         return Err(std::io::Error::other(
             "it holds something that `emit` did not write; name a new or an empty directory",
         ));
     }
+    Ok(())
+}
+
+/// Writes beside the directory, then takes its place: nobody sees half of it.
+fn replace(dir: &Path, tree: &Tree) -> std::io::Result<()> {
+    replaceable(dir)?;
     let parent = dir
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

@@ -88,8 +88,11 @@ pub(super) fn merge(
 ) -> Option<Merged> {
     let File { job, extends, envs, layer } = file;
     let Some(mut job) = job else {
-        let what =
-            if layer.is_empty() && extends.is_empty() && envs.is_empty() { "is empty" } else { "is a layer" };
+        let what = if layer.is_empty() && extends.is_empty() && envs.is_empty() {
+            "holds nothing that describes one"
+        } else {
+            "is a layer"
+        };
         problems.push(
             Diagnostic::new(&T0207, Span::whole(source), format!("no `job` in this file; it {what}"))
                 .help("give it a `job \"name\" { … }`, or name a file that has one"),

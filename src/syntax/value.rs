@@ -181,7 +181,7 @@ impl Fault {
                     units::Fault::NoUnit => {
                         let example = match ty {
                             Ty::Bytes => "GiB",
-                            Ty::Duration => "s",
+                            Ty::Duration => "h",
                             Ty::Rate => "GB/s",
                             _ => " steps",
                         };
