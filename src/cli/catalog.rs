@@ -179,7 +179,7 @@ fn models_listing() -> Listing {
 }
 
 fn rules_listing() -> Listing {
-    let codes: Vec<_> = crate::codes().into_iter().filter(|code| code.status == Status::Active).collect();
+    let codes: Vec<_> = crate::codes().iter().filter(|code| code.status == Status::Active).collect();
     Listing {
         headers: vec!["code", "name", "severity", "what is wrong"],
         rows: codes

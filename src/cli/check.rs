@@ -38,7 +38,7 @@ pub(super) fn format(written: &str) -> Result<Format, String> {
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut set = compile_all(&args.input.manifests, &args.input.options(io, false));
     if let Some(code) = &args.fix {
-        if code != "all" && find(&crate::codes(), code).is_none() {
+        if code != "all" && find(crate::codes(), code).is_none() {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
             return exit::USAGE;
         }

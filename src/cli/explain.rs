@@ -16,7 +16,7 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
-    if let Some(code) = find(&codes, &args.code) {
+    if let Some(code) = find(codes, &args.code) {
         io.print(code.page);
         return exit::DONE;
     }

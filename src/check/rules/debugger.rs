@@ -69,7 +69,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             format!(
                 "an interval of {} ms; the profiler takes {} ms",
                 interval.value,
-                text::list(&known, "or")
+                text::list(known, "or")
             ),
         )
         .help(format!("write `interval=\"{near}ms\"`"))
