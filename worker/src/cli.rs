@@ -1,0 +1,139 @@
+//! The command line.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::checkpoint;
+use crate::config::Config;
+use crate::exit::{Code, Failure, TABLE};
+use crate::fsdp::Bytes;
+use crate::launch;
+use crate::model::layout::Shape;
+use crate::train::Outcome;
+
+/// Trains decoder-only transformers with fully sharded data parallelism.
+#[derive(Debug, Parser)]
+#[command(name = "trainc-worker", version)]
+struct App {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Start all ranks of a config on this host and see them through
+    Launch {
+        /// worker.json
+        config: PathBuf,
+        /// CPU ranks instead of the config's cluster; the global batch stays
+        #[arg(long)]
+        ranks: Option<usize>,
+    },
+    /// One rank; started by `launch`
+    #[command(hide = true)]
+    Rank {
+        config: PathBuf,
+        #[arg(long)]
+        rank: usize,
+        #[arg(long)]
+        memory: String,
+        #[arg(long)]
+        ranks: Option<usize>,
+    },
+    /// Check a config and say what a rank will hold, touching nothing
+    Check {
+        /// worker.json
+        config: PathBuf,
+        /// As for `launch`
+        #[arg(long)]
+        ranks: Option<usize>,
+    },
+    /// Say what a checkpoint is
+    Inspect {
+        /// Its directory
+        checkpoint: PathBuf,
+    },
+}
+
+fn read(path: &Path, ranks: Option<usize>) -> Result<Config, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::new(Code::Config, format!("config {}: {e}", path.display())))?;
+    let config = Config::parse(&text)?;
+    ranks.map_or(Ok(config.clone()), |ranks| config.on_ranks(ranks))
+}
+
+fn outcome(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Done => 0,
+        Outcome::Saved => Code::Saved as u8,
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the command line prints")]
+fn run(command: Verb) -> Result<u8, Failure> {
+    match command {
+        Verb::Launch { config: path, ranks } => {
+            let config = read(&path, ranks)?;
+            let result = launch::launch(&config, &path, ranks);
+            if let Err(failure) = &result {
+                // The first 1,024 bytes become the job's failure reason.
+                let failure_file = Path::new(&config.output.failure);
+                if let Some(parent) = failure_file.parent() {
+                    let _ = std::fs::create_dir_all(parent);
+                }
+                let reason: String = failure.message.chars().take(1000).collect();
+                let _ = std::fs::write(failure_file, format!("{reason}\n"));
+            }
+            result.map(outcome)
+        }
+        Verb::Rank { config, rank, memory, ranks } => {
+            launch::rank(&read(&config, ranks)?, rank, &memory).map(outcome)
+        }
+        Verb::Check { config, ranks } => {
+            let config = read(&config, ranks)?;
+            let shape = Shape::of(&config.model);
+            let bytes = Bytes::of(&config);
+            println!(
+                "{}",
+                serde_json::json!({
+                    "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
+                    "data_parallel_replicas": config.mesh.data_parallel_replicas,
+                    "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
+                    "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
+                })
+            );
+            Ok(0)
+        }
+        Verb::Inspect { checkpoint: path } => {
+            let state = checkpoint::state(&path)?;
+            let text = serde_json::to_string_pretty(&state)
+                .map_err(|e| Failure::new(Code::Bug, format!("cannot print: {e}")))?;
+            println!("{text}");
+            Ok(0)
+        }
+    }
+}
+
+/// Runs the command line.
+#[allow(clippy::print_stderr, reason = "the command line prints")]
+pub fn main() -> ExitCode {
+    let mut codes = "Exit codes: 0 done".to_owned();
+    for (code, meaning) in TABLE {
+        let _ = write!(codes, "\n  {:>2} {meaning}", code as u8);
+    }
+    let matches = <App as clap::CommandFactory>::command().after_help(codes).get_matches();
+    let app = match <App as clap::FromArgMatches>::from_arg_matches(&matches) {
+        Ok(app) => app,
+        Err(error) => error.exit(),
+    };
+    match run(app.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}

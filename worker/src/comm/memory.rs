@@ -1,0 +1,281 @@
+//! Memory that the ranks of one host share, and the only unsafe code of the worker. Two things live in it: a board with
+//! one line per rank (signs of life, who failed), and channels, in which every member of a group writes numbered
+//! messages that every member reads. A channel hands out a slot's memory only while its counters say that nobody else
+//! touches it.
+#![allow(unsafe_code, reason = "memory shared between processes is outside what the compiler can check")]
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use memmap2::MmapRaw;
+use rustix::fs::MemfdFlags;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::exit::{Code, Failure};
+
+/// Bytes between counters of different ranks: two cache lines, so that neighbours do not disturb each other.
+const LINE: usize = 128;
+
+/// Milliseconds of the clock that all processes of this host share.
+fn now_ms() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+/// A mapping of a file without a name: nothing is left of it when its last process ends, however that ends.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    map: Arc<MmapRaw>,
+    file: Arc<File>,
+}
+
+impl Memory {
+    /// New memory, all 0.
+    pub fn create(bytes: usize) -> Result<Self, Failure> {
+        let fail = |what: &str, error: &dyn std::fmt::Display| {
+            Failure::new(Code::Bug, format!("cannot {what} shared memory of {bytes} bytes: {error}"))
+        };
+        let file = rustix::fs::memfd_create("trainc-worker", MemfdFlags::CLOEXEC)
+            .map(File::from)
+            .map_err(|error| fail("make", &error))?;
+        file.set_len(bytes as u64).map_err(|error| fail("size", &error))?;
+        Self::map(file)
+    }
+
+    /// Memory that another process made; `path` as `Memory::path` of that process says.
+    pub fn open(path: &str, bytes: usize) -> Result<Self, Failure> {
+        let fail = |error: &dyn std::fmt::Display| {
+            Failure::new(Code::Peer, format!("cannot open the launcher's shared memory {path}: {error}"))
+        };
+        let file = File::options().read(true).write(true).open(path).map_err(|error| fail(&error))?;
+        let length = file.metadata().map_err(|error| fail(&error))?.len();
+        if length != bytes as u64 {
+            return Err(Failure::new(
+                Code::Peer,
+                format!("shared memory holds {length} bytes, and this rank expects {bytes}: configs differ"),
+            ));
+        }
+        Self::map(file)
+    }
+
+    fn map(file: File) -> Result<Self, Failure> {
+        let map = MmapRaw::map_raw(&file)
+            .map_err(|error| Failure::new(Code::Bug, format!("cannot map shared memory: {error}")))?;
+        Ok(Self { map: Arc::new(map), file: Arc::new(file) })
+    }
+
+    /// Where a child of this process finds it.
+    pub fn path(&self) -> String {
+        use std::os::fd::AsRawFd;
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn counter(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.map.len(), "a counter lies inside the mapping");
+        // SAFETY: inside the mapping and aligned (asserted; mappings begin at a page); the mapping lives as long as
+        // `self`; counters are touched only through atomics, by every process, since no slot overlaps them.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// # Safety
+    /// Until the slice is dropped nobody, in any process, may write these elements.
+    unsafe fn read(&self, at: usize, elements: usize) -> &[f32] {
+        assert!(
+            at.is_multiple_of(4) && at + 4 * elements <= self.map.len(),
+            "a slot lies inside the mapping"
+        );
+        // SAFETY: inside and aligned (asserted); any bits are an f32; the caller keeps writers away.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(at).cast(), elements) }
+    }
+
+    /// # Safety
+    /// Until the slice is dropped nobody else, in any process, may read or write these elements.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the mapping is shared by nature; the caller holds the slot alone"
+    )]
+    unsafe fn write(&self, at: usize, elements: usize) -> &mut [f32] {
+        assert!(
+            at.is_multiple_of(4) && at + 4 * elements <= self.map.len(),
+            "a slot lies inside the mapping"
+        );
+        // SAFETY: inside and aligned (asserted); any bits are an f32; the caller keeps everyone else away.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(at).cast(), elements) }
+    }
+}
+
+/// Deadlines of every wait, and the board: its first line says who failed, then one line per rank.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    memory: Memory,
+    ranks: usize,
+    peer_dead: Duration,
+    collective: Duration,
+}
+
+impl Watch {
+    /// Bytes of the board.
+    pub fn bytes(ranks: usize) -> usize {
+        LINE * (ranks + 1)
+    }
+
+    /// The board at the start of `memory`.
+    pub fn new(memory: &Memory, ranks: usize, peer_dead: Duration, collective: Duration) -> Self {
+        Self { memory: memory.clone(), ranks, peer_dead, collective }
+    }
+
+    /// This rank lives.
+    pub fn beat(&self, rank: usize) {
+        self.memory.counter(LINE * (rank + 1)).store(now_ms(), Ordering::Relaxed);
+    }
+
+    /// Ranks that have shown a sign of life.
+    pub fn joined(&self) -> usize {
+        let alive = |rank: &usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed) > 0;
+        (0..self.ranks).filter(alive).count()
+    }
+
+    /// Tells everyone that a rank is gone; the first to be named stays.
+    pub fn bury(&self, rank: usize) {
+        let line = self.memory.counter(0);
+        let _ = line.compare_exchange(0, rank as u64 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn look(&self, began: u64) -> Result<(), Failure> {
+        let gone = self.memory.counter(0).load(Ordering::Relaxed);
+        if gone > 0 {
+            return Err(Failure::new(Code::Peer, format!("rank {} died", gone - 1)));
+        }
+        let now = now_ms();
+        for rank in 0..self.ranks {
+            let beat = self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
+            if beat > 0 && now.saturating_sub(beat) > self.peer_dead.as_millis() as u64 {
+                return Err(Failure::new(
+                    Code::Peer,
+                    format!("rank {rank} gave no sign of life for {} s", self.peer_dead.as_secs_f64()),
+                ));
+            }
+        }
+        if now.saturating_sub(began) > self.collective.as_millis() as u64 {
+            let seconds = self.collective.as_secs_f64();
+            return Err(Failure::new(Code::Peer, format!("a collective took more than {seconds} s")));
+        }
+        Ok(())
+    }
+
+    /// Waits until `ready`: spins a little, then gives the core away, and looks at the board now and then.
+    fn wait(&self, ready: impl Fn() -> bool) -> Result<(), Failure> {
+        for _ in 0..200 {
+            if ready() {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let began = now_ms();
+        let mut turns = 0u32;
+        while !ready() {
+            std::thread::yield_now();
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(1024) {
+                self.look(began)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbered messages of every member of a group to every member. A member writes message n into slot n mod `slots` after
+/// all have consumed message n - slots, and reads others' message n after they have produced it.
+#[derive(Debug)]
+pub(super) struct Channel {
+    memory: Memory,
+    watch: Watch,
+    base: usize,
+    me: usize,
+    members: usize,
+    slots: usize,
+    capacity: usize,
+    produced: u64,
+    consumed: u64,
+}
+
+impl Channel {
+    fn slot_bytes(capacity: usize) -> usize {
+        (4 * capacity).next_multiple_of(LINE)
+    }
+
+    /// Bytes of a channel whose slots hold `capacity` f32.
+    pub(super) fn bytes(members: usize, slots: usize, capacity: usize) -> usize {
+        members * (2 * LINE + slots * Self::slot_bytes(capacity))
+    }
+
+    /// The channel at `base`, seen by member `me`. All members give the same numbers; there is one such value for each
+    /// (base, me).
+    pub(super) fn new(
+        watch: &Watch,
+        base: usize,
+        me: usize,
+        members: usize,
+        slots: usize,
+        capacity: usize,
+    ) -> Self {
+        let memory = watch.memory.clone();
+        assert!(base.is_multiple_of(LINE) && me < members && slots > 0, "a channel begins at a line");
+        Self { memory, watch: watch.clone(), base, me, members, slots, capacity, produced: 0, consumed: 0 }
+    }
+
+    /// Elements of a message.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn produced_of(&self, member: usize) -> &AtomicU64 {
+        self.memory.counter(self.base + member * 2 * LINE)
+    }
+
+    fn consumed_of(&self, member: usize) -> &AtomicU64 {
+        self.memory.counter(self.base + member * 2 * LINE + LINE)
+    }
+
+    fn slot(&self, member: usize, message: u64) -> usize {
+        let index = member * self.slots + (message % self.slots as u64) as usize;
+        self.base + self.members * 2 * LINE + index * Self::slot_bytes(self.capacity)
+    }
+
+    /// Writes the next message.
+    pub(super) fn produce(&mut self, elements: usize, fill: impl FnOnce(&mut [f32])) -> Result<(), Failure> {
+        assert!(elements <= self.capacity, "a message fits its slot");
+        let n = self.produced;
+        for member in 0..self.members {
+            self.watch.wait(|| self.consumed_of(member).load(Ordering::Acquire) + self.slots as u64 > n)?;
+        }
+        // SAFETY: only this member writes its slots, and `&mut self` is its only channel value. Every member has
+        // consumed message n - slots (the wait above, with acquire), so none reads this slot until it sees message n,
+        // which is announced below with release.
+        fill(unsafe { self.memory.write(self.slot(self.me, n), elements) });
+        self.produced = n + 1;
+        self.produced_of(self.me).store(self.produced, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads the oldest message not read yet, of all members in order.
+    pub(super) fn consume(&mut self, elements: usize, take: impl FnOnce(&[&[f32]])) -> Result<(), Failure> {
+        assert!(elements <= self.capacity, "a message fits its slot");
+        let n = self.consumed;
+        for member in 0..self.members {
+            self.watch.wait(|| self.produced_of(member).load(Ordering::Acquire) > n)?;
+        }
+        let parts: Vec<&[f32]> = (0..self.members)
+            // SAFETY: the member has written message n (the wait above, with acquire) and writes this slot again only
+            // after this member has consumed it, which is announced below, when the slices are gone.
+            .map(|member| unsafe { self.memory.read(self.slot(member, n), elements) })
+            .collect();
+        take(&parts);
+        drop(parts);
+        self.consumed = n + 1;
+        self.consumed_of(self.me).store(self.consumed, Ordering::Release);
+        Ok(())
+    }
+}

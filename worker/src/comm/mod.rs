@@ -1,0 +1,97 @@
+//! What ranks say to each other. In: shards and gradients. Out: gathered units and sums, the same bits on every rank of
+//! a group. One trait; `solo` for one rank, `shm` for the processes of one host. A transport for GPUs would be a third
+//! implementation; there is none yet, and a config that needs one is refused.
+
+mod memory;
+pub mod shm;
+pub mod solo;
+
+pub use memory::{Memory, Watch};
+
+use crate::exit::Failure;
+
+/// How parameters travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// As they are.
+    F32,
+    /// Rounded to bfloat16, half the bytes.
+    Bf16,
+}
+
+/// One group of ranks, seen by one of them. Every member calls the same operations in the same order.
+pub trait Collectives: Send {
+    /// This rank's place in the group.
+    fn rank(&self) -> usize;
+    /// Members.
+    fn size(&self) -> usize;
+    /// Offers this rank's shard of a unit; returns before the others have it.
+    fn begin_gather(&mut self, shard: &[f32], wire: Wire) -> Result<(), Failure>;
+    /// Takes the oldest gather that was begun and not ended: all shards, in order of rank.
+    fn end_gather(&mut self, full: &mut [f32], wire: Wire) -> Result<(), Failure>;
+    /// Adds this rank's part of the sum of all members' `full` to `shard`.
+    fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32]) -> Result<(), Failure>;
+    /// Sum over all members.
+    fn all_reduce(&mut self, values: &mut [f32]) -> Result<(), Failure>;
+    /// Sum over all members.
+    fn all_reduce_f64(&mut self, values: &mut [f64]) -> Result<(), Failure>;
+    /// What `root` has.
+    fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), Failure>;
+    /// Returns when every member has called it.
+    fn barrier(&mut self) -> Result<(), Failure> {
+        self.all_reduce_f64(&mut [0.0])
+    }
+}
+
+/// The groups of one rank: rank = replica * shard_degree + shard.
+pub struct Groups {
+    /// All ranks.
+    pub world: Box<dyn Collectives>,
+    /// Ranks that hold one copy together.
+    pub shard: Box<dyn Collectives>,
+    /// Ranks that hold the same shard.
+    pub replica: Box<dyn Collectives>,
+}
+
+/// Sums the parts in a fixed tree: neighbours first. With powers of two, shard groups and replicas then sum in the same
+/// tree as one large shard group.
+fn tree_sum(parts: &[&[f32]], at: usize, out: &mut [f32]) {
+    match parts {
+        [] => out.fill(0.0),
+        [one] => out.copy_from_slice(&one[at..at + out.len()]),
+        [a, b] => {
+            let (a, b) = (&a[at..at + out.len()], &b[at..at + out.len()]);
+            for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                *o = a + b;
+            }
+        }
+        more => {
+            let half = more.len().next_power_of_two() / 2;
+            tree_sum(&more[..half], at, out);
+            let mut right = [0.0f32; BLOCK];
+            let right = &mut right[..out.len()];
+            tree_sum(&more[half..], at, right);
+            for (o, r) in out.iter_mut().zip(right.iter()) {
+                *o += *r;
+            }
+        }
+    }
+}
+
+const BLOCK: usize = 512;
+
+/// out = (or +=) sum of the parts.
+fn reduce(parts: &[&[f32]], out: &mut [f32], add: bool) {
+    let mut sum = [0.0f32; BLOCK];
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        let sum = &mut sum[..out.len()];
+        tree_sum(parts, i * BLOCK, sum);
+        if add {
+            for (o, s) in out.iter_mut().zip(sum.iter()) {
+                *o += *s;
+            }
+        } else {
+            out.copy_from_slice(sum);
+        }
+    }
+}

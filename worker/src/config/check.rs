@@ -1,0 +1,180 @@
+//! What must hold inside a config, all problems at once.
+
+use super::{Backend, Config, Format, NormKind, Offload, PositionKind, SCHEMA};
+
+/// One problem.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON path of the field.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// All problems, in the order of the schema.
+pub fn check(c: &Config) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut need = |holds: bool, path: &str, message: String| {
+        if !holds {
+            problems.push(Problem { path: path.to_owned(), message });
+        }
+    };
+    need(c.schema == SCHEMA, "schema", format!("`{}` is not `{SCHEMA}`", c.schema));
+    need(
+        c.digest.len() == 64 && c.digest.bytes().all(|b| b.is_ascii_hexdigit()),
+        "digest",
+        "is not a sha256 in hexadecimal".to_owned(),
+    );
+    let m = &c.model;
+    for (path, count) in [
+        ("cluster.nodes", c.cluster.nodes),
+        ("mesh.shard_degree", c.mesh.shard_degree),
+        ("mesh.data_parallel_replicas", c.mesh.data_parallel_replicas),
+        ("model.vocab_size", m.vocab_size),
+        ("model.hidden_size", m.hidden_size),
+        ("model.intermediate_size", m.intermediate_size),
+        ("model.layers", m.layers),
+        ("model.heads", m.heads),
+        ("model.kv_heads", m.kv_heads),
+        ("model.head_dim", m.head_dim),
+        ("model.sequence_length", m.sequence_length),
+        ("batch.micro", c.batch.micro),
+        ("batch.accumulation", c.batch.accumulation),
+        ("batch.global_sequences", c.batch.global_sequences),
+        ("schedule.steps", c.schedule.steps),
+        ("checkpoint.keep", c.checkpoint.keep),
+        ("log.every_steps", c.log.every_steps),
+    ] {
+        need((1..=1 << 40).contains(&count), path, format!("{count} is not between 1 and 2^40"));
+    }
+    if !problems.is_empty() {
+        return problems;
+    }
+    let mut need = |holds: bool, path: &str, message: String| {
+        if !holds {
+            problems.push(Problem { path: path.to_owned(), message });
+        }
+    };
+    let ranks = c.mesh.shard_degree.saturating_mul(c.mesh.data_parallel_replicas);
+    if c.cluster.gpus_per_node > 0 {
+        let gpus = c.cluster.nodes.saturating_mul(c.cluster.gpus_per_node);
+        need(
+            ranks == gpus,
+            "mesh",
+            format!(
+                "{} shards x {} replicas = {ranks} ranks, but {} nodes x {} GPUs = {gpus}",
+                c.mesh.shard_degree, c.mesh.data_parallel_replicas, c.cluster.nodes, c.cluster.gpus_per_node
+            ),
+        );
+    }
+    need(
+        m.heads.is_multiple_of(m.kv_heads),
+        "model.kv_heads",
+        format!("{} heads do not divide into {} groups", m.heads, m.kv_heads),
+    );
+    need(m.vocab_size < 1 << 31, "model.vocab_size", format!("{} is 2^31 or more", m.vocab_size));
+    need(
+        m.norm.eps > 0.0 && m.norm.eps < 1.0,
+        "model.norm.eps",
+        format!("{} is not between 0 and 1", m.norm.eps),
+    );
+    need(
+        m.initializer_range > 0.0 && m.initializer_range < 10.0,
+        "model.initializer_range",
+        format!("{} is not between 0 and 10", m.initializer_range),
+    );
+    need(
+        m.norm.kind == NormKind::Layer || m.biases == super::Biases::None,
+        "model.biases",
+        "biases with a root-mean-square norm are not implemented".to_owned(),
+    );
+    let p = &m.positions;
+    match p.kind {
+        PositionKind::Learned => {
+            need(p.theta.is_none(), "model.positions.theta", "learned positions have none".to_owned());
+            need(p.fraction.is_none(), "model.positions.fraction", "learned positions have none".to_owned());
+        }
+        PositionKind::Rotary => {
+            need(
+                p.theta.is_some_and(|t| t > 0.0 && t.is_finite()),
+                "model.positions.theta",
+                "rotary positions need a base above 0".to_owned(),
+            );
+            need(
+                p.fraction.is_some_and(|f| {
+                    f > 0.0 && f <= 1.0 && {
+                        let rotated = (f * m.head_dim as f64).round();
+                        rotated % 2.0 == 0.0 && rotated > 0.0
+                    }
+                }),
+                "model.positions.fraction",
+                format!(
+                    "rotary positions need a part of the head (of {}) that holds whole pairs",
+                    m.head_dim
+                ),
+            );
+        }
+    }
+    need(p.scaling.is_none(), "model.positions.scaling", "only null is implemented".to_owned());
+    need(m.adapter.is_none(), "model.adapter", "adapters are not implemented; only null is".to_owned());
+    need(c.precision.reduce == Format::F32, "precision.reduce", "only `f32` is implemented".to_owned());
+    need(c.memory.offload == Offload::None, "memory.offload", "only `none` is implemented".to_owned());
+    need(
+        c.memory.prefetch <= m.layers + 2,
+        "memory.prefetch",
+        format!("{} is more than the units of the model", c.memory.prefetch),
+    );
+    let product = c.batch.micro.saturating_mul(c.batch.accumulation).saturating_mul(ranks);
+    need(
+        product == c.batch.global_sequences,
+        "batch.global_sequences",
+        format!(
+            "{} is not {} x {} x {ranks} ranks = {product}",
+            c.batch.global_sequences, c.batch.micro, c.batch.accumulation
+        ),
+    );
+    let o = &c.optimizer;
+    for (path, value) in [("optimizer.beta1", o.beta1), ("optimizer.beta2", o.beta2)] {
+        need((0.0..1.0).contains(&value), path, format!("{value} is not in [0, 1)"));
+    }
+    for (path, value) in [
+        ("optimizer.learning_rate", o.learning_rate),
+        ("optimizer.weight_decay", o.weight_decay),
+        ("schedule.minimum_learning_rate", c.schedule.minimum_learning_rate),
+        ("checkpoint.grace_seconds", c.checkpoint.grace_seconds),
+    ] {
+        need(value >= 0.0 && value.is_finite(), path, format!("{value} is not a number from 0 up"));
+    }
+    need(o.eps > 0.0, "optimizer.eps", format!("{} is not above 0", o.eps));
+    need(o.clip_norm.is_none_or(|n| n > 0.0), "optimizer.clip_norm", "is not above 0".to_owned());
+    need(
+        c.schedule.warmup_steps <= c.schedule.steps,
+        "schedule.warmup_steps",
+        format!("{} is more than {} steps", c.schedule.warmup_steps, c.schedule.steps),
+    );
+    need(!c.data.document_mask, "data.document_mask", "not implemented; only false is".to_owned());
+    need(c.data.epochs.is_none_or(|e| e > 0), "data.epochs", "0 epochs train nothing".to_owned());
+    need(
+        c.log.evaluate_every_steps.is_none() || c.data.validation.is_some(),
+        "log.evaluate_every_steps",
+        "there is no `data.validation` to evaluate on".to_owned(),
+    );
+    for (path, value) in [
+        ("communication.join_seconds", Some(c.communication.join_seconds)),
+        ("communication.peer_dead_seconds", Some(c.communication.peer_dead_seconds)),
+        ("communication.collective_seconds", Some(c.communication.collective_seconds)),
+        ("checkpoint.every_seconds", c.checkpoint.every_seconds),
+        ("limits.max_seconds", c.limits.max_seconds),
+        ("limits.max_loss", c.limits.max_loss),
+    ] {
+        need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "is not a number above 0".to_owned());
+    }
+    need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "is 0".to_owned());
+    need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "is 0".to_owned());
+    need(
+        c.communication.backend != Backend::Nccl || c.cluster.gpus_per_node > 0,
+        "communication.backend",
+        "`nccl` needs GPUs, and `cluster.gpus_per_node` is 0".to_owned(),
+    );
+    problems
+}

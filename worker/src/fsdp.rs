@@ -1,0 +1,379 @@
+//! Fully sharded data parallelism: each rank holds a shard of every unit; a unit's whole parameters exist around its use.
+//! In: micro batches. Out: sums of the loss, gradients in the shards, updated shards.
+
+use std::collections::VecDeque;
+
+use crate::comm::{Groups, Wire};
+use crate::config::{Config, Format, Recompute};
+use crate::exit::Failure;
+use crate::kernels::rows;
+use crate::model::block::{self, Pass, Saved, Scratch};
+use crate::model::init;
+use crate::model::layout::{Shape, Unit};
+use crate::model::root::{self, HeadScratch};
+use crate::optim;
+
+/// Shards begin at multiples of this many elements.
+const ALIGN: usize = 16;
+
+/// Elements of one shard of a unit of `len`.
+pub fn shard_len(len: usize, degree: usize) -> usize {
+    len.div_ceil(degree).next_multiple_of(ALIGN)
+}
+
+/// This rank's shard of one unit: padded at the end with elements that stay 0.
+#[derive(Debug)]
+pub struct Shard {
+    /// The unit.
+    pub unit: Unit,
+    /// Its first element in the unit.
+    pub start: usize,
+    /// Master weights.
+    pub master: Vec<f32>,
+    /// AdamW's mean of gradients.
+    pub exp_avg: Vec<f32>,
+    /// AdamW's mean of their squares.
+    pub exp_avg_sq: Vec<f32>,
+    /// Sum of gradients of this step.
+    pub grad: Vec<f32>,
+}
+
+/// One rank's part of a run.
+pub struct Engine {
+    /// In order of use: embed, blocks, head.
+    pub shards: Vec<Shard>,
+    /// Groups.
+    pub groups: Groups,
+    pass: Pass<f32>,
+    degree: usize,
+    wire: Wire,
+    prefetch: usize,
+    reshard: bool,
+    recompute: bool,
+    live: Vec<Option<Vec<f32>>>,
+    pool: Vec<Vec<f32>>,
+    order: VecDeque<usize>,
+    begun: usize,
+    gradient: Vec<f32>,
+    embed_gradient: Vec<f32>,
+    saved: Vec<Saved<f32>>,
+    inputs: Vec<Vec<f32>>,
+    scratch: Scratch<f32>,
+    head: HeadScratch<f32>,
+    x: Vec<f32>,
+    d: Vec<f32>,
+}
+
+/// Bytes of a rank by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Bytes {
+    /// Master weights.
+    pub parameters: usize,
+    /// Gradient shards.
+    pub gradients: usize,
+    /// AdamW states.
+    pub optimizer: usize,
+    /// Kept and scratch activations.
+    pub activations: usize,
+    /// Gathered units, and the whole gradient of one.
+    pub gathered: usize,
+    /// A chunk of logits and the head's scratch.
+    pub logits: usize,
+}
+
+impl Bytes {
+    /// What a rank of this config will hold.
+    pub fn of(config: &Config) -> Self {
+        let shape = Shape::of(&config.model);
+        let degree = config.mesh.shard_degree;
+        let units = shape.units();
+        let shards: usize = units.iter().map(|u| shard_len(u.len, degree)).sum();
+        let rows = config.batch.micro * shape.heads.sequence;
+        let kept = if config.memory.recompute == Recompute::Block {
+            (shape.layers) * rows * shape.hidden + Saved::<f32>::elements(&shape, rows)
+        } else {
+            shape.layers * Saved::<f32>::elements(&shape, rows)
+        };
+        let full = |u: &Unit| shard_len(u.len, degree) * degree;
+        let largest = units.iter().map(full).max().unwrap_or(0);
+        let gathered = if degree == 1 && config.precision.compute == Format::F32 {
+            0
+        } else if config.memory.reshard_after_forward {
+            let block = units.get(1).map_or(0, full);
+            let ends = units.first().map_or(0, full) + units.last().map_or(0, full);
+            block * (1 + config.memory.prefetch) + ends
+        } else {
+            units.iter().map(full).sum()
+        };
+        let tied = if shape.tied { units.first().map_or(0, full) } else { 0 };
+        Self {
+            parameters: 4 * shards,
+            gradients: 4 * shards,
+            optimizer: 8 * shards,
+            activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + 2 * rows * shape.hidden),
+            gathered: 4 * (gathered + largest + tied),
+            logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
+        }
+    }
+
+    /// All parts.
+    pub fn total(&self) -> usize {
+        self.parameters + self.gradients + self.optimizer + self.activations + self.gathered + self.logits
+    }
+}
+
+impl Engine {
+    /// Room for a run, with fresh weights.
+    pub fn new(config: &Config, groups: Groups, threads: usize) -> Self {
+        let shape = Shape::of(&config.model);
+        let degree = config.mesh.shard_degree;
+        let bf16 = config.precision.compute == Format::Bf16;
+        let pass = Pass::new(&shape, config.batch.micro, threads, bf16);
+        let me = groups.shard.rank();
+        let shards: Vec<Shard> = shape
+            .units()
+            .into_iter()
+            .map(|unit| {
+                let n = shard_len(unit.len, degree);
+                let zeros = || vec![0.0f32; n];
+                let mut master = zeros();
+                init::fill(&unit, config.data.seed, me * n, &mut master);
+                Shard { start: me * n, unit, master, exp_avg: zeros(), exp_avg_sq: zeros(), grad: zeros() }
+            })
+            .collect();
+        let recompute = config.memory.recompute == Recompute::Block;
+        let largest = shards.iter().map(|s| s.master.len() * degree).max().unwrap_or(0);
+        let width = pass.rows * shape.hidden;
+        Self {
+            live: shards.iter().map(|_| None).collect(),
+            pool: Vec::new(),
+            order: VecDeque::new(),
+            begun: 0,
+            gradient: vec![0.0; largest],
+            embed_gradient: if shape.tied { vec![0.0; shards[0].master.len() * degree] } else { Vec::new() },
+            saved: (0..if recompute { 1 } else { shape.layers }).map(|_| Saved::new(&pass)).collect(),
+            inputs: if recompute { vec![vec![0.0; width]; shape.layers] } else { Vec::new() },
+            scratch: Scratch::new(&pass),
+            head: HeadScratch::new(&pass),
+            x: vec![0.0; width],
+            d: vec![0.0; width],
+            shards,
+            groups,
+            degree,
+            wire: if bf16 { Wire::Bf16 } else { Wire::F32 },
+            prefetch: config.memory.prefetch,
+            reshard: config.memory.reshard_after_forward,
+            recompute,
+            pass,
+        }
+    }
+
+    /// Rows of a micro batch.
+    pub fn rows(&self) -> usize {
+        self.pass.rows
+    }
+
+    fn in_place(&self) -> bool {
+        self.degree == 1 && self.wire == Wire::F32
+    }
+
+    /// What will be gathered in this pass, in order.
+    fn expect(&mut self, order: impl IntoIterator<Item = usize>) {
+        self.order = order.into_iter().collect();
+        self.begun = 0;
+    }
+
+    /// Makes the next unit of the order whole, and offers those that follow.
+    fn gather(&mut self, unit: usize) -> Result<(), Failure> {
+        if self.in_place() || self.live[unit].is_some() {
+            return Ok(());
+        }
+        while self.begun < (1 + self.prefetch).min(self.order.len()) {
+            let next = self.order[self.begun];
+            self.groups.shard.begin_gather(&self.shards[next].master, self.wire)?;
+            self.begun += 1;
+        }
+        assert_eq!(self.order.pop_front(), Some(unit), "units are gathered in their order");
+        self.begun -= 1;
+        let elements = self.shards[unit].master.len() * self.degree;
+        // A buffer that once held this size again holds it without a new allocation.
+        let at = self.pool.iter().position(|b| b.capacity() == elements);
+        let mut full = at.map_or_else(|| Vec::with_capacity(elements), |at| self.pool.swap_remove(at));
+        full.resize(elements, 0.0);
+        self.groups.shard.end_gather(&mut full, self.wire)?;
+        self.live[unit] = Some(full);
+        Ok(())
+    }
+
+    fn free(&mut self, unit: usize) {
+        if let Some(full) = self.live[unit].take() {
+            self.pool.push(full);
+        }
+    }
+
+    /// Forward through embedding and blocks; leaves the last block's output in `x`.
+    fn forward(&mut self, tokens: &[u32], keep: bool) -> Result<(), Failure> {
+        let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
+        self.gather(0)?;
+        root::embed_forward(&self.pass, whole(&self.live, &self.shards, 0), tokens, &mut self.x);
+        if !tied {
+            self.free(0);
+        }
+        for layer in 0..layers {
+            self.gather(1 + layer)?;
+            let p = whole(&self.live, &self.shards, 1 + layer);
+            let slot = if keep && !self.recompute { layer } else { 0 };
+            if keep && self.recompute {
+                self.inputs[layer].copy_from_slice(&self.x);
+            }
+            let saved = &mut self.saved[slot];
+            saved.x.copy_from_slice(&self.x);
+            block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
+            if !keep || (self.reshard && layer + 1 < layers) {
+                self.free(1 + layer);
+            }
+        }
+        self.gather(layers + 1)
+    }
+
+    /// Sum of the loss over a micro batch, forward only.
+    pub fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure> {
+        let layers = self.pass.shape.layers;
+        self.expect(0..layers + 2);
+        self.forward(tokens, false)?;
+        let last = whole(&self.live, &self.shards, layers + 1);
+        let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
+        let sum = root::evaluate(&self.pass, last, matrix, &self.x, labels, &mut self.head);
+        self.free(layers + 1);
+        self.free(0);
+        Ok(sum)
+    }
+
+    /// Forward and backward of a micro batch: gives the sum of the loss, adds gradients of `scale` times it to the shards.
+    pub fn micro_step(&mut self, tokens: &[u32], labels: &[u32], scale: f64) -> Result<f64, Failure> {
+        let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
+        let last = layers + 1;
+        let again = if self.reshard { layers - 1 } else { 0 };
+        self.expect((0..layers + 2).chain((1..=again).rev()));
+        self.forward(tokens, true)?;
+        // Head.
+        let n = self.shards[last].master.len() * self.degree;
+        let table = self.pass.shape.vocab * self.pass.shape.hidden;
+        self.gradient[..n].fill(0.0);
+        if tied {
+            self.embed_gradient.fill(0.0);
+        }
+        let at = root::matrix_offset(&self.pass.shape);
+        let (gnorm, rest) = self.gradient.split_at_mut(at);
+        let gmatrix = if tied { &mut self.embed_gradient[..table] } else { &mut rest[..table] };
+        let sum = root::loss(
+            &self.pass,
+            whole(&self.live, &self.shards, last),
+            matrix(&self.pass.shape, &self.live, &self.shards),
+            &self.x,
+            labels,
+            scale,
+            &mut self.head,
+            &mut self.d,
+            gnorm,
+            gmatrix,
+        );
+        self.free(last);
+        if tied {
+            self.free(0);
+        }
+        self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[last].grad)?;
+        for layer in (0..layers).rev() {
+            self.gather(1 + layer)?;
+            let p = whole(&self.live, &self.shards, 1 + layer);
+            let slot = if self.recompute { 0 } else { layer };
+            let saved = &mut self.saved[slot];
+            if self.recompute && layer + 1 < layers {
+                saved.x.copy_from_slice(&self.inputs[layer]);
+                block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
+            }
+            let len = self.shards[1 + layer].unit.len;
+            let n = self.shards[1 + layer].master.len() * self.degree;
+            self.gradient[len..n].fill(0.0);
+            block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, &mut self.gradient[..len]);
+            self.free(1 + layer);
+            self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[1 + layer].grad)?;
+        }
+        let n = self.shards[0].master.len() * self.degree;
+        let g = if tied {
+            &mut self.embed_gradient
+        } else {
+            self.gradient[..n].fill(0.0);
+            &mut self.gradient
+        };
+        root::embed_backward(&self.pass, tokens, &self.d, g);
+        self.groups.shard.reduce_scatter(&g[..n], &mut self.shards[0].grad)?;
+        Ok(sum)
+    }
+
+    /// Sums the gradients over replicas; gives this rank's part of the squared norm of the whole gradient.
+    pub fn reduce_replicas(&mut self) -> Result<f64, Failure> {
+        let mut sum = 0.0;
+        for shard in &mut self.shards {
+            self.groups.replica.all_reduce(&mut shard.grad)?;
+            sum += rows::sum_of_squares(&shard.grad);
+        }
+        Ok(if self.groups.replica.rank() == 0 { sum } else { 0.0 })
+    }
+
+    /// Updates the shards and clears the gradients.
+    pub fn update(&mut self, optimizer: &crate::config::Optimizer, step: usize, rate: f64, factor: f64) {
+        for s in &mut self.shards {
+            let end = s.start + s.master.len();
+            for tensor in &s.unit.tensors {
+                let range = tensor.range();
+                let (from, to) = (range.start.max(s.start), range.end.min(end));
+                if from < to {
+                    let r = from - s.start..to - s.start;
+                    optim::adamw(
+                        optimizer,
+                        step,
+                        rate,
+                        tensor.decay,
+                        factor,
+                        &mut s.master[r.clone()],
+                        &mut s.exp_avg[r.clone()],
+                        &mut s.exp_avg_sq[r.clone()],
+                        &s.grad[r],
+                    );
+                }
+            }
+            s.grad.fill(0.0);
+        }
+    }
+
+    /// Drops what a half-done step has summed.
+    pub fn clear_gradients(&mut self) {
+        for shard in &mut self.shards {
+            shard.grad.fill(0.0);
+        }
+    }
+
+    /// A unit's whole master weights, in f32; every rank of the shard group calls it.
+    pub fn whole_unit(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
+        let shard = &self.shards[unit];
+        let mut full = vec![0.0; shard.master.len() * self.degree];
+        self.groups.shard.begin_gather(&shard.master, Wire::F32)?;
+        self.groups.shard.end_gather(&mut full, Wire::F32)?;
+        full.truncate(shard.unit.len);
+        Ok(full)
+    }
+}
+
+fn whole<'a>(live: &'a [Option<Vec<f32>>], shards: &'a [Shard], unit: usize) -> &'a [f32] {
+    live[unit].as_deref().unwrap_or(&shards[unit].master)
+}
+
+fn matrix<'a>(shape: &Shape, live: &'a [Option<Vec<f32>>], shards: &'a [Shard]) -> &'a [f32] {
+    let table = shape.vocab * shape.hidden;
+    if shape.tied {
+        &whole(live, shards, 0)[..table]
+    } else {
+        &whole(live, shards, shape.layers + 1)[root::matrix_offset(shape)..][..table]
+    }
+}

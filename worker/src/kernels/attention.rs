@@ -1,0 +1,119 @@
+//! Causal attention with grouped heads. Scores exist for one tile of queries of one head at a time; backward makes the
+//! probabilities again from the saved log-sum-exp.
+
+use super::gemm::{self, Into, View};
+use super::real::Real;
+use super::rows;
+
+/// The shape of q, k and v, which stand side by side in each row: q heads, then k heads, then v heads.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Elements of one head.
+    pub dim: usize,
+    /// Tokens of one sequence.
+    pub sequence: usize,
+}
+
+/// Queries of one tile: keeps a tile of scores inside the second-level cache up to 2,048 keys.
+const TILE: usize = 64;
+
+impl Heads {
+    /// Elements of one row of q, k, v.
+    pub fn width(&self) -> usize {
+        (self.heads + 2 * self.kv_heads) * self.dim
+    }
+
+    /// Elements that `scratch` must hold.
+    pub fn scratch(&self) -> usize {
+        2 * TILE.min(self.sequence) * self.sequence
+    }
+
+    fn part<'a, T: Real>(&self, qkv: &'a [T], row: usize, rows: usize, head: usize) -> View<'a, T> {
+        View {
+            data: &qkv[row * self.width() + head * self.dim..],
+            rows,
+            cols: self.dim,
+            stride: self.width(),
+        }
+    }
+}
+
+/// out = attention(qkv); `lse` takes one log-sum-exp per row and head.
+pub fn forward<T: Real>(shape: Heads, qkv: &[T], out: &mut [T], lse: &mut [T], scratch: &mut [T]) {
+    let Heads { heads, kv_heads, dim, sequence } = shape;
+    let width = heads * dim;
+    let scale = T::of(1.0 / (dim as f64).sqrt());
+    for start in (0..out.len() / width).step_by(sequence) {
+        for head in 0..heads {
+            let kv = head / (heads / kv_heads);
+            for first in (0..sequence).step_by(TILE) {
+                let tile = TILE.min(sequence - first);
+                let keys = first + tile;
+                let q = shape.part(qkv, start + first, tile, head);
+                let k = shape.part(qkv, start, keys, heads + kv);
+                let v = shape.part(qkv, start, keys, heads + kv_heads + kv);
+                let s = &mut scratch[..tile * keys];
+                gemm::nt(s, keys, Into::Replace, q, k, T::UNIT, 1);
+                for (i, row) in s.chunks_exact_mut(keys).enumerate() {
+                    lse[(start + first + i) * heads + head] = rows::softmax_row(row, first + i + 1, scale);
+                }
+                let to = &mut out[(start + first) * width + head * dim..];
+                gemm::nn(to, width, Into::Replace, View::new(s, tile, keys), v, T::UNIT, 1);
+            }
+        }
+    }
+}
+
+/// dqkv = gradient of attention, from what forward read and wrote.
+pub fn backward<T: Real>(
+    shape: Heads,
+    qkv: &[T],
+    out: &[T],
+    lse: &[T],
+    dout: &[T],
+    dqkv: &mut [T],
+    scratch: &mut [T],
+) {
+    let Heads { heads, kv_heads, dim, sequence } = shape;
+    let (width, full) = (heads * dim, shape.width());
+    let scale = T::of(1.0 / (dim as f64).sqrt());
+    dqkv.fill(T::NIL);
+    let (p, dp) = scratch.split_at_mut(scratch.len() / 2);
+    for start in (0..out.len() / width).step_by(sequence) {
+        for head in 0..heads {
+            let kv = head / (heads / kv_heads);
+            for first in (0..sequence).step_by(TILE) {
+                let tile = TILE.min(sequence - first);
+                let keys = first + tile;
+                let q = shape.part(qkv, start + first, tile, head);
+                let k = shape.part(qkv, start, keys, heads + kv);
+                let v = shape.part(qkv, start, keys, heads + kv_heads + kv);
+                let here = (start + first) * width + head * dim;
+                let d = View { data: &dout[here..], rows: tile, cols: dim, stride: width };
+                let (p, dp) = (&mut p[..tile * keys], &mut dp[..tile * keys]);
+                gemm::nt(p, keys, Into::Replace, q, k, T::UNIT, 1);
+                for (i, row) in p.chunks_exact_mut(keys).enumerate() {
+                    let saved = lse[(start + first + i) * heads + head];
+                    rows::softmax_again(row, first + i + 1, scale, saved);
+                }
+                let dv = &mut dqkv[start * full + (heads + kv_heads + kv) * dim..];
+                gemm::tn(dv, full, Into::Add, View::new(p, tile, keys), d, T::UNIT, 1);
+                gemm::nt(dp, keys, Into::Replace, d, v, T::UNIT, 1);
+                for (i, (p, dp)) in p.chunks_exact(keys).zip(dp.chunks_exact_mut(keys)).enumerate() {
+                    let at = here + i * width;
+                    let delta = rows::dot(&dout[at..at + dim], &out[at..at + dim]);
+                    rows::softmax_backward_row(p, dp, delta, scale);
+                }
+                let ds = View::new(dp, tile, keys);
+                let dq = &mut dqkv[(start + first) * full + head * dim..];
+                gemm::nn(dq, full, Into::Replace, ds, k, T::UNIT, 1);
+                let dk = &mut dqkv[start * full + (heads + kv) * dim..];
+                gemm::tn(dk, full, Into::Add, ds, q, T::UNIT, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Matrix products on row-major slices, by faer.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+
+use super::real::Real;
+
+/// A row-major matrix inside a slice: `rows` of `cols`, each `stride` elements after the last.
+#[derive(Clone, Copy)]
+pub struct View<'a, T> {
+    /// Where element (0, 0) is first.
+    pub data: &'a [T],
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Elements from one row to the next.
+    pub stride: usize,
+}
+
+impl<'a, T: Real> View<'a, T> {
+    /// A dense matrix.
+    pub fn new(data: &'a [T], rows: usize, cols: usize) -> Self {
+        Self { data, rows, cols, stride: cols }
+    }
+
+    fn mat(self) -> MatRef<'a, T> {
+        let needed = if self.rows == 0 { 0 } else { (self.rows - 1) * self.stride + self.cols };
+        MatRef::from_row_major_slice_with_stride(&self.data[..needed], self.rows, self.cols, self.stride)
+    }
+}
+
+/// How the product meets what is in the destination.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Into {
+    /// Overwrites it.
+    Replace,
+    /// Adds to it.
+    Add,
+}
+
+fn accum(into: Into) -> Accum {
+    match into {
+        Into::Replace => Accum::Replace,
+        Into::Add => Accum::Add,
+    }
+}
+
+fn par(threads: usize) -> Par {
+    if threads <= 1 { Par::Seq } else { Par::rayon(threads) }
+}
+
+fn destination<T: Real>(out: &mut [T], rows: usize, cols: usize, stride: usize) -> MatMut<'_, T> {
+    let needed = if rows == 0 { 0 } else { (rows - 1) * stride + cols };
+    // Not `from_row_major_slice_with_stride_mut`: faer 0.24.4 swaps its strides and writes outside the slice.
+    MatMut::from_column_major_slice_with_stride_mut(&mut out[..needed], cols, rows, stride).transpose_mut()
+}
+
+/// out = alpha a b, rows of `out` being `stride` apart.
+pub fn nn<T: Real>(
+    out: &mut [T],
+    stride: usize,
+    into: Into,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    alpha: T,
+    threads: usize,
+) {
+    matmul(destination(out, a.rows, b.cols, stride), accum(into), a.mat(), b.mat(), alpha, par(threads));
+}
+
+/// out = alpha a bᵀ.
+pub fn nt<T: Real>(
+    out: &mut [T],
+    stride: usize,
+    into: Into,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    alpha: T,
+    threads: usize,
+) {
+    let to = destination(out, a.rows, b.rows, stride);
+    matmul(to, accum(into), a.mat(), b.mat().transpose(), alpha, par(threads));
+}
+
+/// out = alpha aᵀ b.
+pub fn tn<T: Real>(
+    out: &mut [T],
+    stride: usize,
+    into: Into,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    alpha: T,
+    threads: usize,
+) {
+    let to = destination(out, a.cols, b.cols, stride);
+    matmul(to, accum(into), a.mat().transpose(), b.mat(), alpha, par(threads));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(i: usize) -> f64 {
+        ((i * 7919 + 13) % 101) as f64 / 50.0 - 1.0
+    }
+
+    fn check<T: Real>(tolerance: f64) {
+        for (m, k, n) in [
+            (1, 1, 1),
+            (3, 5, 2),
+            (64, 6, 64),
+            (3, 6, 67),
+            (67, 20, 48),
+            (134, 20, 24),
+            (37, 134, 20),
+            (130, 64, 96),
+        ] {
+            let a: Vec<T> = (0..m * k).map(|i| T::of(number(i))).collect();
+            let b: Vec<T> = (0..k * n).map(|i| T::of(number(i + 5))).collect();
+            let stride = n + 3;
+            let guard = 999.0;
+            let mut at: Vec<T> = vec![T::of(0.0); m * k];
+            let mut bt: Vec<T> = vec![T::of(0.0); n * k];
+            for i in 0..m {
+                for j in 0..k {
+                    at[j * m + i] = a[i * k + j];
+                }
+            }
+            for i in 0..k {
+                for j in 0..n {
+                    bt[j * k + i] = b[i * n + j];
+                }
+            }
+            for which in 0..3 {
+                let mut out = vec![T::of(guard); 4096 + m * stride + 4096];
+                let to = &mut out[4096..];
+                match which {
+                    0 => nn(to, stride, Into::Replace, View::new(&a, m, k), View::new(&b, k, n), T::UNIT, 1),
+                    1 => nt(to, stride, Into::Replace, View::new(&a, m, k), View::new(&bt, n, k), T::UNIT, 1),
+                    _ => tn(to, stride, Into::Replace, View::new(&at, k, m), View::new(&b, k, n), T::UNIT, 1),
+                }
+                let mut bad = 0;
+                for (i, v) in out.iter().enumerate() {
+                    let at = i as isize - 4096;
+                    let inside = at >= 0 && (at as usize) < m * stride && (at as usize % stride) < n;
+                    if inside {
+                        let (r, c) = (at as usize / stride, at as usize % stride);
+                        let sum: f64 = (0..k).map(|j| a[r * k + j].wide() * b[j * n + c].wide()).sum();
+                        assert!(
+                            (v.wide() - sum).abs() < tolerance,
+                            "{which} {m}x{k}x{n} at {r},{c}: {} for {sum}",
+                            v.wide()
+                        );
+                    } else if v.wide() != guard {
+                        bad += 1;
+                    }
+                }
+                assert_eq!(bad, 0, "{which} {m}x{k}x{n} wrote outside");
+            }
+        }
+    }
+
+    #[test]
+    fn products_in_f32() {
+        check::<f32>(1e-4);
+    }
+
+    #[test]
+    fn products_in_f64() {
+        check::<f64>(1e-12);
+    }
+}

@@ -1,0 +1,294 @@
+//! The launcher: starts one process per rank, hands signals on, and sees to it that no rank outlives a failure.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use crate::comm::shm::Plan;
+use crate::comm::{Memory, Watch};
+use crate::config::{Backend, Config};
+use crate::exit::{Code, Failure};
+use crate::fsdp::{Bytes, shard_len};
+use crate::log::StepLine;
+use crate::model::layout::Shape;
+use crate::train::{self, Outcome, Report};
+
+/// Seconds that the other ranks get to say what they saw, after one has failed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What is missing to run this config here.
+pub fn refuse(config: &Config) -> Result<(), Failure> {
+    if config.cluster.gpus_per_node > 0 || config.communication.backend == Backend::Nccl {
+        return Err(Failure::new(
+            Code::Device,
+            format!(
+                "this binary has no CUDA device: it cannot run on the {} GPUs of {}; `launch --ranks N` trains on CPU ranks",
+                config.cluster.gpus_per_node, config.cluster.instance
+            ),
+        ));
+    }
+    if config.cluster.nodes > 1 {
+        return Err(Failure::new(
+            Code::Device,
+            format!(
+                "CPU ranks share memory, so they run on one host; the config has {}",
+                config.cluster.nodes
+            ),
+        ));
+    }
+    let (needed, available) = (Bytes::of(config).total() * config.ranks(), available_memory());
+    if available.is_some_and(|available| needed > available) {
+        return Err(Failure::new(
+            Code::Config,
+            format!(
+                "{} ranks need {} MiB, and this machine has {} MiB available",
+                config.ranks(),
+                needed >> 20,
+                available.unwrap_or(0) >> 20
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that a new process can take, by the kernel's estimate and this group's limit.
+fn available_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let machine = line.split_whitespace().next()?.parse::<usize>().ok()? * 1024;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
+    Some(limit.map_or(machine, |limit: usize| limit.min(machine)))
+}
+
+/// What lies where in the ranks' shared memory.
+fn plan(config: &Config) -> Plan {
+    let shards = config.mesh.shard_degree;
+    let units = Shape::of(&config.model).units();
+    Plan {
+        shards,
+        replicas: config.mesh.data_parallel_replicas,
+        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
+        prefetch: config.memory.prefetch,
+    }
+}
+
+/// Threads of each rank's matrix products: one. Two threads of faer on two busy cores were measured slower than one.
+fn threads() -> usize {
+    1
+}
+
+fn seconds(value: f64) -> Duration {
+    Duration::from_secs_f64(value)
+}
+
+/// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
+pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Result<Outcome, Failure> {
+    refuse(config)?;
+    let ranks = config.ranks();
+    let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes())?;
+    let watch = Watch::new(&memory, ranks, Duration::MAX, Duration::MAX);
+    let signal = Arc::new(AtomicI32::new(0));
+    for (number, value) in [(signal_hook::consts::SIGTERM, 15), (signal_hook::consts::SIGINT, 2)] {
+        let signal = Arc::clone(&signal);
+        let flag = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(number, Arc::clone(&flag)).map_err(|e| bug("catch signals", &e))?;
+        std::thread::spawn(move || {
+            loop {
+                if flag.swap(false, Ordering::Relaxed) {
+                    signal.store(value, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+    }
+    let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
+    let mut children: Vec<Option<Child>> = Vec::new();
+    for rank in 0..ranks {
+        let mut command = Command::new(&program);
+        command.arg("rank").arg(path).args(["--rank", &rank.to_string(), "--memory", &memory.path()]);
+        if ranks_given.is_some() {
+            command.args(["--ranks", &ranks.to_string()]);
+        }
+        command.envs(&config.communication.environment);
+        match command.spawn() {
+            Ok(child) => children.push(Some(child)),
+            Err(error) => {
+                end(&mut children, Duration::ZERO);
+                return Err(bug(&format!("start rank {rank}"), &error));
+            }
+        }
+    }
+    let (mut codes, mut first) = (vec![None; ranks], None);
+    let (began, mut asked) = (Instant::now(), None::<Instant>);
+    loop {
+        let number = signal.swap(0, Ordering::Relaxed);
+        if number != 0 {
+            asked.get_or_insert_with(Instant::now);
+            tell(&children, Signal::TERM);
+        }
+        for (rank, slot) in children.iter_mut().enumerate() {
+            let Some(status) = slot.as_mut().and_then(|child| child.try_wait().ok().flatten()) else {
+                continue;
+            };
+            *slot = None;
+            codes[rank] = status.code();
+            if !matches!(status.code(), Some(0 | 75)) && first.is_none() {
+                first = Some((rank, status));
+                watch.bury(rank);
+            }
+        }
+        if let Some((rank, status)) = first {
+            end(&mut children, LAST_WORDS);
+            return Err(verdict(rank, status));
+        }
+        if children.iter().all(Option::is_none) {
+            break;
+        }
+        if watch.joined() < ranks && began.elapsed() > seconds(config.communication.join_seconds) {
+            end(&mut children, Duration::ZERO);
+            let missing = ranks - watch.joined();
+            return Err(Failure::new(Code::Peer, format!("{missing} of {ranks} ranks did not appear")));
+        }
+        if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
+            end(&mut children, Duration::ZERO);
+            return Err(Failure::new(
+                Code::Unsaved,
+                "the ranks did not save within `checkpoint.grace_seconds`",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(if codes.contains(&Some(75)) { Outcome::Saved } else { Outcome::Done })
+}
+
+fn verdict(rank: usize, status: ExitStatus) -> Failure {
+    use std::os::unix::process::ExitStatusExt;
+    if let Some(signal) = status.signal() {
+        return Failure::new(
+            Code::Peer,
+            format!("rank {rank} was killed by signal {signal} ({})", 128 + signal),
+        );
+    }
+    let known =
+        [Code::Config, Code::Data, Code::Checkpoint, Code::Loss, Code::Peer, Code::Device, Code::Unsaved];
+    let number = status.code().unwrap_or(1);
+    let code = known.into_iter().find(|c| *c as i32 == number).unwrap_or(Code::Bug);
+    Failure::new(code, format!("rank {rank} failed with code {number}"))
+}
+
+fn tell(children: &[Option<Child>], signal: Signal) {
+    for child in children.iter().flatten() {
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// Waits `patience` for the rest to end by themselves, then ends them.
+fn end(children: &mut [Option<Child>], patience: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        if children.iter_mut().flatten().all(|child| matches!(child.try_wait(), Ok(Some(_)))) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for child in children.iter_mut().flatten() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Prints for the launcher's reader.
+struct Lines;
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
+impl Report for Lines {
+    fn step(&mut self, line: &StepLine) {
+        if let Ok(json) = serde_json::to_string(line) {
+            println!("{json}");
+        }
+        eprintln!("{}", line.human());
+    }
+    fn evaluation(&mut self, step: usize, loss: f64) {
+        println!("{}", serde_json::json!({"step": step, "validation_loss": loss}));
+        eprintln!("step={step} validation_loss={loss:.6}");
+    }
+    fn note(&mut self, text: &str) {
+        eprintln!("{text}");
+    }
+}
+
+/// One rank, as a child of the launcher.
+pub fn rank(config: &Config, rank: usize, memory: &str) -> Result<Outcome, Failure> {
+    // A rank does not outlive its launcher, however that ends.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let stop = Arc::new(AtomicBool::new(false));
+    for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(number, Arc::clone(&stop))
+            .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
+    }
+    let plan = plan(config);
+    if rank >= plan.ranks() {
+        return Err(Failure::new(Code::Usage, format!("there is no rank {rank} of {}", plan.ranks())));
+    }
+    let memory = Memory::open(memory, plan.bytes())?;
+    let c = &config.communication;
+    let (groups, watch) =
+        plan.groups(&memory, rank, seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
+    std::thread::spawn(move || {
+        loop {
+            watch.beat(rank);
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    });
+    train::run(config, groups, threads(), &stop, &mut Lines)
+}
+
+/// All ranks as threads of this process: for tests of layouts.
+pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<f64>), Failure> {
+    #[derive(Default)]
+    struct Kept(Vec<StepLine>, Vec<f64>);
+    impl Report for Kept {
+        fn step(&mut self, line: &StepLine) {
+            self.0.push(line.clone());
+        }
+        fn evaluation(&mut self, _step: usize, loss: f64) {
+            self.1.push(loss);
+        }
+        fn note(&mut self, _text: &str) {}
+    }
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes())?;
+    let stop = AtomicBool::new(false);
+    let c = &config.communication;
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let (memory, stop) = (&memory, &stop);
+                scope.spawn(move || {
+                    let never = seconds(1e6);
+                    let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
+                    let mut kept = Kept::default();
+                    let outcome = train::run(config, groups, 1, stop, &mut kept);
+                    if outcome.is_err() {
+                        watch.bury(rank);
+                    }
+                    outcome.map(|outcome| (outcome, kept.0, kept.1))
+                })
+            })
+            .collect();
+        let mut results: Vec<_> = ranks
+            .into_iter()
+            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
+            .collect();
+        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
+        results.swap_remove(cause.unwrap_or(0))
+    })
+}

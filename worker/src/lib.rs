@@ -1,0 +1,19 @@
+//! trainc's worker: trains decoder-only transformers with fully sharded data parallelism on the ranks that its config
+//! names.
+#![allow(clippy::inline_always, reason = "vector dispatch works only through closures that are inlined")]
+
+pub mod checkpoint;
+pub mod cli;
+pub mod comm;
+pub mod config;
+pub mod data;
+pub mod exit;
+pub mod fsdp;
+pub mod hf;
+pub mod kernels;
+pub mod launch;
+pub mod log;
+pub mod model;
+pub mod optim;
+pub mod safetensors;
+pub mod train;

@@ -1,0 +1,5 @@
+//! `trainc-worker`.
+
+fn main() -> std::process::ExitCode {
+    trainc_worker::cli::main()
+}

@@ -1,0 +1,266 @@
+//! One block of the decoder.
+
+use super::layout::{BlockLayout, Shape};
+use crate::kernels::attention;
+use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::real::Real;
+use crate::kernels::rows::{self, Turn};
+
+/// What a pass needs beside parameters.
+#[derive(Clone, Debug)]
+pub struct Pass<T> {
+    /// The model.
+    pub shape: Shape,
+    /// Where a block's tensors lie.
+    pub layout: BlockLayout,
+    /// cos and sin of each position; empty for learned positions.
+    pub table: Vec<T>,
+    /// Rows of one micro batch: sequences times their length.
+    pub rows: usize,
+    /// Threads of a product.
+    pub threads: usize,
+    /// Activations are rounded to bf16.
+    pub bf16: bool,
+}
+
+impl<T: Real> Pass<T> {
+    /// For micro batches of `sequences`.
+    pub fn new(shape: &Shape, sequences: usize, threads: usize, bf16: bool) -> Self {
+        let table = rows::rotary_table(shape.heads.sequence, shape.rotated, shape.theta);
+        let rows = sequences * shape.heads.sequence;
+        Self { layout: shape.block(0).1, shape: shape.clone(), table, rows, threads, bf16 }
+    }
+
+    /// Stores as the compute format does.
+    pub fn store(&self, x: &mut [T]) {
+        if self.bf16 {
+            rows::round_bf16(x);
+        }
+    }
+}
+
+/// What a block's forward leaves for its backward.
+#[allow(missing_docs, reason = "each name is the value's")]
+#[derive(Debug, Default)]
+pub struct Saved<T> {
+    pub x: Vec<T>,
+    pub stats1: Vec<T>,
+    pub h1: Vec<T>,
+    pub qkv: Vec<T>,
+    pub lse: Vec<T>,
+    pub attended: Vec<T>,
+    pub middle: Vec<T>,
+    pub stats2: Vec<T>,
+    pub h2: Vec<T>,
+    pub up: Vec<T>,
+    pub act: Vec<T>,
+}
+
+impl<T: Real> Saved<T> {
+    /// Room for one block; `x` is the caller's when only inputs are kept.
+    pub fn new(pass: &Pass<T>) -> Self {
+        let (n, s) = (pass.rows, &pass.shape);
+        let make = |columns: usize| vec![T::NIL; n * columns];
+        Self {
+            x: make(s.hidden),
+            stats1: make(2),
+            h1: make(s.hidden),
+            qkv: make(s.heads.width()),
+            lse: make(s.heads.heads),
+            attended: make(s.attention_width()),
+            middle: if s.parallel { Vec::new() } else { make(s.hidden) },
+            stats2: make(2),
+            h2: make(s.hidden),
+            up: make(s.up_width()),
+            act: make(s.inner),
+        }
+    }
+
+    /// Elements of one block.
+    pub fn elements(shape: &Shape, rows: usize) -> usize {
+        let middle = if shape.parallel { 0 } else { shape.hidden };
+        let columns = 3 * shape.hidden
+            + 4
+            + middle
+            + shape.heads.width()
+            + shape.heads.heads
+            + shape.attention_width()
+            + shape.up_width()
+            + shape.inner;
+        rows * columns
+    }
+}
+
+/// Room that is used by one block at a time.
+#[allow(missing_docs, reason = "each name is the value's")]
+#[derive(Debug)]
+pub struct Scratch<T> {
+    pub scores: Vec<T>,
+    pub dact: Vec<T>,
+    pub dup: Vec<T>,
+    pub dh: Vec<T>,
+    pub dh2: Vec<T>,
+    pub dattended: Vec<T>,
+    pub dqkv: Vec<T>,
+}
+
+impl<T: Real> Scratch<T> {
+    /// Room for passes like this.
+    pub fn new(pass: &Pass<T>) -> Self {
+        let (n, s) = (pass.rows, &pass.shape);
+        let make = |columns: usize| vec![T::NIL; n * columns];
+        Self {
+            scores: vec![T::NIL; s.heads.scratch()],
+            dact: make(s.inner),
+            dup: make(s.up_width()),
+            dh: make(s.hidden),
+            dh2: make(s.hidden),
+            dattended: make(s.attention_width()),
+            dqkv: make(s.heads.width()),
+        }
+    }
+
+    /// Elements.
+    pub fn elements(shape: &Shape, rows: usize) -> usize {
+        let columns =
+            shape.inner + shape.up_width() + 2 * shape.hidden + shape.attention_width() + shape.heads.width();
+        rows * columns + shape.heads.scratch()
+    }
+}
+
+/// out = block(saved.x); fills the rest of `saved`.
+pub fn forward<T: Real>(
+    pass: &Pass<T>,
+    p: &[T],
+    saved: &mut Saved<T>,
+    scratch: &mut Scratch<T>,
+    out: &mut [T],
+) {
+    let (s, l, n, threads) = (&pass.shape, &pass.layout, pass.rows, pass.threads);
+    let (h, a, f) = (s.hidden, s.attention_width(), s.inner);
+    let product = |out: &mut [T],
+                   x: &[T],
+                   weight: &[T],
+                   bias: &[T],
+                   into: Into,
+                   cols: usize,
+                   width: usize| {
+        gemm::nt(out, width, into, View::new(x, n, cols), View::new(weight, width, cols), T::UNIT, threads);
+        rows::add_bias(out, bias);
+    };
+    let norm1 = (&p[l.norm1.clone()], &p[l.norm1_bias.clone()]);
+    rows::norm_forward(s.norm, s.eps, &saved.x, norm1.0, norm1.1, &mut saved.h1, &mut saved.stats1);
+    pass.store(&mut saved.h1);
+    let width = s.heads.width();
+    product(&mut saved.qkv, &saved.h1, &p[l.qkv.clone()], &p[l.qkv_bias.clone()], Into::Replace, h, width);
+    let turned = s.heads.heads + s.heads.kv_heads;
+    rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Turn::With);
+    pass.store(&mut saved.qkv);
+    attention::forward(s.heads, &saved.qkv, &mut saved.attended, &mut saved.lse, &mut scratch.scores);
+    pass.store(&mut saved.attended);
+    out.copy_from_slice(&saved.x);
+    product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Into::Add, a, h);
+    let norm2 = (&p[l.norm2.clone()], &p[l.norm2_bias.clone()]);
+    if s.parallel {
+        rows::norm_forward(s.norm, s.eps, &saved.x, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
+    } else {
+        pass.store(out);
+        saved.middle.copy_from_slice(out);
+        rows::norm_forward(s.norm, s.eps, out, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
+    }
+    pass.store(&mut saved.h2);
+    product(
+        &mut saved.up,
+        &saved.h2,
+        &p[l.up.clone()],
+        &p[l.up_bias.clone()],
+        Into::Replace,
+        h,
+        s.up_width(),
+    );
+    pass.store(&mut saved.up);
+    rows::act_forward(s.act, &saved.up, &mut saved.act, f);
+    pass.store(&mut saved.act);
+    product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Into::Add, f, h);
+    pass.store(out);
+}
+
+/// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters' gradient, which
+/// need not be cleared before. Consumes `saved.up`.
+pub fn backward<T: Real>(
+    pass: &Pass<T>,
+    p: &[T],
+    saved: &mut Saved<T>,
+    scratch: &mut Scratch<T>,
+    d: &mut [T],
+    g: &mut [T],
+) {
+    let (s, l, n, threads) = (&pass.shape, &pass.layout, pass.rows, pass.threads);
+    let (h, a, f) = (s.hidden, s.attention_width(), s.inner);
+    let (wide, up_width) = (s.heads.width(), s.up_width());
+    for range in
+        [&l.norm1, &l.norm1_bias, &l.qkv_bias, &l.out_bias, &l.norm2, &l.norm2_bias, &l.up_bias, &l.down_bias]
+    {
+        g[range.clone()].fill(T::NIL);
+    }
+    // dx = dy w, dw = dyᵀ x, db = sum of dy.
+    let input = |dx: &mut [T], dy: &[T], weight: &[T], from: usize, to: usize| {
+        gemm::nn(
+            dx,
+            from,
+            Into::Replace,
+            View::new(dy, n, to),
+            View::new(weight, to, from),
+            T::UNIT,
+            threads,
+        );
+    };
+    let weight = |dw: &mut [T], dy: &[T], x: &[T], from: usize, to: usize| {
+        gemm::tn(dw, from, Into::Replace, View::new(dy, n, to), View::new(x, n, from), T::UNIT, threads);
+    };
+    input(&mut scratch.dact, d, &p[l.down.clone()], f, h);
+    pass.store(&mut scratch.dact);
+    weight(&mut g[l.down.clone()], d, &saved.act, f, h);
+    rows::bias_backward(d, &mut g[l.down_bias.clone()]);
+    rows::act_backward(s.act, &mut saved.up, &scratch.dact, f);
+    pass.store(&mut saved.up);
+    input(&mut scratch.dh2, &saved.up, &p[l.up.clone()], h, up_width);
+    pass.store(&mut scratch.dh2);
+    weight(&mut g[l.up.clone()], &saved.up, &saved.h2, h, up_width);
+    rows::bias_backward(&saved.up, &mut g[l.up_bias.clone()]);
+
+    let norm_backward =
+        |x: &[T], stats: &[T], dy: &[T], d: &mut [T], g: &mut [T], w: &std::ops::Range<usize>| {
+            let (dw, db) = g[w.start..].split_at_mut(h);
+            rows::norm_backward(s.norm, x, &p[w.clone()], stats, dy, d, dw, &mut db[..h]);
+        };
+    if !s.parallel {
+        norm_backward(&saved.middle, &saved.stats2, &scratch.dh2, d, g, &l.norm2);
+        pass.store(d);
+    }
+    input(&mut scratch.dattended, d, &p[l.out.clone()], a, h);
+    pass.store(&mut scratch.dattended);
+    weight(&mut g[l.out.clone()], d, &saved.attended, a, h);
+    rows::bias_backward(d, &mut g[l.out_bias.clone()]);
+    attention::backward(
+        s.heads,
+        &saved.qkv,
+        &saved.attended,
+        &saved.lse,
+        &scratch.dattended,
+        &mut scratch.dqkv,
+        &mut scratch.scores,
+    );
+    let turned = s.heads.heads + s.heads.kv_heads;
+    rows::rotate(&mut scratch.dqkv, wide, turned, s.heads.dim, s.rotated, &pass.table, Turn::Against);
+    pass.store(&mut scratch.dqkv);
+    input(&mut scratch.dh, &scratch.dqkv, &p[l.qkv.clone()], h, wide);
+    pass.store(&mut scratch.dh);
+    weight(&mut g[l.qkv.clone()], &scratch.dqkv, &saved.h1, h, wide);
+    rows::bias_backward(&scratch.dqkv, &mut g[l.qkv_bias.clone()]);
+    if s.parallel {
+        norm_backward(&saved.x, &saved.stats2, &scratch.dh2, d, g, &l.norm2);
+    }
+    norm_backward(&saved.x, &saved.stats1, &scratch.dh, d, g, &l.norm1);
+    pass.store(d);
+}

@@ -1,0 +1,56 @@
+//! Fresh weights: each element is a pure function of (seed, tensor, index), so that every layout of ranks starts equal
+//! and each rank makes only its own shard.
+
+use sha2::{Digest, Sha256};
+
+use super::layout::{Fresh, Unit};
+
+/// Mixes a counter into 64 even bits (the finaliser of splitmix64, Steele, Lea and Flood 2014).
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// First eight bytes of sha256(seed little-endian, name), little-endian.
+pub fn key(seed: u64, name: &str) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(seed.to_le_bytes());
+    hash.update(name.as_bytes());
+    let digest = hash.finalize();
+    digest.iter().take(8).rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+}
+
+/// Uniform in (0, 1).
+fn uniform(key: u64, counter: u64) -> f64 {
+    let bits = mix(key.wrapping_add(counter.wrapping_mul(STEP))) >> 11;
+    (bits as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+/// Standard normal, by Box and Muller.
+fn normal(key: u64, index: u64) -> f64 {
+    let radius = (-2.0 * uniform(key, 2 * index).ln()).sqrt();
+    radius * (2.0 * std::f64::consts::PI * uniform(key, 2 * index + 1)).cos()
+}
+
+/// Fills `out` with elements `start..` of the unit; past its end with 0.
+pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
+    out.fill(0.0);
+    for tensor in &unit.tensors {
+        let range = tensor.range();
+        let (from, to) = (range.start.max(start), range.end.min(start + out.len()));
+        if from >= to {
+            continue;
+        }
+        let key = key(seed, &tensor.name);
+        for at in from..to {
+            out[at - start] = match tensor.fresh {
+                Fresh::Zero => 0.0,
+                Fresh::One => 1.0,
+                Fresh::Normal(deviation) => (deviation * normal(key, (at - tensor.offset) as u64)) as f32,
+            };
+        }
+    }
+}

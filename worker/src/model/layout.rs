@@ -1,0 +1,262 @@
+//! Which tensor lies where in which unit.
+
+use crate::config::{self, Activation, Biases, NormKind, PositionKind};
+use crate::kernels::attention::Heads;
+use crate::kernels::rows::{Act, Norm};
+
+/// What the arithmetic needs to know of a model.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Tokens of the vocabulary.
+    pub vocab: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Width inside the feed-forward part.
+    pub inner: usize,
+    /// Blocks.
+    pub layers: usize,
+    /// Attention.
+    pub heads: Heads,
+    /// Norm.
+    pub norm: Norm,
+    /// Its epsilon.
+    pub eps: f64,
+    /// Activation.
+    pub act: Act,
+    /// Products have biases.
+    pub biases: bool,
+    /// Elements of each head that are rotated; 0: learned positions.
+    pub rotated: usize,
+    /// Base of the rotary wavelengths.
+    pub theta: f64,
+    /// Attention and feed-forward read the same input.
+    pub parallel: bool,
+    /// The head is the embedding.
+    pub tied: bool,
+    /// Deviation of fresh weights.
+    pub initializer_range: f64,
+}
+
+/// A tensor's fresh values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fresh {
+    /// All 0.
+    Zero,
+    /// All 1.
+    One,
+    /// Normal with this deviation.
+    Normal(f64),
+}
+
+/// A tensor inside a unit, row-major; a vector has one row.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Its name in this project: `embed.tokens`, `block.0.qkv.weight`, …
+    pub name: String,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Where it begins in the unit.
+    pub offset: usize,
+    /// Weight decay applies.
+    pub decay: bool,
+    /// Fresh values.
+    pub fresh: Fresh,
+}
+
+impl Tensor {
+    /// Elements.
+    pub fn elements(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Where it lies in the unit.
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.elements()
+    }
+}
+
+/// Tensors that are gathered, freed and reduced together.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// `embed`, `block.0` …, `head`.
+    pub name: String,
+    /// In order of place.
+    pub tensors: Vec<Tensor>,
+    /// Elements, without padding.
+    pub len: usize,
+}
+
+impl Unit {
+    fn new(name: String) -> Self {
+        Self { name, tensors: Vec::new(), len: 0 }
+    }
+
+    fn push(&mut self, name: &str, rows: usize, cols: usize, fresh: Fresh) -> std::ops::Range<usize> {
+        let tensor = Tensor {
+            name: format!("{}.{name}", self.name),
+            rows,
+            cols,
+            offset: self.len,
+            decay: matches!(fresh, Fresh::Normal(_)),
+            fresh,
+        };
+        self.len += tensor.elements();
+        let range = tensor.range();
+        self.tensors.push(tensor);
+        range
+    }
+}
+
+type Range = std::ops::Range<usize>;
+
+/// Where a block's tensors lie; what it lacks is empty.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each name is its tensor's")]
+pub struct BlockLayout {
+    pub norm1: Range,
+    pub norm1_bias: Range,
+    pub qkv: Range,
+    pub qkv_bias: Range,
+    pub out: Range,
+    pub out_bias: Range,
+    pub norm2: Range,
+    pub norm2_bias: Range,
+    pub up: Range,
+    pub up_bias: Range,
+    pub down: Range,
+    pub down_bias: Range,
+}
+
+impl Shape {
+    /// From a checked config.
+    pub fn of(model: &config::Model) -> Self {
+        let rotary = model.positions.kind == PositionKind::Rotary;
+        Self {
+            vocab: model.vocab_size,
+            hidden: model.hidden_size,
+            inner: model.intermediate_size,
+            layers: model.layers,
+            heads: Heads {
+                heads: model.heads,
+                kv_heads: model.kv_heads,
+                dim: model.head_dim,
+                sequence: model.sequence_length,
+            },
+            norm: match model.norm.kind {
+                NormKind::Layer => Norm::Layer,
+                NormKind::Rms => Norm::Rms,
+            },
+            eps: model.norm.eps,
+            act: match model.activation {
+                Activation::Swiglu => Act::SwiGlu,
+                Activation::Gelu => Act::Gelu,
+                Activation::GeluTanh => Act::GeluTanh,
+            },
+            biases: model.biases == Biases::All,
+            rotated: if rotary {
+                (model.positions.fraction.unwrap_or(1.0) * model.head_dim as f64).round() as usize
+            } else {
+                0
+            },
+            theta: model.positions.theta.unwrap_or(10_000.0),
+            parallel: model.parallel_residual,
+            tied: model.tied_embeddings,
+            initializer_range: model.initializer_range,
+        }
+    }
+
+    /// Columns of the first product of the feed-forward part.
+    pub fn up_width(&self) -> usize {
+        if self.act == Act::SwiGlu { 2 * self.inner } else { self.inner }
+    }
+
+    /// Columns of the attention's output before its projection.
+    pub fn attention_width(&self) -> usize {
+        self.heads.heads * self.heads.dim
+    }
+
+    fn norm_of(&self, unit: &mut Unit, name: &str) -> (Range, Range) {
+        let weight = unit.push(&format!("{name}.weight"), 1, self.hidden, Fresh::One);
+        let bias = match self.norm {
+            Norm::Layer => unit.push(&format!("{name}.bias"), 1, self.hidden, Fresh::Zero),
+            Norm::Rms => 0..0,
+        };
+        (weight, bias)
+    }
+
+    fn product(
+        &self,
+        unit: &mut Unit,
+        name: &str,
+        rows: usize,
+        cols: usize,
+        deviation: f64,
+    ) -> (Range, Range) {
+        let weight = unit.push(&format!("{name}.weight"), rows, cols, Fresh::Normal(deviation));
+        let bias = if self.biases { unit.push(&format!("{name}.bias"), 1, rows, Fresh::Zero) } else { 0..0 };
+        (weight, bias)
+    }
+
+    /// One block.
+    pub fn block(&self, index: usize) -> (Unit, BlockLayout) {
+        let mut unit = Unit::new(format!("block.{index}"));
+        let deviation = self.initializer_range;
+        let residual = deviation / (2.0 * self.layers as f64).sqrt();
+        let (norm1, norm1_bias) = self.norm_of(&mut unit, "norm1");
+        let (qkv, qkv_bias) = self.product(&mut unit, "qkv", self.heads.width(), self.hidden, deviation);
+        let (out, out_bias) = self.product(&mut unit, "out", self.hidden, self.attention_width(), residual);
+        let (norm2, norm2_bias) = self.norm_of(&mut unit, "norm2");
+        let (up, up_bias) = self.product(&mut unit, "up", self.up_width(), self.hidden, deviation);
+        let (down, down_bias) = self.product(&mut unit, "down", self.hidden, self.inner, residual);
+        let layout = BlockLayout {
+            norm1,
+            norm1_bias,
+            qkv,
+            qkv_bias,
+            out,
+            out_bias,
+            norm2,
+            norm2_bias,
+            up,
+            up_bias,
+            down,
+            down_bias,
+        };
+        (unit, layout)
+    }
+
+    /// Token table and, where they are learned, positions.
+    pub fn embed(&self) -> Unit {
+        let mut unit = Unit::new("embed".to_owned());
+        unit.push("tokens", self.vocab, self.hidden, Fresh::Normal(self.initializer_range));
+        if self.rotated == 0 {
+            unit.push("positions", self.heads.sequence, self.hidden, Fresh::Normal(self.initializer_range));
+        }
+        unit
+    }
+
+    /// Final norm and, where it is not the token table, the head.
+    pub fn head(&self) -> Unit {
+        let mut unit = Unit::new("head".to_owned());
+        self.norm_of(&mut unit, "norm");
+        if !self.tied {
+            unit.push("weight", self.vocab, self.hidden, Fresh::Normal(self.initializer_range));
+        }
+        unit
+    }
+
+    /// All units in order of use: embed, blocks, head.
+    pub fn units(&self) -> Vec<Unit> {
+        let mut units = vec![self.embed()];
+        units.extend((0..self.layers).map(|i| self.block(i).0));
+        units.push(self.head());
+        units
+    }
+
+    /// Elements of all units.
+    pub fn parameters(&self) -> usize {
+        self.units().iter().map(|unit| unit.len).sum()
+    }
+}

@@ -1,0 +1,138 @@
+//! The safetensors file form: eight bytes of header length, a JSON header, the tensors' bytes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::data::tokens::hex;
+
+/// One tensor of a file that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// `F32`, `F16` or `BF16`.
+    pub dtype: String,
+    /// Sizes, outermost first.
+    pub shape: Vec<usize>,
+    start: u64,
+    bytes: usize,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    /// By name.
+    pub entries: BTreeMap<String, Entry>,
+}
+
+fn bad(message: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message.into())
+}
+
+impl Reader {
+    /// Reads and checks the header.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        let mut length = [0u8; 8];
+        file.read_exact_at(&mut length, 0)?;
+        let length = u64::from_le_bytes(length);
+        if length > size.saturating_sub(8) || length > 100 << 20 {
+            return Err(bad("the header is longer than the file"));
+        }
+        let mut header = vec![0u8; length as usize];
+        file.read_exact_at(&mut header, 8)?;
+        let header: BTreeMap<String, Value> = serde_json::from_slice(&header)?;
+        let mut entries = BTreeMap::new();
+        for (name, value) in header.into_iter().filter(|(name, _)| name != "__metadata__") {
+            let entry = (|| {
+                let numbers = |key: &str| -> Option<Vec<u64>> {
+                    value.get(key)?.as_array()?.iter().map(Value::as_u64).collect()
+                };
+                let shape: Vec<usize> = numbers("shape")?.into_iter().map(|n| n as usize).collect();
+                let offsets = numbers("data_offsets")?;
+                let (from, to) = (*offsets.first()?, *offsets.get(1)?);
+                let dtype = value.get("dtype")?.as_str()?.to_owned();
+                let width = if dtype == "F32" { 4 } else { 2 };
+                let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+                let bytes = to.checked_sub(from)? as usize;
+                let known = matches!(dtype.as_str(), "F32" | "F16" | "BF16");
+                let fits = elements.checked_mul(width)? == bytes && 8 + length + to <= size;
+                (!known || fits).then_some(Entry { dtype, shape, start: 8 + length + from, bytes })
+            })();
+            let entry = entry.ok_or_else(|| bad(format!("tensor `{name}` does not fit the file")))?;
+            entries.insert(name, entry);
+        }
+        Ok(Self { file, entries })
+    }
+
+    /// Elements of a tensor, as f32.
+    pub fn read(&self, name: &str) -> io::Result<Vec<f32>> {
+        let entry = self.entries.get(name).ok_or_else(|| bad(format!("there is no tensor `{name}`")))?;
+        let mut bytes = vec![0u8; entry.bytes];
+        self.file.read_exact_at(&mut bytes, entry.start)?;
+        let halves = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+        match entry.dtype.as_str() {
+            "F32" => {
+                Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+            }
+            "BF16" => Ok(halves().map(|h| f32::from_bits(u32::from(h) << 16)).collect()),
+            "F16" => Ok(halves().map(half).collect()),
+            other => Err(bad(format!("tensor `{name}` is of type {other}, which is not read"))),
+        }
+    }
+}
+
+/// IEEE half to single.
+fn half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    match exponent {
+        0 => sign * mantissa * 2f32.powi(-24),
+        31 if mantissa == 0.0 => sign * f32::INFINITY,
+        31 => f32::NAN,
+        _ => sign * (1.0 + mantissa / 1024.0) * 2f32.powi(exponent - 15),
+    }
+}
+
+/// Writes f32 tensors and syncs the file; gives its sha256 and bytes.
+pub fn write(
+    path: &Path,
+    metadata: &BTreeMap<String, String>,
+    tensors: &[(String, Vec<usize>, &[f32])],
+) -> io::Result<(String, u64)> {
+    let mut header = serde_json::Map::new();
+    header.insert("__metadata__".to_owned(), json!(metadata));
+    let mut at = 0usize;
+    for (name, shape, data) in tensors {
+        let end = at + 4 * data.len();
+        header.insert(name.clone(), json!({"dtype": "F32", "shape": shape, "data_offsets": [at, end]}));
+        at = end;
+    }
+    let mut header = serde_json::to_vec(&header)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut file = File::create(path)?;
+    let mut hash = Sha256::new();
+    let mut put = |bytes: &[u8]| {
+        hash.update(bytes);
+        file.write_all(bytes)
+    };
+    put(&(header.len() as u64).to_le_bytes())?;
+    put(&header)?;
+    let mut buffer = Vec::with_capacity(1 << 18);
+    for (_, _, data) in tensors {
+        for chunk in data.chunks(1 << 16) {
+            buffer.clear();
+            buffer.extend(chunk.iter().flat_map(|v| v.to_le_bytes()));
+            put(&buffer)?;
+        }
+    }
+    let digest = hex(&hash.finalize());
+    file.sync_all()?;
+    Ok((digest, 8 + header.len() as u64 + at as u64))
+}

@@ -1,0 +1,212 @@
+//! The run of one rank: steps, lines, evaluation, saving, stopping. Every decision that all ranks must take alike comes
+//! from a sum over all ranks.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::checkpoint;
+use crate::comm::Groups;
+use crate::config::Config;
+use crate::data::order::Order;
+use crate::data::tokens::Tokens;
+use crate::exit::{Code, Failure};
+use crate::fsdp::Engine;
+use crate::kernels::rows::IGNORED;
+use crate::log::{StepLine, peak_resident};
+use crate::optim;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All steps are done.
+    Done,
+    /// It was told to stop, and saved.
+    Saved,
+}
+
+/// What a rank reports to whoever runs it; only rank 0 does.
+pub trait Report {
+    /// A step is done.
+    fn step(&mut self, line: &StepLine);
+    /// An evaluation is done: steps, and loss in nats per token.
+    fn evaluation(&mut self, step: usize, loss: f64);
+    /// Something worth a line.
+    fn note(&mut self, text: &str);
+}
+
+/// Trains; `stop` is set by signals.
+pub fn run(
+    config: &Config,
+    groups: Groups,
+    threads: usize,
+    stop: &AtomicBool,
+    report: &mut dyn Report,
+) -> Result<Outcome, Failure> {
+    let began = Instant::now();
+    let (rank, ranks) = (groups.world.rank(), groups.world.size());
+    let sequence = config.model.sequence_length;
+    let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size);
+    let train = open(&config.data.train)?;
+    let validation = config.data.validation.as_deref().map(open).transpose()?;
+    let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
+    let global = config.batch.global_sequences as u64;
+    let by_epochs = config.data.epochs.map_or(u64::MAX, |epochs| epochs * train.sequences() / global);
+    let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
+
+    let mut engine = Engine::new(config, groups, threads);
+    let directory = Path::new(&config.checkpoint.directory);
+    let resume = match config.checkpoint.resume.as_str() {
+        "never" => None,
+        "auto" => checkpoint::newest(directory),
+        path => Some(path.into()),
+    };
+    let mut step = 0;
+    if let Some(path) = &resume {
+        let state = checkpoint::load(&mut engine, path)?;
+        if state.data != train.digest() || state.seed != config.data.seed {
+            return Err(Failure::new(
+                Code::Checkpoint,
+                format!("checkpoint {}: it was trained on other data or with another seed", path.display()),
+            ));
+        }
+        if !state.sequences.is_multiple_of(global) || state.sequences / global != state.step as u64 {
+            return Err(Failure::new(
+                Code::Checkpoint,
+                format!("checkpoint {}: it was trained with another global batch", path.display()),
+            ));
+        }
+        step = state.step;
+        if rank == 0 {
+            report.note(&format!("resumed at step {step} from {}", path.display()));
+        }
+    } else if let Some(weights) = &config.model.weights {
+        crate::hf::load(&mut engine, config, Path::new(weights))?;
+    }
+
+    let (micro, accumulation) = (config.batch.micro, config.batch.accumulation);
+    let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+    let mut last_save = Instant::now();
+    let mut saved_at = None;
+    while step < steps {
+        let start = Instant::now();
+        inputs.clear();
+        labels.clear();
+        for pass in 0..accumulation {
+            for row in 0..micro {
+                let place = ((pass * ranks + rank) * micro + row) as u64;
+                train.read(order.at(step as u64 * global + place), &mut inputs, &mut labels)?;
+            }
+        }
+        let tokens = (config.batch.global_sequences * sequence) as f64;
+        let mut loss = 0.0;
+        let mut halted = false;
+        for (inputs, labels) in inputs.chunks(engine.rows()).zip(labels.chunks(engine.rows())) {
+            if accumulation > 1 {
+                let mut flag = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
+                engine.groups.world.all_reduce_f64(&mut flag)?;
+                halted = flag[0] > 0.0;
+                if halted {
+                    break;
+                }
+            }
+            loss += engine.micro_step(inputs, labels, 1.0 / tokens)?;
+        }
+        if halted {
+            // The half-done step is dropped: its sequences are read again.
+            engine.clear_gradients();
+            save(config, &mut engine, step, &train, saved_at)?;
+            return Ok(Outcome::Saved);
+        }
+        let squares = engine.reduce_replicas()?;
+        let seconds = began.elapsed().as_secs_f64();
+        let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
+        let due = config.checkpoint.every_seconds.is_some_and(|s| last_save.elapsed().as_secs_f64() >= s);
+        // One small sum per step: loss, squared norm, who wants to stop, whether rank 0's clock wants a save.
+        let mut sums = vec![0.0; 4 + ranks];
+        sums[0] = loss;
+        sums[1] = squares;
+        sums[2] = f64::from(u8::from(late || stop.load(Ordering::Relaxed)));
+        sums[3] = f64::from(u8::from(due && rank == 0));
+        sums[4 + rank] = peak_resident() as f64;
+        engine.groups.world.all_reduce_f64(&mut sums)?;
+        let loss = sums[0] / tokens;
+        let norm = sums[1].sqrt();
+        let limit = config.limits.max_loss.unwrap_or(f64::INFINITY);
+        if !loss.is_finite() || !norm.is_finite() || loss > limit {
+            return Err(Failure::new(
+                Code::Loss,
+                format!("step {}: loss {loss}, gradient norm {norm}: not finite or over {limit}", step + 1),
+            ));
+        }
+        let rate = optim::learning_rate(config.optimizer.learning_rate, &config.schedule, step);
+        engine.update(&config.optimizer, step, rate, optim::clip_factor(norm, config.optimizer.clip_norm));
+        step += 1;
+        if rank == 0 && (step.is_multiple_of(config.log.every_steps) || step == steps) {
+            let memory = sums[4..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
+            let tokens_per_s = tokens / start.elapsed().as_secs_f64();
+            report.step(&StepLine { step, loss, grad_norm: norm, lr: rate, tokens_per_s, mfu: None, memory });
+        }
+        if config.log.evaluate_every_steps.is_some_and(|every| step.is_multiple_of(every))
+            && let Some(validation) = &validation
+        {
+            let loss = evaluate(config, &mut engine, validation)?;
+            if rank == 0 {
+                report.evaluation(step, loss);
+            }
+        }
+        let stopping = sums[2] > 0.0;
+        if stopping || sums[3] > 0.0 || config.checkpoint.every_steps.is_some_and(|e| step.is_multiple_of(e))
+        {
+            save(config, &mut engine, step, &train, saved_at)?;
+            saved_at = Some(step);
+            last_save = Instant::now();
+        }
+        if stopping && step < steps {
+            return Ok(Outcome::Saved);
+        }
+    }
+    save(config, &mut engine, step, &train, saved_at)?;
+    crate::hf::export(&mut engine, config, Path::new(&config.output.model))?;
+    Ok(Outcome::Done)
+}
+
+fn save(
+    config: &Config,
+    engine: &mut Engine,
+    step: usize,
+    train: &Tokens,
+    saved_at: Option<usize>,
+) -> Result<(), Failure> {
+    if saved_at == Some(step) {
+        return Ok(());
+    }
+    let directory = Path::new(&config.checkpoint.directory);
+    let sequences = step as u64 * config.batch.global_sequences as u64;
+    let keep = config.checkpoint.keep;
+    checkpoint::save(engine, directory, keep, step, sequences, config.data.seed, train.digest())
+}
+
+/// Mean loss over all validation sequences, each once; what does not fill a pass is filled up with ignored labels.
+fn evaluate(config: &Config, engine: &mut Engine, data: &Tokens) -> Result<f64, Failure> {
+    let (rank, ranks) = (engine.groups.world.rank(), engine.groups.world.size());
+    let micro = config.batch.micro;
+    let per_pass = (micro * ranks) as u64;
+    let (mut loss, mut count) = (0.0, 0.0);
+    for pass in 0..data.sequences().div_ceil(per_pass) {
+        let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+        for row in 0..micro {
+            let at = pass * per_pass + (rank * micro + row) as u64;
+            data.read(at.min(data.sequences() - 1), &mut inputs, &mut labels)?;
+            if at >= data.sequences() {
+                let filled = labels.len() - config.model.sequence_length;
+                labels[filled..].fill(IGNORED);
+            }
+        }
+        loss += engine.evaluate(&inputs, &labels)?;
+        count += labels.iter().filter(|l| **l != IGNORED).count() as f64;
+    }
+    let mut sums = [loss, count];
+    engine.groups.world.all_reduce_f64(&mut sums)?;
+    Ok(sums[0] / sums[1])
+}

@@ -1,0 +1,8 @@
+//! The worker's tests above its modules.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
+
+mod cases;
+mod layouts;
+mod parity;
+mod processes;
+mod schema;

@@ -1,0 +1,251 @@
+//! The binary: ranks as processes, signals, deaths, exit codes.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cases::{Place, llama, mesh, write_data};
+
+const WORKER: &str = env!("CARGO_BIN_EXE_trainc-worker");
+
+fn write(place: &Place, config: &Value) -> String {
+    let path = place.at("worker.json");
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+fn start(arguments: &[&str]) -> Child {
+    Command::new(WORKER).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn worker(arguments: &[&str]) -> Output {
+    start(arguments).wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One test at a time: ranks that wait for each other and for two cores make each other slow.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn place(name: &str) -> (Place, Value) {
+    let place = Place::new(name);
+    write_data(&place.0.join("train"), 40, 24, 61, 1);
+    let config = mesh(llama(&place), 2, 1, 1);
+    (place, config)
+}
+
+/// Process ids of the launcher's ranks.
+fn ranks(launcher: &Child) -> Vec<u32> {
+    let path = format!("/proc/{0}/task/{0}/children", launcher.id());
+    let children = std::fs::read_to_string(path).unwrap();
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Waits until a checkpoint is there: the run is then in its middle.
+fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
+    let began = Instant::now();
+    while trainc_worker::checkpoint::newest(Path::new(directory)).is_none() {
+        assert!(launcher.try_wait().unwrap().is_none(), "the run ended early");
+        assert!(began.elapsed() < Duration::from_mins(1), "no checkpoint within a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_run_of_processes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, config) = place("run");
+    let path = write(&place, &config);
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let two = lines(&output);
+    assert_eq!(two.len(), 10);
+    for (i, line) in two.iter().enumerate() {
+        assert_eq!(line["step"], i + 1);
+        assert!(line["mfu"].is_null() && line["memory"].as_u64().unwrap() > 1 << 20);
+        assert!(line["tokens_per_s"].as_f64().unwrap() > 0.0);
+    }
+    assert!(text(&output.stderr).contains("step=10 loss="));
+    assert!(Path::new(&place.at("model/model.safetensors.index.json")).is_file());
+    // Another number of ranks, the same batch.
+    let output = worker(&["launch", &path, "--ranks", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for (a, b) in lines(&output).iter().zip(&two) {
+        let (a, b) = (a["loss"].as_f64().unwrap(), b["loss"].as_f64().unwrap());
+        assert!((a - b).abs() < 2e-6 * b);
+    }
+    let output = worker(&["launch", &path, "--ranks", "3"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("8 does not divide by 12 (3 ranks of micro batch 4)"));
+    let output = worker(&["inspect", &place.at("checkpoints/step-00000010")]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("\"sequences\": 80"));
+}
+
+#[test]
+fn told_to_stop_it_saves_and_goes_on_later() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, mut config) = place("term");
+    config["schedule"]["steps"] = json!(1500);
+    let whole = lines(&worker(&["launch", &write(&place, &config)]));
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    config["checkpoint"]["every_steps"] = json!(20);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let mut run = start(&["launch", &path]);
+    wait_for_checkpoint(&mut run, &place.at("checkpoints"));
+    signal(run.id(), "-TERM");
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
+    let first = lines(&output);
+    assert!(first.len() < 1500, "it stopped in the middle");
+    let second = lines(&worker(&["launch", &path]));
+    assert_eq!(first.len() + second.len(), 1500);
+    for (a, b) in first.iter().chain(&second).zip(&whole) {
+        assert_eq!((&a["step"], &a["loss"]), (&b["step"], &b["loss"]));
+    }
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, mut config) = place("kill");
+    config["schedule"]["steps"] = json!(1500);
+    let whole = lines(&worker(&["launch", &write(&place, &config)]));
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    config["checkpoint"]["every_steps"] = json!(10);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let mut seen = vec![None; 1500];
+    for round in 0..8u64 {
+        let run = start(&["launch", &path]);
+        let pause = 60 + trainc_worker::model::init::mix(round) % 120;
+        std::thread::sleep(Duration::from_millis(pause));
+        let children = ranks(&run);
+        if round % 2 == 0 {
+            signal(run.id(), "-KILL");
+        } else if let Some(rank) = children.get(round as usize / 2 % 2) {
+            signal(*rank, "-KILL");
+        }
+        let output = run.wait_with_output().unwrap();
+        for line in text(&output.stdout).lines() {
+            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+            let step = line["step"].as_u64().unwrap() as usize;
+            seen[step - 1] = Some(line["loss"].clone());
+        }
+        for child in children {
+            let began = Instant::now();
+            while Path::new(&format!("/proc/{child}/exe")).exists()
+                && began.elapsed() < Duration::from_secs(30)
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "a rank outlived its launcher");
+        }
+    }
+    let last = worker(&["launch", &path]);
+    assert_eq!(last.status.code(), Some(0), "{}", text(&last.stderr));
+    for line in lines(&last) {
+        let step = line["step"].as_u64().unwrap() as usize;
+        seen[step - 1] = Some(line["loss"].clone());
+    }
+    for (step, (seen, whole)) in seen.iter().zip(&whole).enumerate() {
+        assert_eq!(seen.as_ref().unwrap(), &whole["loss"], "step {}", step + 1);
+    }
+}
+
+#[test]
+fn a_dead_rank_is_named() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, mut config) = place("dead");
+    config["schedule"]["steps"] = json!(1_000_000);
+    config["checkpoint"]["every_steps"] = json!(20);
+    let mut run = start(&["launch", &write(&place, &config)]);
+    wait_for_checkpoint(&mut run, &place.at("checkpoints"));
+    signal(ranks(&run)[1], "-KILL");
+    let began = Instant::now();
+    let output = run.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(output.status.code(), Some(13));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("error: rank 1 was killed by signal 9 (137)"), "{errors}");
+    assert!(errors.contains("error: rank 1 died"), "the other rank says it too: {errors}");
+    let reason = std::fs::read_to_string(place.at("failure")).unwrap();
+    assert_eq!(reason, "rank 1 was killed by signal 9 (137)\n");
+    // A rank that stands still is found by its heart.
+    config["communication"]["peer_dead_seconds"] = json!(1.0);
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    let mut run = start(&["launch", &write(&place, &config)]);
+    wait_for_checkpoint(&mut run, &place.at("checkpoints"));
+    signal(ranks(&run)[0], "-STOP");
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(13));
+    assert!(text(&output.stderr).contains("rank 0 gave no sign of life for 1 s"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, base) = place("refused");
+    let mut cases: Vec<(i32, &str, Box<dyn Fn(&mut Value)>)> = Vec::new();
+    let mut case = |code, message, change: fn(&mut Value)| cases.push((code, message, Box::new(change)));
+    case(3, "`model.wings`: unknown field `wings`", |c| c["model"]["wings"] = json!(2));
+    case(3, "`model`: missing field `heads`", |c| drop(c["model"].as_object_mut().unwrap().remove("heads")));
+    case(3, "`limits`: missing field `max_loss`", |c| {
+        drop(c["limits"].as_object_mut().unwrap().remove("max_loss"));
+    });
+    case(3, "`batch.micro`: invalid type: string", |c| c["batch"]["micro"] = json!("4"));
+    case(3, "`model.kv_heads`: 4 heads do not divide into 3 groups", |c| c["model"]["kv_heads"] = json!(3));
+    case(3, "`batch.global_sequences`: 8 is not 4 x 1 x 4 ranks = 16", |c| {
+        c["mesh"]["shard_degree"] = json!(4);
+    });
+    case(3, "`model.adapter`: adapters are not implemented", |c| {
+        c["model"]["adapter"] =
+            json!({"kind": "lora", "rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": ["qkv"]});
+    });
+    case(3, "MiB available", |c| {
+        c["model"]["vocab_size"] = json!(1_000_000_000);
+        c["model"]["hidden_size"] = json!(8192);
+    });
+    case(14, "this binary has no CUDA device", |c| {
+        c["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
+    });
+    case(10, "index.json: No such file", |c| c["data"]["train"] = json!("/nowhere"));
+    case(10, "sequences of 24 tokens, and the config's `model.sequence_length` is 12", |c| {
+        c["model"]["sequence_length"] = json!(12);
+    });
+    case(11, "state.json", |c| c["checkpoint"]["resume"] = json!("/nowhere"));
+    case(12, "not finite or over 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
+    for (code, message, change) in cases {
+        let mut config = base.clone();
+        change(&mut config);
+        let output = worker(&["launch", &write(&place, &config)]);
+        let errors = text(&output.stderr);
+        assert!(errors.contains(message), "`{message}` is not in {errors}");
+        assert_eq!(output.status.code(), Some(code), "{errors}");
+    }
+    assert_eq!(worker(&["launch"]).status.code(), Some(2));
+    let mut gpus = base.clone();
+    gpus["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
+    assert_eq!(worker(&["launch", &write(&place, &gpus), "--ranks", "2"]).status.code(), Some(0));
+    // Data that shrinks is an error, not a signal.
+    let file = place.at("train/tokens-00003.bin");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 2]).unwrap();
+    let output = worker(&["launch", &write(&place, &base)]);
+    assert_eq!(output.status.code(), Some(10));
+    assert!(text(&output.stderr).contains("the index says"));
+}

@@ -1,0 +1,207 @@
+"""Records what PyTorch computes for the worker's parity cases: float64, same weights, tokens and hyperparameters.
+
+    python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
+    .venv-torch/bin/python worker/tests/python/record.py
+
+Writes worker/tests/recorded/<case>.json: the config's differences from the tests' base, losses and gradient norms. The
+model is written here from its definition and shares nothing with the worker but the formulas of fresh weights and
+tokens.
+"""
+import hashlib
+import json
+import math
+import pathlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+OUT = pathlib.Path(__file__).resolve().parent.parent / "recorded"
+MASK = (1 << 64) - 1
+STEPS = 50
+
+
+def mix(z):
+    z = np.asarray(z, dtype=np.uint64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def normal(seed, name, n):
+    key = int.from_bytes(hashlib.sha256(seed.to_bytes(8, "little") + name.encode()).digest()[:8], "little")
+    i = np.arange(2 * n, dtype=np.uint64)
+    u = ((mix(np.uint64(key) + i * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+    return np.sqrt(-2 * np.log(u[0::2])) * np.cos(2 * math.pi * u[1::2])
+
+
+def tokens(sequences, length, vocab, seed):
+    out, previous = [], 0
+    fresh = mix(np.arange(sequences * (length + 1), dtype=np.uint64) + np.uint64(seed * 0x10000000))
+    for f in fresh.tolist():
+        previous = (previous * 7 + 3 if f & 1 else f >> 8) % vocab
+        out.append(previous)
+    return torch.tensor(out).view(sequences, length + 1)
+
+
+class Model:
+    def __init__(self, m, seed):
+        self.m, self.p = m, {}
+        h, f, dev = m["hidden_size"], m["intermediate_size"], m["initializer_range"]
+        layer = m["norm"]["kind"] == "layer"
+
+        def weight(name, rows, cols, deviation):
+            value = (deviation * normal(seed, name, rows * cols)).astype(np.float32).astype(np.float64)
+            self.p[name] = torch.tensor(value).view(rows, cols).requires_grad_()
+
+        def vector(name, n, value):
+            self.p[name] = torch.full((n,), value, dtype=torch.float64, requires_grad=True)
+
+        def norm(name):
+            vector(name + ".weight", h, 1.0)
+            if layer:
+                vector(name + ".bias", h, 0.0)
+
+        def product(name, rows, cols, deviation):
+            weight(name + ".weight", rows, cols, deviation)
+            if m["biases"] == "all":
+                vector(name + ".bias", rows, 0.0)
+
+        weight("embed.tokens", m["vocab_size"], h, dev)
+        if m["positions"]["kind"] == "learned":
+            weight("embed.positions", m["sequence_length"], h, dev)
+        up = 2 * f if m["activation"] == "swiglu" else f
+        for i in range(m["layers"]):
+            b = f"block.{i}."
+            norm(b + "norm1")
+            product(b + "qkv", (m["heads"] + 2 * m["kv_heads"]) * m["head_dim"], h, dev)
+            product(b + "out", h, m["heads"] * m["head_dim"], dev / math.sqrt(2 * m["layers"]))
+            norm(b + "norm2")
+            product(b + "up", up, h, dev)
+            product(b + "down", h, f, dev / math.sqrt(2 * m["layers"]))
+        norm("head.norm")
+        if not m["tied_embeddings"]:
+            weight("head.weight", m["vocab_size"], h, dev)
+
+    def norm(self, name, x):
+        w, eps = self.p[name + ".weight"], self.m["norm"]["eps"]
+        if self.m["norm"]["kind"] == "layer":
+            return F.layer_norm(x, x.shape[-1:], w, self.p[name + ".bias"], eps)
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps) * w
+
+    def linear(self, name, x):
+        return F.linear(x, self.p[name + ".weight"], self.p.get(name + ".bias"))
+
+    def rotate(self, x):
+        positions = self.m["positions"]
+        if positions["kind"] == "learned":
+            return x
+        r = round(positions["fraction"] * self.m["head_dim"])
+        angle = torch.outer(
+            torch.arange(x.shape[2], dtype=torch.float64),
+            positions["theta"] ** (-torch.arange(0, r, 2, dtype=torch.float64) / r),
+        )
+        cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+        turned, rest = x[..., :r], x[..., r:]
+        half = torch.cat([-turned[..., r // 2:], turned[..., : r // 2]], -1)
+        return torch.cat([turned * cos + half * sin, rest], -1)
+
+    def attention(self, name, x):
+        m = self.m
+        batch, length, _ = x.shape
+        d, q_heads, kv_heads = m["head_dim"], m["heads"], m["kv_heads"]
+        q, k, v = self.linear(name + "qkv", x).split([q_heads * d, kv_heads * d, kv_heads * d], -1)
+        q, k, v = (t.view(batch, length, -1, d).transpose(1, 2) for t in (q, k, v))
+        q, k = self.rotate(q), self.rotate(k)
+        k, v = (t.repeat_interleave(q_heads // kv_heads, 1) for t in (k, v))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.linear(name + "out", out.transpose(1, 2).reshape(batch, length, -1))
+
+    def feed_forward(self, name, x):
+        up = self.linear(name + "up", x)
+        if self.m["activation"] == "swiglu":
+            gate, up = up.chunk(2, -1)
+            act = F.silu(gate) * up
+        else:
+            act = F.gelu(up, approximate="tanh" if self.m["activation"] == "gelu-tanh" else "none")
+        return self.linear(name + "down", act)
+
+    def loss(self, batch):
+        inputs, labels = batch[:, :-1], batch[:, 1:]
+        x = self.p["embed.tokens"][inputs]
+        if "embed.positions" in self.p:
+            x = x + self.p["embed.positions"]
+        for i in range(self.m["layers"]):
+            b = f"block.{i}."
+            if self.m["parallel_residual"]:
+                x = x + self.attention(b, self.norm(b + "norm1", x)) + self.feed_forward(b, self.norm(b + "norm2", x))
+            else:
+                x = x + self.attention(b, self.norm(b + "norm1", x))
+                x = x + self.feed_forward(b, self.norm(b + "norm2", x))
+        x = self.norm("head.norm", x)
+        logits = x @ self.p.get("head.weight", self.p["embed.tokens"]).T
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum")
+
+
+def rate(o, s, step):
+    if step < s["warmup_steps"]:
+        return o["learning_rate"] * (step + 1) / s["warmup_steps"]
+    part = (step - s["warmup_steps"]) / (s["steps"] - s["warmup_steps"])
+    high, low = o["learning_rate"], s["minimum_learning_rate"]
+    return {"constant": high, "linear": high + (low - high) * part,
+            "cosine": low + (high - low) * 0.5 * (1 + math.cos(math.pi * part))}[s["kind"]]
+
+
+def record(name, change):
+    model = {"family": "llama", "vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "layers": 2, "heads": 4,
+             "kv_heads": 2, "head_dim": 8, "sequence_length": 24, "norm": {"kind": "rms", "eps": 1e-5},
+             "activation": "swiglu", "biases": "none",
+             "positions": {"kind": "rotary", "theta": 10000.0, "fraction": 1.0, "scaling": None},
+             "parallel_residual": False, "tied_embeddings": False, "initializer_range": 0.08}
+    optimizer = {"learning_rate": 3e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
+    schedule = {"kind": "constant", "warmup_steps": 0, "steps": STEPS, "minimum_learning_rate": 0.0}
+    model |= change.get("model", {})
+    optimizer |= change.get("optimizer", {})
+    schedule |= change.get("schedule", {})
+    net = Model(model, 17)
+    data = tokens(40, model["sequence_length"], model["vocab_size"], 1)
+    groups = [{"params": [p for p in net.p.values() if p.dim() == 2], "weight_decay": optimizer["weight_decay"]},
+              {"params": [p for p in net.p.values() if p.dim() == 1], "weight_decay": 0.0}]
+    adamw = torch.optim.AdamW(groups, betas=(optimizer["beta1"], optimizer["beta2"]), eps=optimizer["eps"])
+    passes = change.get("accumulation", 1)
+    losses, norms = [], []
+    for step in range(STEPS):
+        batch = data[[(step * 8 + i) % 40 for i in range(8)]]
+        total = 0.0
+        for part in batch.chunk(passes):
+            loss = net.loss(part) / (8 * model["sequence_length"])
+            loss.backward()
+            total += loss.item()
+        bound = optimizer["clip_norm"]
+        norm = torch.nn.utils.clip_grad_norm_(net.p.values(), math.inf if bound is None else bound)
+        for group in adamw.param_groups:
+            group["lr"] = rate(optimizer, schedule, step)
+        adamw.step()
+        adamw.zero_grad()
+        losses.append(round(total, 10))
+        norms.append(round(norm.item(), 10))
+    OUT.mkdir(exist_ok=True)
+    text = json.dumps({"torch": torch.__version__, "change": change | {"schedule": schedule}, "losses": losses,
+                       "grad_norms": norms})
+    (OUT / f"{name}.json").write_text(text + "\n")
+    print(name, losses[0], losses[-1], norms[0])
+
+
+GPT2 = {"family": "gpt2", "norm": {"kind": "layer", "eps": 1e-5}, "activation": "gelu-tanh", "biases": "all",
+        "positions": {"kind": "learned", "theta": None, "fraction": None, "scaling": None}, "kv_heads": 4,
+        "tied_embeddings": True}
+NEOX = {"family": "gpt-neox", "norm": {"kind": "layer", "eps": 1e-5}, "activation": "gelu", "biases": "all",
+        "positions": {"kind": "rotary", "theta": 10000.0, "fraction": 0.25, "scaling": None}, "kv_heads": 4,
+        "parallel_residual": True}
+torch.set_num_threads(1)
+record("llama", {})
+record("llama-accumulation-cosine", {"accumulation": 4, "schedule": {"kind": "cosine", "warmup_steps": 5, "minimum_learning_rate": 3e-4}})
+record("llama-tied-linear", {"model": {"tied_embeddings": True, "kv_heads": 1}, "schedule": {"kind": "linear", "warmup_steps": 3}})
+record("llama-unclipped", {"optimizer": {"clip_norm": None, "weight_decay": 0.0}})
+record("gpt2", {"model": GPT2, "schedule": {"kind": "cosine"}})
+record("gpt-neox", {"model": NEOX, "optimizer": {"clip_norm": 0.5}, "schedule": {"kind": "linear", "minimum_learning_rate": 1e-4}})
