@@ -28,6 +28,8 @@ pub mod check;
 
 pub mod emit;
 
+pub mod apply;
+
 pub mod report;
 
 pub mod import;
