@@ -60,7 +60,8 @@ class Front:
                 self.cut(environ)
         status = f"{answer.status} {'OK' if answer.status < 300 else 'Error'}"
         headers = {k: v for k, v in answer.headers.items() if k.lower() != "content-length"}
-        headers["Content-Length"] = str(answer.headers.get("Content-Length", len(answer.body)))
+        said = answer.headers.get("Content-Length") if environ["REQUEST_METHOD"] == "HEAD" else None
+        headers["Content-Length"] = said or str(len(answer.body))
         start_response(status, list(headers.items()))
         return [answer.body]
 
@@ -147,7 +148,7 @@ class Front:
         body = urllib.parse.urlencode(form).encode()
         return self.pass_on(
             {
-                **self.last_environ,
+                **call.environ,
                 "CONTENT_LENGTH": str(len(body)),
                 "REQUEST_METHOD": "POST",
             },
@@ -155,7 +156,6 @@ class Front:
         )
 
     def pass_on(self, environ, body):
-        self.last_environ = environ
         environ = copy.copy(environ)
         environ["wsgi.input"] = io.BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
@@ -172,8 +172,8 @@ class Front:
             asked = json.loads(body or b"null")
             try:
                 return ok(self.administer(what, asked))
-            except (ValueError, KeyError) as why:
-                return Answer(400, {}, f"{what}: {why}".encode())
+            except Exception:
+                return Answer(400, {}, f"{what}: {traceback.format_exc(limit=4)}".encode())
 
     def administer(self, what, asked):
         world = self.world

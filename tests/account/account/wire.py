@@ -20,6 +20,7 @@ class Call:
     query: dict
     headers: dict
     body: bytes
+    environ: dict
 
     @property
     def name(self):
@@ -99,7 +100,7 @@ def understand(environ, body):
         operation = s3_operation(environ["REQUEST_METHOD"], bucket, key, query)
     else:
         operation = path.rpartition("/")[2]
-    return Call(service, operation, region, environ["REQUEST_METHOD"], path, query, headers, body)
+    return Call(service, operation, region, environ["REQUEST_METHOD"], path, query, headers, body, environ)
 
 
 def ok(value):
