@@ -7,4 +7,8 @@
 pub mod account;
 pub mod calls;
 pub mod cloud;
+pub mod desired;
+pub mod diff;
 pub mod fault;
+pub mod observed;
+pub mod patience;
