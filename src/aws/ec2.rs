@@ -32,7 +32,12 @@ async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> A
 }
 
 /// All items of the list of that name, page after page.
-async fn all(signed: &Signed, call: Call, parameters: &[(String, String)], list: &str) -> Answer<Vec<Element>> {
+async fn all(
+    signed: &Signed,
+    call: Call,
+    parameters: &[(String, String)],
+    list: &str,
+) -> Answer<Vec<Element>> {
     let mut found = Vec::new();
     let mut parameters = parameters.to_vec();
     loop {
@@ -76,7 +81,8 @@ pub(super) async fn subnets(signed: &Signed, ids: &[String]) -> Answer<Vec<Subne
 }
 
 pub(super) async fn security_groups(signed: &Signed, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
-    let found = all(signed, Call::DescribeSecurityGroups, &numbered("GroupId", ids), "securityGroupInfo").await?;
+    let found =
+        all(signed, Call::DescribeSecurityGroups, &numbered("GroupId", ids), "securityGroupInfo").await?;
     Ok(found
         .iter()
         .map(|item| SecurityGroup {
@@ -109,7 +115,9 @@ pub(super) async fn interface_groups(signed: &Signed, interfaces: &[String]) -> 
     let found = all(signed, Call::DescribeNetworkInterfaces, &parameters, "networkInterfaceSet").await?;
     let groups: BTreeSet<String> = found
         .iter()
-        .flat_map(|item| item.items("groupSet").filter_map(|group| group.text_of("groupId").map(str::to_owned)))
+        .flat_map(|item| {
+            item.items("groupSet").filter_map(|group| group.text_of("groupId").map(str::to_owned))
+        })
         .collect();
     Ok(groups.into_iter().collect())
 }

@@ -45,7 +45,10 @@ fn bare(http: Option<u16>) -> String {
 
 /// The request's id, by the header of each family of services.
 fn request_id(raw: &HttpResponse) -> Option<String> {
-    ["x-amzn-requestid", "x-amz-request-id"].iter().find_map(|name| raw.headers().get(*name)).map(str::to_owned)
+    ["x-amzn-requestid", "x-amz-request-id"]
+        .iter()
+        .find_map(|name| raw.headers().get(*name))
+        .map(str::to_owned)
 }
 
 fn without_credentials(error: &(dyn Error + 'static)) -> bool {
@@ -65,5 +68,5 @@ pub(super) fn words(error: &(dyn Error + 'static)) -> String {
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |one| one.source())
+    std::iter::successors(Some(error), |&one: &&'a (dyn Error + 'static)| one.source())
 }

@@ -9,15 +9,15 @@ use crate::apply::fault::{Class, Fault};
 use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use aws_sdk_fsx::Client;
 use aws_sdk_fsx::types::{
-    DataCompressionType, DataRepositoryAssociation, EventType, Filter, FilterName, MetadataConfigurationMode, Tag,
-    UpdateFileSystemLustreConfiguration, UpdateFileSystemLustreMetadataConfiguration,
+    DataCompressionType, DataRepositoryAssociation, EventType, Filter, FilterName, MetadataConfigurationMode,
+    Tag, UpdateFileSystemLustreConfiguration, UpdateFileSystemLustreMetadataConfiguration,
 };
 
 pub(super) async fn file_systems(client: &Client) -> Answer<Vec<FileSystem>> {
     let call = Call::DescribeFileSystems;
-    let pages = client.describe_file_systems().into_paginator().items().send();
+    let pages = client.describe_file_systems().into_paginator().send();
     let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error))?;
-    Ok(found.iter().map(file_system_of).collect())
+    Ok(found.iter().flat_map(|page| page.file_systems()).map(file_system_of).collect())
 }
 
 pub(super) async fn file_system(client: &Client, id: &str) -> Answer<FileSystem> {
@@ -51,10 +51,12 @@ fn file_system_of(found: &aws_sdk_fsx::types::FileSystem) -> FileSystem {
         compression: lustre
             .and_then(|lustre| lustre.data_compression_type())
             .map(|value| value.as_str().to_owned()),
-        drive_cache: lustre.and_then(|lustre| lustre.drive_cache_type()).map(|value| value.as_str().to_owned()),
+        drive_cache: lustre
+            .and_then(|lustre| lustre.drive_cache_type())
+            .map(|value| value.as_str().to_owned()),
         efa: lustre.and_then(|lustre| lustre.efa_enabled()),
         metadata_iops: metadata.and_then(|metadata| metadata.iops()).map(unsigned),
-        metadata_mode: metadata.map(|metadata| metadata.mode().as_str().to_owned()),
+        metadata_mode: metadata.and_then(|metadata| metadata.mode()).map(|mode| mode.as_str().to_owned()),
         maintenance: lustre.and_then(|lustre| lustre.weekly_maintenance_start_time()).map(str::to_owned),
         created: found.creation_time().map(aws_smithy_types::DateTime::as_secs_f64),
         tags: tags_of(found.tags()),
@@ -80,8 +82,14 @@ fn association_of(found: &DataRepositoryAssociation) -> Association {
         failure: found.failure_details().and_then(|details| details.message()).map(str::to_owned),
         path: text(found.file_system_path()),
         s3: text(found.data_repository_path()),
-        import: s3.and_then(|s3| s3.auto_import_policy()).map(|policy| events(policy.events())).unwrap_or_default(),
-        export: s3.and_then(|s3| s3.auto_export_policy()).map(|policy| events(policy.events())).unwrap_or_default(),
+        import: s3
+            .and_then(|s3| s3.auto_import_policy())
+            .map(|policy| events(policy.events()))
+            .unwrap_or_default(),
+        export: s3
+            .and_then(|s3| s3.auto_export_policy())
+            .map(|policy| events(policy.events()))
+            .unwrap_or_default(),
         tags: tags_of(found.tags()),
     }
 }
@@ -129,8 +137,7 @@ pub(super) async fn tag(client: &Client, arn: &str, tags: &Tags) -> Answer<()> {
     let call = Call::TagResource;
     let mut asked = client.tag_resource().resource_arn(arn);
     for (key, value) in tags {
-        let tag = Tag::builder().key(key).value(value).build();
-        asked = asked.tags(tag.map_err(|error| Fault::of(call, Class::Bug, &error.to_string()))?);
+        asked = asked.tags(Tag::builder().key(key).value(value).build());
     }
     asked.send().await.map_err(|error| fault(call, &error))?;
     Ok(())
@@ -161,7 +168,8 @@ pub(super) async fn create_association(
 
 /// Without its files: they stay in the file system.
 pub(super) async fn delete_association(client: &Client, id: &str) -> Answer<()> {
-    let asked = client.delete_data_repository_association().association_id(id).delete_data_in_file_system(false);
+    let asked =
+        client.delete_data_repository_association().association_id(id).delete_data_in_file_system(false);
     asked.send().await.map_err(|error| fault(Call::DeleteDataRepositoryAssociation, &error))?;
     Ok(())
 }
@@ -171,5 +179,5 @@ fn text(value: Option<&str>) -> String {
 }
 
 fn tags_of(tags: &[Tag]) -> Tags {
-    tags.iter().map(|tag| (tag.key().to_owned(), tag.value().to_owned())).collect()
+    tags.iter().map(|tag| (text(tag.key()), text(tag.value()))).collect()
 }

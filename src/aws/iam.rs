@@ -7,7 +7,9 @@ use crate::apply::cloud::Answer;
 use crate::apply::fault::{Class, Fault};
 use crate::emit::iam::CreateRole;
 use aws_sdk_iam::Client;
-use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType, Tag};
+use aws_sdk_iam::types::{
+    ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType, Tag,
+};
 use std::collections::BTreeSet;
 
 pub(super) async fn role(client: &Client, name: &str) -> Answer<Role> {
@@ -147,7 +149,11 @@ pub(super) async fn delete_role(client: &Client, role: &str) -> Answer<()> {
 }
 
 fn tag_of(call: Call, key: &str, value: &str) -> Answer<Tag> {
-    Tag::builder().key(key).value(value).build().map_err(|error| Fault::of(call, Class::Bug, &error.to_string()))
+    Tag::builder()
+        .key(key)
+        .value(value)
+        .build()
+        .map_err(|error| Fault::of(call, Class::Bug, &error.to_string()))
 }
 
 /// IAM hands documents out percent-encoded (RFC 3986), and the Rust SDK leaves them so.

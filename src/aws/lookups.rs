@@ -21,7 +21,8 @@ async fn ask(signed: &Signed, to: Service, region: Option<&str>, body: &Value) -
         body: body.to_string(),
     };
     let reply = signed.ask(&ask, refused).await?;
-    serde_json::from_str(&reply.body).map_err(|_| Fault::of(to.call, Class::Unavailable, "the answer is not JSON"))
+    serde_json::from_str(&reply.body)
+        .map_err(|_| Fault::of(to.call, Class::Unavailable, "the answer is not JSON"))
 }
 
 /// How a JSON service is called (botocore 1.44.5).
@@ -122,7 +123,10 @@ mod tests {
     fn an_image_is_taken_apart() {
         let image = Image::of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1").unwrap();
         assert_eq!((image.account.as_str(), image.region.as_str()), ("763104351884", "us-west-2"));
-        assert_eq!((image.repository.as_str(), image.which), ("pytorch-training", json!({"imageTag": "2.7.1"})));
+        assert_eq!(
+            (image.repository.as_str(), image.which),
+            ("pytorch-training", json!({"imageTag": "2.7.1"}))
+        );
         let image = Image::of("1.dkr.ecr.cn-north-1.amazonaws.com.cn/a/b@sha256:00").unwrap();
         assert_eq!((image.repository.as_str(), image.which), ("a/b", json!({"imageDigest": "sha256:00"})));
         assert_eq!(Image::of("docker.io/library/x:1"), None);

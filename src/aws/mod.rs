@@ -8,7 +8,10 @@
 //! for the three creations is the emitted request itself, byte for byte (`exact`). EC2, KMS, ECR and Secrets Manager
 //! are asked seven questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
 //! (`signed`), because aws-sdk-ec2 alone is 1.2 million lines and takes a compiler of 7.5 GB.
-#![expect(clippy::disallowed_methods, reason = "one of the two modules that may touch clock, environment and network")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "one of the two modules that may touch clock, environment and network"
+)]
 
 mod clock;
 mod ec2;

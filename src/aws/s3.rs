@@ -9,8 +9,8 @@ use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
-    BucketLocationConstraint, ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart, CreateBucketConfiguration,
-    ServerSideEncryption,
+    BucketLocationConstraint, ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart,
+    CreateBucketConfiguration, ServerSideEncryption,
 };
 use aws_types::service_config::ServiceConfigKey;
 use sha2::{Digest, Sha256};
@@ -22,7 +22,8 @@ const PART: usize = 16 << 20;
 
 /// A client; endpoints that are not AWS's own have no names for buckets, so the bucket goes into the path.
 pub(super) fn client(config: &SdkConfig) -> Client {
-    let key = ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
+    let key =
+        ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
     let own = key.ok().and_then(|key| config.service_config().and_then(|service| service.load_config(key)));
     let endpoint = own.or_else(|| config.endpoint_url().map(str::to_owned));
     let foreign = endpoint.is_some_and(|url| !url.contains("amazonaws.com"));
@@ -68,7 +69,9 @@ pub(super) async fn object(client: &Client, bucket: &str, key: &str) -> Answer<O
 /// us-east-1 is the one region that a bucket must not name.
 pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> Answer<()> {
     let place = (region != "us-east-1").then(|| {
-        CreateBucketConfiguration::builder().location_constraint(BucketLocationConstraint::from(region)).build()
+        CreateBucketConfiguration::builder()
+            .location_constraint(BucketLocationConstraint::from(region))
+            .build()
     });
     let asked = client.create_bucket().bucket(name).set_create_bucket_configuration(place);
     asked.send().await.map_err(|error| fault(Call::CreateBucket, &error))?;

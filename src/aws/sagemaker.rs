@@ -117,12 +117,8 @@ async fn summaries(asked: ListTrainingJobsFluentBuilder) -> Answer<Vec<JobSummar
 
 pub(super) async fn job_tags(client: &Client, arn: &str) -> Answer<Tags> {
     let pages = client.list_tags().resource_arn(arn).into_paginator().items().send();
-    let found =
-        pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(Call::ListTags, &error))?;
-    Ok(found
-        .into_iter()
-        .map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default()))
-        .collect())
+    let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(Call::ListTags, &error))?;
+    Ok(found.into_iter().map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect())
 }
 
 /// Sends the request as it stands: the bytes of `sagemaker/training-job.json`, its placeholders filled in.

@@ -110,8 +110,11 @@ impl Signed {
 
     /// The endpoint that AWS's settings name, else the service's own of the region.
     fn url(&self, ask: &Ask) -> String {
-        let key =
-            ServiceConfigKey::builder().service_id(ask.service).env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
+        let key = ServiceConfigKey::builder()
+            .service_id(ask.service)
+            .env("AWS_ENDPOINT_URL")
+            .profile("endpoint_url")
+            .build();
         let own = key.ok().and_then(|key| self.config.service_config().and_then(|all| all.load_config(key)));
         let set = own.or_else(|| self.config.endpoint_url().map(str::to_owned));
         let url = set.unwrap_or_else(|| {
@@ -123,7 +126,9 @@ impl Signed {
     }
 
     fn region(&self, ask: &Ask) -> String {
-        ask.region.clone().unwrap_or_else(|| self.config.region().map(ToString::to_string).unwrap_or_default())
+        ask.region
+            .clone()
+            .unwrap_or_else(|| self.config.region().map(ToString::to_string).unwrap_or_default())
     }
 
     /// The headers that sign the request.

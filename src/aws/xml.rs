@@ -35,7 +35,11 @@ pub(super) fn read(text: &str) -> Option<Element> {
 }
 
 fn unescaped(text: &str) -> String {
-    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
+    text.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&apos;", "'")
+        .replace("&amp;", "&")
 }
 
 impl Element {
@@ -51,7 +55,10 @@ impl Element {
 
     /// The `item`s of a list.
     pub(super) fn items<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Self> + use<'a> {
-        self.child(name).into_iter().flat_map(|list| list.children.iter()).filter(|child| child.name == "item")
+        self.child(name)
+            .into_iter()
+            .flat_map(|list| list.children.iter())
+            .filter(|child| child.name == "item")
     }
 }
 
