@@ -15,4 +15,5 @@ pub mod fault;
 pub mod ledger;
 pub mod observed;
 pub mod patience;
+pub mod prospect;
 pub mod run;
