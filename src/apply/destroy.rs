@@ -124,7 +124,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
             let ours =
                 diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
-            if ours && system.lifecycle != "DELETING" {
+            if ours {
                 let links = self.associations(&system.id).await?;
                 out.file_systems.push((system, links));
             }

@@ -133,14 +133,14 @@ fn a_new_run_of_the_same_digest_waits_for_the_end_of_the_first() {
 
 #[test]
 fn a_role_of_somebody_else_is_in_the_way_until_it_is_adopted() {
-    let account = applied("distilbert-spot", &[]);
+    let account = applied("starter", &[]);
     let mut foreign = Account::default();
     let (name, ours) = account.roles.iter().next().unwrap();
     let mut role = RoleState { role: ours.role.clone(), ..RoleState::default() };
     role.role.tags.clear();
     role.role.tags.insert("team".to_owned(), "vision".to_owned());
     foreign.roles.insert(name.clone(), role);
-    let plan = plan("distilbert-spot", &[]);
+    let plan = plan("starter", &[]);
     let refused = at(&foreign);
     let end = run(&refused, apply(&refused, &plan, Choices::default())).unwrap();
     assert!(matches!(&end, End::Stopped(why) if why.contains(&Obstacle::Foreign)), "{end:?}");
@@ -149,7 +149,7 @@ fn a_role_of_somebody_else_is_in_the_way_until_it_is_adopted() {
     let end = run(&taken, apply(&taken, &plan, ADOPT)).unwrap();
     assert!(matches!(end, End::Done(_)), "{end:?}");
     let tags = &taken.account().roles[name].role.tags;
-    assert_eq!(tags["trainc:job"], "distilbert-spot");
+    assert_eq!(tags["trainc:job"], "my-first-job");
     assert_eq!(tags["team"], "vision");
 }
 
@@ -176,7 +176,7 @@ fn what_can_change_in_place_does_and_the_rest_stops() {
     assert_eq!(grown.action, Action::Update, "{grown:?}");
     let shrunk = actions(&["storage.corpus.capacity=2400GiB"]);
     assert_eq!(shrunk.action, Action::Stop(Obstacle::Replace), "{shrunk:?}");
-    let other = actions(&["storage.corpus.deployment=scratch-2"]);
+    let other = actions(&["network.subnets=subnet-0bbbbbbbbbbbbbbbb"]);
     assert_eq!(other.action, Action::Stop(Obstacle::Replace), "{other:?}");
 }
 
@@ -195,12 +195,12 @@ fn a_file_system_grows_in_place_and_stays_one() {
 
 #[test]
 fn a_role_that_drifted_is_brought_back() {
-    let mut account = applied("distilbert-spot", &[]);
+    let mut account = applied("starter", &[]);
     let role = account.roles.values_mut().next().unwrap();
     role.policies.insert("trainc".to_owned(), r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned());
     role.role.trust = "{}".to_owned();
     let again = at(&account);
-    let end = run(&again, apply(&again, &plan("distilbert-spot", &[]), Choices::default())).unwrap();
+    let end = run(&again, apply(&again, &plan("starter", &[]), Choices::default())).unwrap();
     assert!(matches!(end, End::Done(_)), "{end:?}");
     let writes: Vec<Call> =
         again.calls().into_iter().filter(|call| call.row().effect == Effect::Write).collect();
