@@ -113,7 +113,7 @@ const UNTOLD: &[&str] = &[
 /// service adds its own.
 fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     let mut out = Vec::new();
-    compare("", Some(&desired.request), &other.request, &mut out);
+    compare("", Some(&desired.request), &other.request, &desired.digest, &mut out);
     // Hyperparameters are ours whole: one that is gone is a difference too.
     if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
         (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
@@ -125,7 +125,15 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     out
 }
 
-fn compare(path: &str, wanted: Option<&Value>, found: &Value, out: &mut Vec<Difference>) {
+/// Whether a text differs only in the digest that it names: that follows from what else differs.
+fn is_same_but_for_digest(wanted: &str, found: &str, digest: &str) -> bool {
+    let Some((before, after)) = wanted.split_once(digest) else { return false };
+    let between = found.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    between
+        .is_some_and(|text| text.len() == digest.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out: &mut Vec<Difference>) {
     if UNTOLD.contains(&path) {
         return;
     }
@@ -133,17 +141,24 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, out: &mut Vec<Diff
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {
             for (key, value) in wanted {
-                compare(&format!("{path}/{key}"), Some(value), found.get(key).unwrap_or(&Value::Null), out);
+                compare(
+                    &format!("{path}/{key}"),
+                    Some(value),
+                    found.get(key).unwrap_or(&Value::Null),
+                    digest,
+                    out,
+                );
             }
         }
         (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
             for (at, (wanted, found)) in wanted.iter().zip(found).enumerate() {
-                compare(&format!("{path}/{at}"), Some(wanted), found, out);
+                compare(&format!("{path}/{at}"), Some(wanted), found, digest, out);
             }
         }
         // What an account fills in later is no difference: ids stand open here.
         (Value::String(text), _) if text.contains("${") => {}
         (Value::Bool(false), Value::Null) => {}
+        (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {
             let what = path.trim_start_matches('/').replace('/', ".");
             out.push(Difference::of(&what, plain(found), plain(wanted)));

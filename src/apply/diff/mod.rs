@@ -30,6 +30,8 @@ pub enum Action {
     Unchanged,
     /// It is there, ours, and still being made.
     Wait,
+    /// It is not there, and nothing needs it any more: the run is over.
+    Skip,
     /// It is not ours, and the user said to take it.
     Adopt,
     /// It is in the way, and trainc does nothing about it.
@@ -57,6 +59,7 @@ impl Action {
             Self::Update => "update",
             Self::Unchanged => "unchanged",
             Self::Wait => "wait",
+            Self::Skip => "skip",
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign) => "foreign",
@@ -159,7 +162,26 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         });
     }
     out.push(job::job(desired, &observed.runs, choices));
+    if is_settled(desired, observed, choices) {
+        for change in &mut out {
+            if matches!(change.action, Action::Create | Action::Update) {
+                change.action = Action::Skip;
+                "the run is over: nothing needs it any more".clone_into(&mut change.because);
+            }
+        }
+    }
     out
+}
+
+/// Whether the run that is meant is over: then nothing is made or changed for it.
+pub fn is_settled(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
+    let over = observed.runs.latest.as_ref().is_some_and(|(job, _)| job.is_over());
+    over && matches!(job::target(desired, &observed.runs, choices), Target::Attach(_))
+}
+
+/// Whether anything would be done.
+pub fn is_empty(changes: &[Change]) -> bool {
+    changes.iter().all(|change| matches!(change.action, Action::Unchanged | Action::Skip))
 }
 
 /// Whether the tags say that an object is this job's.
