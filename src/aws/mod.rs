@@ -22,11 +22,15 @@ mod iam;
 mod logs;
 mod lookups;
 mod quotas;
+#[cfg(test)]
+mod replay;
 mod s3;
 mod sagemaker;
 mod settings;
 mod signed;
 mod sts;
+#[cfg(test)]
+mod tests;
 mod xml;
 
 pub use clock::RealClock;
@@ -57,7 +61,10 @@ pub struct Account {
 impl Account {
     /// Reads AWS's settings; asks nothing of the account yet.
     pub async fn connect(settings: &Settings) -> Self {
-        let config = settings.load().await;
+        Self::over(settings.load().await, settings)
+    }
+
+    fn over(config: aws_config::SdkConfig, settings: &Settings) -> Self {
         Self {
             region: settings.region.clone(),
             fsx: aws_sdk_fsx::Client::new(&config),
