@@ -15,5 +15,6 @@ pub mod fault;
 pub mod ledger;
 pub mod observed;
 pub mod patience;
+pub mod preflight;
 pub mod prospect;
 pub mod run;
