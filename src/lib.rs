@@ -95,6 +95,7 @@ pub fn codes() -> &'static [&'static Code] {
             bind::codes(),
             check::codes(),
             emit::codes(),
+            apply::codes(),
             import::codes(),
             cli::codes(),
         ]
