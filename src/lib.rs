@@ -30,6 +30,9 @@ pub mod emit;
 
 pub mod apply;
 
+#[cfg(feature = "aws")]
+pub mod aws;
+
 pub mod report;
 
 pub mod import;
