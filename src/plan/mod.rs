@@ -92,16 +92,16 @@ fn price(job: &Job, given: &Given) -> Option<Price> {
     let region = job.region.value()?;
     let written = given.prices.iter().rev().find(|(name, _)| name == instance);
     let mut price = if let Some((_, usd)) = written {
-        Price {
-            usd_per_hour: *usd,
-            region: region.clone(),
-            date: String::new(),
-            source: "--price".to_owned(),
-        }
+        Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
     } else {
         let row = crate::catalog::prices::newest(instance, region)?;
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
-        Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.provenance.source }
+        Price {
+            usd_per_hour: row.usd_per_hour,
+            region: Some(region.clone()),
+            date: Some(date),
+            source: row.provenance.source,
+        }
     };
     if let Some(discount) = given.discount {
         price.usd_per_hour *= 1.0 - discount;

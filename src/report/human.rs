@@ -5,6 +5,7 @@ use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
+use crate::ir::size::GIB;
 use crate::text;
 use std::fmt::Write as _;
 
@@ -167,7 +168,7 @@ fn memory(page: &mut Page, document: &Document) {
     ]
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
-    let gib = |n: f64| format!("{} GiB", text::short(n / 1_073_741_824.0));
+    let gib = |n: f64| format!("{} GiB", text::short(n / GIB as f64));
     draw(page, bar(&parts, whole, page.columns(), gib));
 }
 

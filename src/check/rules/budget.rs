@@ -61,10 +61,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         text::count(nodes, "instance"),
         text::short(hours)
     ))
-    .note(if price.date.is_empty() {
-        format!("the price is from {}", price.source)
-    } else {
-        format!("the price of {} as of {}; `--price` gives another", price.region, price.date)
+    .note(match price.region.as_ref().zip(price.date.as_ref()) {
+        Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
+        None => format!("the price is from {}", price.source),
     })
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
