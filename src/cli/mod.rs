@@ -11,6 +11,7 @@ mod args;
 mod catalog;
 mod check;
 mod completions;
+mod directory;
 mod emit;
 mod exit;
 mod explain;

@@ -9,6 +9,7 @@ pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod newest;
 
 use crate::diag::{Code, Problems};
 use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
@@ -80,7 +81,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
 fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
     match source {
         Some(Err(LayerFault::NotFound)) => Some("it is not there".to_owned()),
-        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the repository".to_owned()),
+        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the root directory".to_owned()),
         Some(Err(LayerFault::Unreadable(why))) => Some(why.clone()),
         Some(Ok(_)) | None => None,
     }

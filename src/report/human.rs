@@ -277,8 +277,14 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
     for problem in &shown {
         one(page, problem);
     }
-    if shown.len() < all.len() {
-        page.field("", &format!("and {} more: `-v` shows all", all.len() - shown.len()));
+    let hidden: Vec<&&Diagnostic> = all.iter().skip(shown.len()).collect();
+    let notes = hidden.iter().filter(|problem| problem.severity == Severity::Note).count();
+    match (hidden.len() - notes, notes) {
+        (0, 0) => {}
+        (0, 1) => page.field("", "`-v` shows the note"),
+        (0, _) => page.field("", "`-v` shows the notes"),
+        (more, 0) => page.field("", &format!("`-v` shows {more} more")),
+        (more, _) => page.field("", &format!("`-v` shows {more} more and the notes")),
     }
 }
 

@@ -448,6 +448,10 @@ impl Reader<'_> {
                     if !spaced && !matches!(token.kind, Kind::Broken | Kind::Unclosed) {
                         self.fault(FaultKind::MissingSpace, token);
                     }
+                    if !spaced && token.kind == Kind::Unclosed && self.closes_what_was_not_opened(node, token)
+                    {
+                        continue;
+                    }
                     if let Some(entry) = self.entry() {
                         node.end = entry.end;
                         node.parts.push(Part::Entry(entry));
@@ -457,6 +461,25 @@ impl Reader<'_> {
             }
             spaced = false;
         }
+    }
+
+    /// `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
+    /// mistake, and the rest of the line, which the quote took in, is no value of its own.
+    fn closes_what_was_not_opened(&mut self, node: &Node, quote: Token) -> bool {
+        let value = match node.parts.last() {
+            Some(Part::Entry(Entry { value: Some(value), .. })) => value,
+            Some(_) => return false,
+            None => &node.name,
+        };
+        let opened = (value.start, value.end);
+        let said = |fault: &&mut Fault| fault.kind == FaultKind::UnclosedString && fault.start == quote.start;
+        let Some(fault) = self.faults.iter_mut().find(said).filter(|_| opened.1 == quote.start) else {
+            return false;
+        };
+        fault.kind = FaultKind::UnopenedString;
+        fault.other = Some(opened);
+        self.at += 1;
+        true
     }
 
     /// A line comment that is all that is left of this line.

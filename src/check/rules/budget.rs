@@ -21,8 +21,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let span = usd.span_or(budget.span);
     let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
-        // An instance type that does not exist has been refused already.
-        if let Some(instance) = cluster.instance.val().filter(|_| plan.instance.is_some()) {
+        // An instance type or a region that does not exist has been refused already.
+        if let Some(instance) =
+            cluster.instance.val().filter(|_| plan.instance.is_some() && plan.region.is_some())
+        {
             let region = plan.job.region.value().map_or("this region", String::as_str);
             problems.push(
                 Diagnostic::new(
