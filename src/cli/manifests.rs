@@ -378,7 +378,7 @@ fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic 
 }
 
 /// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
-fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
+pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {

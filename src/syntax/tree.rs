@@ -123,7 +123,8 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     if lexed.cut_short {
         brace_faults.clear();
     }
-    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults };
+    let lexed_faults = lexed.faults.len();
+    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults, lexed: lexed_faults };
     reader.faults.append(&mut brace_faults);
     let items = reader.items();
     let mut faults = reader.faults;
@@ -192,6 +193,8 @@ struct Reader<'t> {
     tokens: Vec<Token>,
     at: usize,
     faults: Vec<Fault>,
+    /// How many of the faults are the lexer's.
+    lexed: usize,
 }
 
 impl Reader<'_> {
@@ -472,8 +475,11 @@ impl Reader<'_> {
             None => &node.name,
         };
         let opened = (value.start, value.end);
+        // The lexer's faults stand first, in order of place.
+        let lexed = self.faults.get_mut(..self.lexed).unwrap_or(&mut []);
+        let at = lexed.partition_point(|fault| fault.start < quote.start);
         let said = |fault: &&mut Fault| fault.kind == FaultKind::UnclosedString && fault.start == quote.start;
-        let Some(fault) = self.faults.iter_mut().find(said).filter(|_| opened.1 == quote.start) else {
+        let Some(fault) = lexed.get_mut(at).filter(said).filter(|_| opened.1 == quote.start) else {
             return false;
         };
         fault.kind = FaultKind::UnopenedString;

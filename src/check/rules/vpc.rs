@@ -95,8 +95,9 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
         let addresses = limit.value.saturating_mul(nodes);
         diagnostic = diagnostic
             .note(format!(
-                "{} take at least {} free addresses of the subnet, {} each ({})",
+                "{} {} at least {} free addresses of the subnet, {} each ({})",
                 text::count(nodes, "instance"),
+                if nodes == 1 { "takes" } else { "take" },
                 text::group(addresses),
                 limit.value,
                 limit.provenance.source
