@@ -6,8 +6,6 @@ use crate::ir::size::GIB;
 use crate::ir::{Field, Plan, Storage};
 use crate::source::Span;
 
-/// Bytes of a GiB.
-
 /// The storage's name in the manifest.
 pub(super) fn name(storage: &Storage) -> &str {
     storage.name.value().map_or("", String::as_str)

@@ -102,7 +102,10 @@ fn targets(set: &Set, out: &Path) -> Vec<Target> {
             let name = PathBuf::from("plan.json");
             // By this list the next `emit` tells its own files from yours.
             let files: BTreeSet<&Path> = tree.keys().map(PathBuf::as_path).chain([name.as_path()]).collect();
-            value["files"] = files.iter().map(|path| path.to_string_lossy()).collect();
+            if let Some(members) = value.as_object_mut() {
+                let files = files.iter().map(|path| path.to_string_lossy()).collect();
+                members.insert("files".to_owned(), files);
+            }
             tree.insert(name, canonical::pretty(&value).into_bytes());
         }
         targets.push(Target { dir, tree });

@@ -12,7 +12,6 @@ use crate::ir::size::GIB;
 use crate::ir::{Plan, Storage, StorageLink};
 use serde::Serialize;
 
-/// Bytes of a GiB, in which the service counts `StorageCapacity`.
 /// Hexadecimal digits of a token: with the words around it, below the service's 63 characters.
 const TOKEN_DIGITS: usize = 40;
 

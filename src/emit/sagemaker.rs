@@ -14,8 +14,6 @@ use crate::ir::{Channel as IrChannel, Engine, Pair, Plan, Raw, Scalar, Storage, 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Bytes of a GiB: AWS's `VolumeSizeInGB` counts these.
-
 /// The request of a plan, with the job's name and digest given.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     let typed = typed(plan, job_name, digest);

@@ -90,16 +90,9 @@ pub(super) fn path_of(uri: &str) -> Option<String> {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let hex = path.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match hex.filter(|_| byte == b'%') {
-            Some(decoded) => {
-                out.push(decoded);
-                at += 3;
-            }
-            None => {
-                out.push(byte);
-                at += 1;
-            }
-        }
+        let escaped = hex.filter(|_| byte == b'%');
+        out.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
     }
     let path = String::from_utf8(out).ok()?;
     // `/C:/jobs/a.kdl`
