@@ -37,6 +37,8 @@ pub mod report;
 
 pub mod import;
 
+pub mod lsp;
+
 pub mod cli;
 
 use diag::{Code, Problems};
@@ -98,6 +100,7 @@ pub fn codes() -> &'static [&'static Code] {
             bind::codes(),
             check::codes(),
             emit::codes(),
+            apply::codes(),
             import::codes(),
             cli::codes(),
         ]

@@ -182,17 +182,20 @@ impl Judge<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
+        self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
         for (name, field) in [
-            ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
         ] {
-            self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            // Beside a family it is a part of what `uri` excludes, and said with it.
+            if image.family.is_absent() {
+                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            }
         }
     }
 
