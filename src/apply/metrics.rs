@@ -19,6 +19,11 @@ const WORDS: &[(&str, &[&str])] = &[
     ("mfu", &["mfu"]),
 ];
 
+/// The words of the trade, in their order.
+pub fn words() -> Vec<&'static str> {
+    WORDS.iter().map(|(word, _)| *word).collect()
+}
+
 impl Metrics {
     /// The expressions of a request (`AlgorithmSpecification.MetricDefinitions`). One that this dialect cannot read is
     /// left to SageMaker.

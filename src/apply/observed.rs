@@ -48,7 +48,7 @@ pub struct ObservedFileSystem {
 }
 
 /// An account that can be looked at, with the time and the patience for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Look<'a, C, K> {
     /// The account.
     pub cloud: &'a C,
@@ -57,6 +57,15 @@ pub struct Look<'a, C, K> {
     /// How long to wait.
     pub patience: Patience,
 }
+
+// By hand: the account and the clock are borrowed, whatever they are.
+impl<C, K> Clone for Look<'_, C, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, K> Copy for Look<'_, C, K> {}
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// One call, repeated while the service cannot answer.

@@ -359,7 +359,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
         let result = match target {
             Target::Attach(name) => self.attach(item, name).await,
-            Target::Start(name) => self.start(item, name, systems).await,
+            Target::Start(name) => self.start_somewhere(item, name, systems).await,
             // The plan was stopped before.
             Target::Blocked(_) => return None,
         };
@@ -385,6 +385,40 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             tag.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
         };
         tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+    }
+
+    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines.
+    async fn start_somewhere(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
+        let look = &self.look;
+        let mut name = self.start(item, name, systems).await?;
+        let Some(most) = look.patience.capacity else { return Ok(name) };
+        let mut wait = Wait::start(look.clock, most);
+        loop {
+            let Some(job) =
+                super::patience::absent(look.ask(async |cloud| cloud.training_job(&name).await).await)?
+            else {
+                return Ok(name);
+            };
+            if diff::lacked_capacity(&job) {
+                let next = self.desired.run_of(&name).and_then(|run| self.desired.name_of_run(run + 1));
+                let (Some(next), false) = (next, wait.is_over(look.clock)) else {
+                    let words = job.failure.unwrap_or_default();
+                    return Err(
+                        Fault::answered(Call::CreateTrainingJob, None, "CapacityError", &words).into()
+                    );
+                };
+                self.telling.waiting(item, "no machines were free; another run", wait.seconds(look.clock));
+                wait.long(look.clock, &look.patience).await;
+                name = self.start(item, next, systems).await?;
+                continue;
+            }
+            let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
+            if job.is_over() || !looking || wait.is_over(look.clock) {
+                return Ok(name);
+            }
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            wait.long(look.clock, &look.patience).await;
+        }
     }
 
     async fn start(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {

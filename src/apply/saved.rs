@@ -2,8 +2,9 @@
 
 use super::diff::Choices;
 use super::prospect::Prospect;
+use super::verdict::Verdict;
 use crate::declare_code;
-use crate::diag::Code;
+use crate::diag::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 declare_code!(T0612, "stale-plan", Error, "a saved plan that no longer holds");
@@ -83,7 +84,7 @@ impl SavedPlan {
 
     /// What the user chose.
     pub fn choices(&self) -> Choices {
-        Choices { adopt: self.adopt, new_run: self.new_run }
+        Choices { adopt: self.adopt, new_run: self.new_run, after_capacity: false }
     }
 
     /// Why it no longer holds, if so: the first thing that moved.
@@ -109,5 +110,16 @@ impl SavedPlan {
         }
         (self.fingerprint != prospect.fingerprint())
             .then(|| "what is in the account was changed since: something else would be done now".to_owned())
+    }
+}
+
+/// A saved plan that no longer holds, at the job that it was made for.
+pub fn stale(plan: &crate::ir::Plan, why: &str) -> Verdict {
+    let span = plan.job.name.span().unwrap_or(plan.job.span);
+    Verdict {
+        diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan no longer holds: {why}"))
+            .help("save it again: trainc plan --save")
+            .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
+        exit: super::verdict::exit::DIFFERENT,
     }
 }

@@ -101,23 +101,48 @@ fn whole(seconds: f64) -> u64 {
 }
 
 fn round_cents(usd: f64) -> f64 {
-    (usd * 100.0).round() / 100.0
+    // The sum keeps a zero from being a negative one.
+    (usd * 100.0).round() / 100.0 + 0.0
+}
+
+/// A time as far as anyone wants to know it: minutes from an hour on, hours from a day on.
+fn about(seconds: u64) -> u64 {
+    match seconds {
+        0..3_600 => seconds,
+        3_600..86_400 => seconds / 60 * 60,
+        _ => seconds / 3_600 * 3_600,
+    }
 }
 
 impl Status {
+    /// The last figures, the words of the trade first, in their order.
+    pub fn figures(&self) -> Vec<(&str, String)> {
+        let words = super::metrics::words();
+        let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
+        let mut out: Vec<(&str, String)> = self
+            .metrics
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), figure(name, value.as_f64()?))))
+            .collect();
+        out.sort_by_key(|(name, _)| rank(name));
+        out
+    }
+
+    /// `3h 20m left`.
+    pub fn left(&self) -> Option<String> {
+        let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
+        Some(format!("{} left", text::duration(about(seconds))))
+    }
+
     /// One line: the state, how far, how fast, what it has cost.
     pub fn line(&self) -> String {
         let mut parts = vec![self.secondary_status.clone()];
         if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
             parts.push(format!("{}%", text::short(percent)));
         }
-        for (name, value) in &self.metrics {
-            if let Some(value) = value.as_f64() {
-                parts.push(format!("{name} {}", figure(name, value)));
-            }
-        }
-        if let Some(seconds) = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0) {
-            parts.push(format!("{} left", text::duration(seconds)));
+        parts.extend(self.figures().into_iter().map(|(name, figure)| format!("{name} {figure}")));
+        if let Some(left) = self.left() {
+            parts.push(left);
         }
         if let Some(usd) = self.cost_usd {
             parts.push(format!("{} so far", text::dollars(usd)));
@@ -127,7 +152,7 @@ impl Status {
 }
 
 /// A figure as people say it.
-pub fn figure(name: &str, value: f64) -> String {
+fn figure(name: &str, value: f64) -> String {
     if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
         text::group(whole(value))
     } else {

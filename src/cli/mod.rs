@@ -7,10 +7,13 @@
     reason = "this is the room where files, environment and clock are read"
 )]
 
+mod account;
+mod apply;
 mod args;
 mod catalog;
 mod check;
 mod completions;
+mod destroy;
 mod directory;
 mod emit;
 mod exit;
@@ -19,10 +22,17 @@ mod fmt;
 mod import;
 mod init;
 mod io;
+mod job;
+mod logs;
 mod lsp;
 mod manifests;
 mod plan;
+mod progress;
+mod prospects;
 mod schema;
+mod status;
+mod stop;
+mod watch;
 mod world;
 
 use crate::diag::Code;
@@ -63,6 +73,12 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Apply(apply::Args),
+    Watch(watch::Args),
+    Status(status::Args),
+    Logs(logs::Args),
+    Stop(stop::Args),
+    Destroy(destroy::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
@@ -97,6 +113,12 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Apply(args) => apply::run(&mut io, &app.global, args),
+        Command::Watch(args) => watch::run(&mut io, &app.global, args),
+        Command::Status(args) => status::run(&mut io, &app.global, args),
+        Command::Logs(args) => logs::run(&mut io, &app.global, args),
+        Command::Stop(args) => stop::run(&mut io, &app.global, args),
+        Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),

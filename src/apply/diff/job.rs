@@ -34,7 +34,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
         (Some((job, tags)), _) => {
             if !is_same(desired, tags) && !choices.adopt {
                 Target::Blocked(Obstacle::Foreign)
-            } else if choices.new_run && job.is_over() {
+            } else if (choices.new_run && job.is_over()) || (choices.after_capacity && lacked_capacity(job)) {
                 start(runs.number + 1)
             } else {
                 // Another run of the same digest beside one that is not over would be the same work twice.
@@ -44,6 +44,14 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
         (None, Some(_)) if !choices.new_run => Target::Blocked(Obstacle::OtherDigest),
         (None, _) => start(1),
     }
+}
+
+/// Whether a job ended because AWS had no machines for it.
+pub fn lacked_capacity(job: &TrainingJob) -> bool {
+    job.status == "Failed"
+        && job.failure.as_deref().is_some_and(|reason| {
+            reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute")
+        })
 }
 
 /// Whether a job is a run of this digest.

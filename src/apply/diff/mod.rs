@@ -7,7 +7,7 @@ mod policy;
 mod role;
 mod storage;
 
-pub use job::{Runs, Target, target};
+pub use job::{Runs, Target, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
@@ -115,6 +115,8 @@ pub struct Choices {
     pub adopt: bool,
     /// Another run of the job is wanted.
     pub new_run: bool,
+    /// A run that found no machines is followed by another.
+    pub after_capacity: bool,
 }
 
 /// What becomes of every resource of the plan, in the order in which they are made.

@@ -381,7 +381,7 @@ fn start(account: &mut Account, request: &Value, name: &str, now: f64) -> Answer
     } else {
         account.outcome
     };
-    let mut state = JobState { job, tags, outcome, stopped: None };
+    let mut state = JobState { job, tags, steps: account.steps, outcome, stopped: None };
     super::job::settle_job(&mut state, now);
     account.jobs.insert(name.to_owned(), state);
     Ok(())

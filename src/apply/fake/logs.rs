@@ -4,8 +4,8 @@ use super::job::{FAILS_AFTER, Outcome, TRAINING};
 use super::state::JobState;
 use crate::apply::account::{LogEvent, LogPage, LogStream};
 
-/// Lines that a host writes while it trains, one for each step.
-const STEPS: u64 = 120;
+/// Lines that a host writes while it trains, evenly over its steps.
+const LINES: u64 = 120;
 /// Lines before the first step.
 const GREETING: u64 = 3;
 /// Lines of one page at most, unless a test wants others (GetLogEvents gives up to 10,000).
@@ -44,7 +44,7 @@ pub(super) fn events(state: &JobState, stream: &str, from: Option<&str>, now: f6
 fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     let failing =
         matches!(state.outcome, Outcome::OutOfMemory | Outcome::Nccl | Outcome::Disk | Outcome::UserCode);
-    let each = TRAINING / STEPS as f64;
+    let each = TRAINING / LINES as f64;
     // Hosts do not write at the same millisecond.
     let shift = host as f64 * 0.007;
     let event = |seconds: f64, text: String| LogEvent { time: milliseconds(start + seconds + shift), text };
@@ -56,18 +56,19 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
         };
         return Some(event(at as f64, text));
     }
-    let step = at - GREETING + 1;
-    let seconds = 4.0 + step as f64 * each;
+    let number = at - GREETING + 1;
+    let seconds = 4.0 + number as f64 * each;
     if failing && seconds >= FAILS_AFTER - 30.0 {
         let last_step = ((FAILS_AFTER - 34.0) / each).ceil();
-        let since = step as f64 - last_step;
+        let since = number as f64 - last_step;
         return (since < 4.0)
             .then(|| event(FAILS_AFTER - 20.0 + since, last_words(state.outcome, host, since)));
     }
-    if step > STEPS {
+    if number > LINES {
         return None;
     }
-    let share = step as f64 / STEPS as f64;
+    let share = number as f64 / LINES as f64;
+    let step = state.steps.max(1) * number / LINES;
     let loss = 2.1 + 8.4 * (-4.0 * share).exp();
     let text = format!("step={step} loss={loss:.4} grad_norm=0.81 lr=0.0003 tokens_per_s=41250 mfu=0.412");
     Some(event(seconds, text))

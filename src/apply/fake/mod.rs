@@ -61,6 +61,13 @@ impl Fake {
         account
     }
 
+    /// Looks at another region of the account from now on, where jobs have so many steps.
+    pub fn prepare(&mut self, region: &str, steps: Option<u64>) {
+        let state = self.state.get_mut();
+        region.clone_into(&mut state.region);
+        state.steps = steps.unwrap_or(state.steps);
+    }
+
     /// The calls that were made, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.calls.borrow().clone()

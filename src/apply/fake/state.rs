@@ -52,6 +52,8 @@ pub struct Account {
     pub making_seconds: f64,
     /// Seconds until a role that was written can be assumed.
     pub assume_seconds: f64,
+    /// Optimizer steps of the next jobs.
+    pub steps: u64,
     /// How the next jobs end.
     pub outcome: Outcome,
     /// How many jobs find no machines before one does.
@@ -85,6 +87,7 @@ impl Default for Account {
             role_lacks: BTreeSet::new(),
             making_seconds: 420.0,
             assume_seconds: 9.0,
+            steps: 120,
             outcome: Outcome::Completes,
             without_capacity: 0,
             counter: 0,
@@ -138,6 +141,8 @@ pub struct JobState {
     pub job: TrainingJob,
     /// Its tags.
     pub tags: Tags,
+    /// Its optimizer steps.
+    pub steps: u64,
     /// How it ends by itself.
     pub outcome: Outcome,
     /// When somebody stopped it, seconds since 1970.
