@@ -75,9 +75,9 @@ fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
 fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let action = fault.call.action();
     let why = if fault.class == Class::Denied {
-        format!("{what} was not looked at: the caller may not do {action}")
+        format!("not looked at: {what}; the caller may not do {action}")
     } else {
-        format!("{what} was not looked at: {} answered `{}`", fault.call.words(), short(fault))
+        format!("not looked at: {what}; {} answered `{}`", fault.call.words(), short(fault))
     };
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
