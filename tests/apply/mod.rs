@@ -1,5 +1,6 @@
 //! Apply against the account in memory: it converges from everywhere, and makes nothing twice.
 
+mod commands;
 mod destroys;
 mod faults;
 mod followed;

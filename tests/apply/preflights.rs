@@ -174,7 +174,7 @@ fn a_role_of_ones_own() {
 
 #[test]
 fn file_systems_that_exist() {
-    let example = "neox-20b-fsdp";
+    let example = "gpt2-30b-sharded";
     let id = plan(example, &[]).job.storage.first().and_then(|storage| storage.id.value().cloned()).unwrap();
     finds(example, &[], &["T0637"], 3, |account| missing(account, &id));
     let elsewhere = finds(example, &[], &["T0638"], 0, |account| {
