@@ -13,7 +13,6 @@ use crate::source::{SourceMap, Span};
 use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
-use std::collections::BTreeMap;
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -120,7 +119,7 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
 
 struct Binder<'a> {
     table: &'a Table,
-    context: &'a BTreeMap<String, BTreeMap<String, Value>>,
+    context: &'a Value,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
 }
@@ -297,7 +296,7 @@ impl Binder<'_> {
             return diagnostic.help(format!("did you mean `{{{{ {only} }}}}`?")).fix(at, *only);
         }
         if same.is_empty() {
-            diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train")
+            diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train, checkpoint")
         } else {
             diagnostic.note(format!("known: {}", same.join(", ")))
         }

@@ -37,6 +37,7 @@ mod lustre_upkeep;
 mod metrics;
 mod optimizer;
 mod pipeline;
+mod placement;
 mod places;
 mod precision;
 mod processes;
@@ -47,10 +48,12 @@ mod refused;
 mod request_members;
 mod role;
 mod s3_uris;
+mod schedule;
 mod shard_group;
 mod smddp;
 mod smp_image;
 mod smp_parameters;
+mod smp_unread;
 mod smp_written;
 mod source;
 mod spot;
@@ -100,16 +103,19 @@ pub static RULES: &[Rule] = &[
     metrics::rule,
     optimizer::rule,
     pipeline::rule,
+    placement::rule,
     precision::rule,
     processes::rule,
     program_source::rule,
     quantize::rule,
     role::rule,
     s3_uris::rule,
+    schedule::rule,
     shard_group::rule,
     smddp::rule,
     smp_image::rule,
     smp_parameters::rule,
+    smp_unread::rule,
     source::rule,
     spot::rule,
     storage_kind::rule,
@@ -163,6 +169,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         metrics::CODES,
         optimizer::CODES,
         pipeline::CODES,
+        placement::CODES,
         precision::CODES,
         processes::CODES,
         program_source::CODES,
@@ -170,10 +177,12 @@ pub(super) fn codes() -> Vec<&'static Code> {
         request_members::CODES,
         role::CODES,
         s3_uris::CODES,
+        schedule::CODES,
         shard_group::CODES,
         smddp::CODES,
         smp_image::CODES,
         smp_parameters::CODES,
+        smp_unread::CODES,
         source::CODES,
         spot::CODES,
         storage_kind::CODES,

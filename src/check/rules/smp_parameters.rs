@@ -338,6 +338,19 @@ impl Smp1<'_> {
         let Some(row) = parameter(SmpVersion::V1, &precision.value) else { return };
         let span = precision.span_or(self.parallel.span);
         self.since(&precision.value, span, &row, problems);
+        for name in &row.excludes {
+            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &T0370,
+                    other.span,
+                    format!("`{}` excludes `precision \"{}\"`", other.name, precision.value),
+                )
+                .label(span, "the precision")
+                .help(format!("remove `{}`, or write `precision \"fp16\"`", other.name))
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+            );
+        }
         let needs_sharding = row.needs.iter().any(|name| name == "sharded_data_parallel_degree");
         if needs_sharding
             && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use)
