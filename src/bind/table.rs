@@ -225,18 +225,18 @@ impl Table {
     /// Where the container finds its checkpoints: as written, else where the service puts them (CheckpointConfig).
     fn checkpoint(&mut self, plan: &Plan) {
         let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
-            Field::Absent => Field::Is(crate::ir::Val::default("/opt/ml/checkpoints".to_owned(), "the service's")),
+            Field::Absent => {
+                Field::Is(crate::ir::Val::default("/opt/ml/checkpoints".to_owned(), "the service's"))
+            }
             written => written.clone(),
         });
         match local {
             Some(Field::Is(val)) if val.value.contains("{{") => {
                 self.put("checkpoint.local", None::<&str>, "it has a placeholder of its own");
             }
-            local => self.field(
-                "checkpoint.local",
-                &local.unwrap_or(Field::Absent),
-                "the job has no `checkpoint`",
-            ),
+            local => {
+                self.field("checkpoint.local", &local.unwrap_or(Field::Absent), "the job has no `checkpoint`")
+            }
         }
     }
 

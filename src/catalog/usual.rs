@@ -50,7 +50,10 @@ mod tests {
         assert!(get("lr", "none").is_none() && get("warmup", "adamw").is_none());
         for key in TABLE.keys() {
             let row: Row = TABLE.row(key).unwrap();
-            assert!(row.far.0 <= row.usual.0 && row.usual.0 < row.usual.1 && row.usual.1 <= row.far.1, "{key}");
+            assert!(
+                row.far.0 <= row.usual.0 && row.usual.0 < row.usual.1 && row.usual.1 <= row.far.1,
+                "{key}"
+            );
         }
     }
 }

@@ -19,6 +19,7 @@ mod import;
 mod init;
 mod io;
 mod manifests;
+mod neighbours;
 mod plan;
 mod schema;
 mod world;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    manifests::CODES.to_vec()
+    [manifests::CODES, neighbours::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.

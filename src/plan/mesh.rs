@@ -208,7 +208,8 @@ impl Layout<'_> {
             (Engine::Smp, Some(Smp::V2)) => mesh.pipeline_degree.value > 1,
             _ => false,
         };
-        let parts = if lacking || is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
+        let parts =
+            if lacking || is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
         if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }

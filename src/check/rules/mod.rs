@@ -31,6 +31,7 @@ mod isolation;
 mod job_name;
 mod kms_alias;
 mod limits;
+mod local_paths;
 mod lustre_links;
 mod lustre_settings;
 mod lustre_upkeep;
@@ -97,6 +98,7 @@ pub static RULES: &[Rule] = &[
     job_name::rule,
     kms_alias::rule,
     limits::rule,
+    local_paths::rule,
     lustre_links::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
@@ -163,6 +165,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         job_name::CODES,
         kms_alias::CODES,
         limits::CODES,
+        local_paths::CODES,
         lustre_links::CODES,
         lustre_settings::CODES,
         lustre_upkeep::CODES,

@@ -39,7 +39,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0317,
                 placement.span,
-                format!("a placement names at most {MOST_SERVERS} UltraServers, not {}", placement.ultra_servers.len()),
+                format!(
+                    "a placement names at most {MOST_SERVERS} UltraServers, not {}",
+                    placement.ultra_servers.len()
+                ),
             )
             .note("documentation of PlacementSpecifications (botocore 1.44.5)"),
         );

@@ -8,7 +8,12 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Smp};
 
-declare_code!(T0347, "smp-parameter-unread", Warning, "a parameter of SageMaker model parallel that nothing reads");
+declare_code!(
+    T0347,
+    "smp-parameter-unread",
+    Warning,
+    "a parameter of SageMaker model parallel that nothing reads"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0347];
