@@ -184,7 +184,7 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
         .label(at, "the engine")
         .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
         .note(format!(
-            "the SDK lets it pass, and the container fails after the start ({}, {})",
+            "the SDK looks at p5 only, and the container fails after the start ({}, {})",
             list.provenance.source, list.provenance.date
         ))
         .fact("instances", list.instances.clone()),

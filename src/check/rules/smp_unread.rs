@@ -6,7 +6,7 @@ use crate::catalog::smp::{SmpVersion, parameter};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Smp};
+use crate::ir::{Engine, Scalar, Smp};
 
 declare_code!(
     T0347,
@@ -15,8 +15,10 @@ declare_code!(
     "a parameter of SageMaker model parallel that nothing reads"
 );
 
+declare_code!(T0374, "offload-without-effect", Warning, "activations offloaded with one micro-batch");
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0347];
+pub(super) static CODES: &[&Code] = &[&T0347, &T0374];
 
 /// The rows of the catalogue say under what a parameter is read.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -31,6 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let written = parameters(parallel);
+    offload(&written, problems);
     let find = |v1: &str| written.iter().find(|one| one.v1 == v1);
     for one in &written {
         let Some(row) = parameter(SmpVersion::V1, one.v1).filter(|row| !row.read_under.is_empty()) else {
@@ -57,4 +60,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         problems.push(diagnostic);
     }
+}
+
+fn offload(written: &[Written], problems: &mut Problems) {
+    let find = |v1: &str| written.iter().find(|one| one.v1 == v1);
+    let int = |v1: &str| match find(v1).map(|one| &one.value) {
+        Some(Scalar::Int(n)) => Some(*n),
+        _ => None,
+    };
+    let Some(offload) = find("offload_activations").filter(|one| one.in_use()) else { return };
+    let (what, help) = if int("microbatches").unwrap_or(1) <= 1 {
+        ("with one micro-batch", "remove it, or use it with `pipeline-degree N microbatches=4`")
+    } else if int("active_microbatches") == Some(1) {
+        ("with one active micro-batch", "write `active-microbatches=2` or more")
+    } else {
+        return;
+    };
+    problems.push(
+        Diagnostic::new(&T0374, offload.span, format!("`offload-activations` has no effect {what}"))
+            .help(help)
+            .note("SageMaker developer guide, activation offloading: the copy hides behind the next micro-batch"),
+    );
 }
