@@ -86,9 +86,13 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
         }
     }
     for channel in &mut job.channels {
-        for field in
-            [&mut channel.s3, &mut channel.manifest, &mut channel.augmented_manifest, &mut channel.path]
-        {
+        for field in [
+            &mut channel.s3,
+            &mut channel.manifest,
+            &mut channel.augmented_manifest,
+            &mut channel.converse,
+            &mut channel.path,
+        ] {
             with(Slot::Text(field));
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod canonical;
+mod channels;
 mod estimator;
 pub mod fsx;
 pub mod iam;
