@@ -279,6 +279,23 @@ fn the_digest_tells_jobs_of_two_names_apart() {
     assert_ne!(digest("first"), digest("second"));
 }
 
+/// The SDK clones by itself, and the start script that fetches secrets is in no repository.
+#[test]
+fn a_script_of_a_cloned_program_says_that_it_fetches_no_secrets() {
+    let scratch = Scratch::new("cloned");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let from = base.find("program \"train.py\"").unwrap();
+    let to = from + base[from..].find("\n}").unwrap() + 2;
+    let program = "program \"train.py\" git=\"https://github.com/example/repo\" {\n    secret \"KEY\" \
+                   from=\"arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf\"\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{}{program}{}\n}}\n", &base[..from], &base[to..]));
+    let ran = trainc_in(&scratch.0, &["emit", "x.kdl", "--out", "out", "-q"], b"", Duration::from_secs(20));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let script = std::fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
+    assert!(script.contains("# not sayable in the SDK: the secrets KEY"), "{script}");
+    assert!(script.contains("entry_point=\"train.py\""), "{script}");
+}
+
 #[test]
 fn standard_input_is_a_manifest() {
     let ran = trainc_in(

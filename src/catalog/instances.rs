@@ -1,6 +1,5 @@
 //! SageMaker training instance types.
 
-use super::memo::Memo;
 use serde::Deserialize;
 
 use super::accelerators;
@@ -40,11 +39,6 @@ struct Row {
 
 /// The instance type with accelerators of that name: `ml.p4d.24xlarge`.
 pub fn get(name: &str) -> Option<Instance> {
-    static MEMO: Memo<String, Option<Instance>> = Memo::new();
-    MEMO.get(name.to_owned(), |name| look_up(name))
-}
-
-fn look_up(name: &str) -> Option<Instance> {
     let row: Row = TABLE.row(name)?;
     Some(Instance {
         name: name.to_owned(),
