@@ -21,6 +21,7 @@ mod init;
 mod io;
 mod lsp;
 mod manifests;
+mod neighbours;
 mod plan;
 mod schema;
 mod world;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    manifests::CODES.to_vec()
+    [manifests::CODES, neighbours::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
