@@ -11,6 +11,7 @@ pub mod origin;
 pub mod plan;
 pub mod scalar;
 pub mod source_tree;
+pub mod worker;
 
 pub use image::Image;
 pub use job::*;

@@ -196,6 +196,12 @@ impl Judge<'_, '_> {
         }
     }
 
+    /// Whether the job runs on this machine, where a channel is a directory.
+    fn is_local(&self) -> bool {
+        let cluster = self.context.plan.job.cluster.as_ref();
+        cluster.and_then(|cluster| cluster.instance.value()).map(String::as_str) == Some("local")
+    }
+
     fn channels(&mut self) {
         let job = &self.context.plan.job;
         for channel in &job.channels {
@@ -211,11 +217,16 @@ impl Judge<'_, '_> {
             if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest]
                 .iter()
                 .all(|field| field.is_absent())
+                && !(self.is_local() && !channel.path.is_absent())
             {
                 self.incomplete(
                     channel.span,
                     "`channel` names no data",
-                    "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`",
+                    if self.is_local() {
+                        "add `path=` with a directory of this machine"
+                    } else {
+                        "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`"
+                    },
                 );
             }
             if channel.from.is_absent() {
@@ -226,12 +237,14 @@ impl Judge<'_, '_> {
                     "it is the access to a file system, and `channel` has no `from`",
                     help,
                 );
-                self.unused(
-                    &channel.path,
-                    "path",
-                    "it is a path of a file system, and `channel` has no `from`",
-                    help,
-                );
+                if !self.is_local() {
+                    self.unused(
+                        &channel.path,
+                        "path",
+                        "it is a path of a file system, and `channel` has no `from`",
+                        help,
+                    );
+                }
             } else {
                 let why = "it is for data in S3, and the channel is a file system";
                 for (name, span) in [
@@ -292,9 +305,18 @@ impl Judge<'_, '_> {
             );
         }
         if let Some(cluster) = &job.cluster {
-            let custom = cluster.instance.value().map(String::as_str) == Some("custom");
+            let named = cluster.instance.value().map(String::as_str);
+            let custom = named == Some("custom");
+            if named != Some("local") && !cluster.instance.is_bad() {
+                self.unused(
+                    &cluster.ranks,
+                    "ranks",
+                    "only a local cluster has ranks without GPUs",
+                    "remove it, or write `cluster \"local\"`",
+                );
+            }
             if !custom && !cluster.instance.is_bad() {
-                if let Some(gpu) = &cluster.gpu {
+                if let Some(gpu) = cluster.gpu.as_ref().filter(|_| named != Some("local")) {
                     self.unused_at(
                         gpu.span,
                         "gpu",

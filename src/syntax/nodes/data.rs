@@ -75,7 +75,11 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("augmented-manifest", Ty::Text, "an augmented manifest file in S3"),
         prop("attributes", Ty::Text, "attributes of an augmented manifest, separated by commas"),
         prop("from", Ty::Text, "the name of a `storage`"),
-        prop("path", Ty::Text, "path below the file system's mount"),
+        prop(
+            "path",
+            Ty::Text,
+            "path below the file system's mount; of a local cluster, a directory of this machine",
+        ),
         prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; ro if left out"),
         prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "how S3 data arrive"),
         prop("shard", Ty::Word(&["replicated", "by-key"]), "which hosts get which keys"),
