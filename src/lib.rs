@@ -65,6 +65,8 @@ pub struct Options {
     pub discount: Option<f64>,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+    /// The worker's binary, where it was named.
+    pub worker: Option<std::path::PathBuf>,
 }
 
 /// One manifest, compiled as far as it goes.

@@ -12,6 +12,7 @@ use crate::ir::{
     Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, Val, Warmup,
 };
 use crate::source::Span;
+use crate::text;
 
 declare_code!(T0540, "worker-model", Error, "a model that engine `worker` cannot train");
 declare_code!(T0541, "worker-setting", Error, "a setting that engine `worker` does not have");
@@ -44,9 +45,25 @@ pub(super) fn worker(
     let optimizer = job.train.optimizer.as_ref()?;
     let learning_rate = optimizer.lr.val()?.clone();
     let steps = run.steps.as_ref()?.value;
+    let schedule = schedule(optimizer, steps);
+    if schedule.warmup_steps.value > steps {
+        problems.push(
+            Diagnostic::new(
+                &T0541,
+                optimizer.warmup.span().unwrap_or(optimizer.span),
+                format!(
+                    "a warm-up of {} in a run of {}: the rate would never be reached",
+                    text::count(schedule.warmup_steps.value, "step"),
+                    text::count(steps, "step")
+                ),
+            )
+            .help("write fewer steps of warm-up, or a fraction as `warmup=0.05`"),
+        );
+        return None;
+    }
     Some(Worker {
         model: network?,
-        schedule: schedule(optimizer, steps),
+        schedule,
         optimizer: WorkerOptimizer {
             learning_rate,
             betas: or(&optimizer.betas, (0.9, 0.999), "AdamW's usual decays"),
@@ -91,7 +108,7 @@ fn schedule(optimizer: &Optimizer, steps: u64) -> WorkerSchedule {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a count")]
         Some(Val { value: Warmup::Fraction(part), .. }) => Val::derived(
             (steps as f64 * part).round() as u64,
-            format!("warmup {part} of {} steps", crate::text::group(steps)),
+            format!("warmup {part} of {} steps", text::group(steps)),
         ),
         None => Val::default(0, "no warm-up"),
     };

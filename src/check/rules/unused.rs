@@ -217,7 +217,7 @@ impl Judge<'_, '_> {
             if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest]
                 .iter()
                 .all(|field| field.is_absent())
-                && !(self.is_local() && !channel.path.is_absent())
+                && (!self.is_local() || channel.path.is_absent())
             {
                 self.incomplete(
                     channel.span,
