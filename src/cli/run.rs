@@ -66,7 +66,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::MANIFEST;
     };
     let Some(binary) = worker::find(args.input.worker.as_deref()) else {
-        io.note(&worker::missing(args.input.worker.as_deref()));
+        io.note(&worker::missing());
         return exit::USAGE;
     };
     match prepare(args, manifest, plan) {

@@ -15,15 +15,10 @@ pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// What to say where there is none.
-pub(super) fn missing(named: Option<&Path>) -> String {
-    match named {
-        Some(named) => {
-            format!("error: `{}` is no file: `--worker` names the binary `{NAME}`\n", named.display())
-        }
-        None => format!(
-            "error: there is no `{NAME}` beside trainc; build it with `cargo build --release -p {NAME}`, or name it with `--worker`\n"
-        ),
-    }
+pub(super) fn missing() -> String {
+    format!(
+        "error: there is no `{NAME}` beside trainc; build it with `cargo build --release -p {NAME}`, or name it with `--worker`\n"
+    )
 }
 
 /// SHA-256 of the binary, in hexadecimal.
