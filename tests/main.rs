@@ -18,6 +18,7 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
 mod lsp;

@@ -100,10 +100,10 @@ pub(super) struct Input {
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
-    /// Treat warnings as errors
+    /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found, for upload steps
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
 }
