@@ -30,3 +30,4 @@ mod refused;
 mod schema;
 mod support;
 mod ui;
+mod usage;
