@@ -202,7 +202,7 @@ impl Layers<'_> {
                     Diagnostic::new(
                         &T0206,
                         span,
-                        format!("`{}` has digest {found}, not the one pinned here", path),
+                        format!("`{path}` has digest {found}, not the one pinned here"),
                     )
                     .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
                 );

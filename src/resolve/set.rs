@@ -55,12 +55,15 @@ struct Path<'a> {
     value_span: Span,
 }
 
+/// A step and those behind it.
+type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
+
 /// The step that tells one node of a kind from the others, and the steps behind it.
 fn key<'s, 'p>(
     spec: &NodeSpec,
     first: &Spanned<&str>,
     rest: &'s [Spanned<&'p str>],
-) -> Result<(&'s Spanned<&'p str>, &'s [Spanned<&'p str>]), Box<Diagnostic>> {
+) -> Result<Split<'s, 'p>, Box<Diagnostic>> {
     let nameless = |form: &str| {
         Box::new(
             Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
