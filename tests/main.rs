@@ -18,6 +18,7 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
 mod lsp;
@@ -30,3 +31,4 @@ mod run;
 mod schema;
 mod support;
 mod ui;
+mod usage;

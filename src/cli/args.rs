@@ -104,10 +104,10 @@ pub(super) struct Input {
     /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
     #[arg(long, value_name = "PATH", value_parser = binary)]
     pub worker: Option<PathBuf>,
-    /// Treat warnings as errors
+    /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found, for upload steps
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
 }

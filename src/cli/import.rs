@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json && trainc import job.json -o job.kdl"
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json -o job.kdl"
 )]
 pub(super) struct Args {
     /// A JSON file, or `-` for standard input
