@@ -50,6 +50,11 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
                 return instances::get(group);
             }
+            // The service takes the first that it has: the plan is made for the first.
+            if let Some((_, preferences)) = job.preferences() {
+                let first = preferences.first()?.instance?;
+                return instances::get(first);
+            }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
                     .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),

@@ -3,7 +3,7 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field, Raw};
+use crate::ir::{Engine, Field};
 use crate::source::Span;
 use crate::text;
 
@@ -185,15 +185,26 @@ impl Judge<'_, '_> {
         if image.uri.is_absent() {
             return;
         }
-        for (name, field) in [
+        let written: Vec<(&str, Span)> = [
             ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
-        ] {
-            self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+        ]
+        .into_iter()
+        .filter_map(|(name, field)| Some((name, field.span()?)))
+        .collect();
+        let Some((_, first)) = written.first() else { return };
+        let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+        let (them, shown) = (if names.len() > 1 { "them" } else { "it" }, text::ticked(&names, "and"));
+        let mut diagnostic =
+            Diagnostic::new(&T0250, *first, format!("nothing uses {shown}: `uri` is used as it stands"))
+                .help(format!("remove {them}, or `uri`"));
+        if let Some(span) = image.uri.span() {
+            diagnostic = diagnostic.label(span, "the container");
         }
+        self.problems.push(diagnostic);
     }
 
     fn channels(&mut self) {
@@ -355,11 +366,8 @@ impl Judge<'_, '_> {
                     }
                 }
             }
-            let preferences = job.request.iter().find(|member| {
-                member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
-            });
-            if let (Some(member), Some(span)) = (
-                preferences,
+            if let (Some((member, _)), Some(span)) = (
+                job.preferences(),
                 cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
             ) {
                 self.problems.push(
@@ -369,6 +377,7 @@ impl Judge<'_, '_> {
                         "`InstancePreferences` excludes the instance type and groups of `cluster`",
                     )
                     .label(span, "of `cluster`")
+                    .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
                     .note("botocore's model of ResourceConfig"),
                 );
             }
