@@ -32,6 +32,8 @@ pub mod report;
 
 pub mod import;
 
+pub mod data;
+
 pub mod cli;
 
 use diag::{Code, Problems};
@@ -94,6 +96,7 @@ pub fn codes() -> &'static [&'static Code] {
             check::codes(),
             emit::codes(),
             import::codes(),
+            data::codes(),
             cli::codes(),
         ]
         .concat();

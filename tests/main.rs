@@ -21,6 +21,7 @@ mod golden;
 mod hostile;
 mod house;
 mod many;
+mod packing;
 mod pages;
 mod parity;
 mod props;

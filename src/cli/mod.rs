@@ -11,9 +11,11 @@ mod args;
 mod catalog;
 mod check;
 mod completions;
+mod data;
 mod emit;
 mod exit;
 mod explain;
+mod feed;
 mod fmt;
 mod import;
 mod init;
@@ -21,6 +23,7 @@ mod io;
 mod manifests;
 mod plan;
 mod schema;
+mod shards;
 mod world;
 
 use crate::diag::Code;
@@ -64,6 +67,7 @@ enum Command {
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
+    Data(data::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
