@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use crate::comm::shm::Plan;
 use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, shard_len};
+use crate::fsdp::{Bytes, plan};
 use crate::log::StepLine;
-use crate::model::layout::Shape;
-use crate::train::{self, Outcome, Report};
+use crate::train::{self, Outcome, Report, Start};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -62,18 +60,6 @@ fn available_memory() -> Option<usize> {
     let machine = line.split_whitespace().next()?.parse::<usize>().ok()? * 1024;
     let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse().ok());
     Some(limit.map_or(machine, |limit: usize| limit.min(machine)))
-}
-
-/// What lies where in the ranks' shared memory.
-fn plan(config: &Config) -> Plan {
-    let shards = config.mesh.shard_degree;
-    let units = Shape::of(&config.model).units();
-    Plan {
-        shards,
-        replicas: config.mesh.data_parallel_replicas,
-        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
-        prefetch: config.memory.prefetch,
-    }
 }
 
 /// Threads of each rank's matrix products: one. Two threads of faer on two busy cores were measured slower than one.
@@ -210,6 +196,9 @@ struct Lines;
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
 impl Report for Lines {
+    fn start(&mut self, start: &Start) {
+        eprintln!("memory of a rank: {}", start.memory_parts.human());
+    }
     fn step(&mut self, line: &StepLine) {
         if let Ok(json) = serde_json::to_string(line) {
             println!("{json}");
@@ -256,6 +245,7 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
     #[derive(Default)]
     struct Kept(Vec<StepLine>, Vec<f64>);
     impl Report for Kept {
+        fn start(&mut self, _start: &Start) {}
         fn step(&mut self, line: &StepLine) {
             self.0.push(line.clone());
         }

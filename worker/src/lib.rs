@@ -8,6 +8,7 @@ pub mod comm;
 pub mod config;
 pub mod data;
 pub mod exit;
+mod fault;
 pub mod fsdp;
 pub mod hf;
 pub mod kernels;

@@ -50,6 +50,11 @@ pub fn peak_resident() -> u64 {
     status("VmHWM")
 }
 
+/// Resident memory of this process now, in bytes.
+pub fn resident() -> u64 {
+    status("VmRSS")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
