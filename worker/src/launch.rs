@@ -12,11 +12,16 @@ use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, plan};
-use crate::log::StepLine;
+use crate::log::{Lines, StepLine};
+use crate::place::Place;
+use crate::preflight;
 use crate::train::{self, Outcome, Report, Start};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long a preflight may take once all ranks are there.
+const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// What is missing to run this config here.
 pub fn refuse(config: &Config) -> Result<(), Failure> {
@@ -71,8 +76,30 @@ fn seconds(value: f64) -> Duration {
     Duration::from_secs_f64(value)
 }
 
+/// What the ranks are started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Training.
+    Train,
+    /// Finding out whether training will work.
+    Preflight,
+}
+
 /// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
-pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Result<Outcome, Failure> {
+pub fn launch(
+    config: &Config,
+    path: &Path,
+    ranks_given: Option<usize>,
+    purpose: Purpose,
+) -> Result<Outcome, Failure> {
+    if ranks_given.is_none() {
+        let place = Place::read()?;
+        place.fits(config)?;
+        if place.local > 0 {
+            // The first process of this host starts all its ranks.
+            return Ok(Outcome::Done);
+        }
+    }
     refuse(config)?;
     let ranks = config.ranks();
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
@@ -101,48 +128,55 @@ pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Resul
         if ranks_given.is_some() {
             command.args(["--ranks", &ranks.to_string()]);
         }
+        if purpose == Purpose::Preflight {
+            command.arg("--preflight");
+        }
         command.envs(&config.communication.environment);
         match command.spawn() {
             Ok(child) => children.push(Some(child)),
             Err(error) => {
-                end(&mut children, Duration::ZERO);
+                end(&mut children);
                 return Err(bug(&format!("start rank {rank}"), &error));
             }
         }
     }
-    let (mut codes, mut first) = (vec![None; ranks], None);
-    let (began, mut asked) = (Instant::now(), None::<Instant>);
+    let (mut codes, mut ended) = (Vec::new(), Vec::new());
+    let (began, mut asked, mut joined) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
         let number = signal.swap(0, Ordering::Relaxed);
         if number != 0 {
             asked.get_or_insert_with(Instant::now);
             tell(&children, Signal::TERM);
         }
-        for (rank, slot) in children.iter_mut().enumerate() {
-            let Some(status) = slot.as_mut().and_then(|child| child.try_wait().ok().flatten()) else {
-                continue;
-            };
-            *slot = None;
-            codes[rank] = status.code();
-            if !matches!(status.code(), Some(0 | 75)) && first.is_none() {
-                first = Some((rank, status));
-                watch.bury(rank);
+        codes.extend(reap(&mut children, &mut ended));
+        if let Some((rank, _)) = ended.first() {
+            watch.bury(*rank);
+            let began = Instant::now();
+            while began.elapsed() < LAST_WORDS && children.iter().any(Option::is_some) {
+                reap(&mut children, &mut ended);
+                std::thread::sleep(Duration::from_millis(10));
             }
-        }
-        if let Some((rank, status)) = first {
-            end(&mut children, LAST_WORDS);
-            return Err(verdict(rank, status));
+            end(&mut children);
+            return Err(verdict(&ended, &watch));
         }
         if children.iter().all(Option::is_none) {
             break;
         }
-        if watch.joined() < ranks && began.elapsed() > seconds(config.communication.join_seconds) {
-            end(&mut children, Duration::ZERO);
+        if joined.is_none() && watch.joined() == ranks {
+            joined = Some(Instant::now());
+        }
+        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > PREFLIGHT) {
+            end(&mut children);
+            let message = format!("preflight took more than {} s", PREFLIGHT.as_secs());
+            return Err(Failure::new(Code::Peer, message));
+        }
+        if joined.is_none() && began.elapsed() > seconds(config.communication.join_seconds) {
+            end(&mut children);
             let missing = ranks - watch.joined();
             return Err(Failure::new(Code::Peer, format!("{missing} of {ranks} ranks did not appear")));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
-            end(&mut children, Duration::ZERO);
+            end(&mut children);
             return Err(Failure::new(
                 Code::Unsaved,
                 "the ranks did not save within `checkpoint.grace_seconds`",
@@ -150,11 +184,32 @@ pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Resul
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(if codes.contains(&Some(75)) { Outcome::Saved } else { Outcome::Done })
+    Ok(if codes.contains(&75) { Outcome::Saved } else { Outcome::Done })
 }
 
-fn verdict(rank: usize, status: ExitStatus) -> Failure {
+/// Takes the ranks that have ended: gives their codes, and adds those that failed to `failed`.
+fn reap(children: &mut [Option<Child>], failed: &mut Vec<(usize, ExitStatus)>) -> Vec<i32> {
+    let mut codes = Vec::new();
+    for (rank, slot) in children.iter_mut().enumerate() {
+        let Some(status) = slot.as_mut().and_then(|child| child.try_wait().ok().flatten()) else {
+            continue;
+        };
+        *slot = None;
+        match status.code() {
+            Some(code @ (0 | 75)) => codes.push(code),
+            _ => failed.push((rank, status)),
+        }
+    }
+    codes
+}
+
+/// The cause among the ranks that failed: the first that did not end because of another.
+fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
     use std::os::unix::process::ExitStatusExt;
+    let cause = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
+    let Some((rank, status)) = cause.or(failed.first()) else {
+        return Failure::new(Code::Bug, "no rank failed");
+    };
     if let Some(signal) = status.signal() {
         return Failure::new(
             Code::Peer,
@@ -165,7 +220,12 @@ fn verdict(rank: usize, status: ExitStatus) -> Failure {
         [Code::Config, Code::Data, Code::Checkpoint, Code::Loss, Code::Peer, Code::Device, Code::Unsaved];
     let number = status.code().unwrap_or(1);
     let code = known.into_iter().find(|c| *c as i32 == number).unwrap_or(Code::Bug);
-    Failure::new(code, format!("rank {rank} failed with code {number}"))
+    let message = match watch.said(*rank) {
+        Some(words) if code == Code::Peer => words,
+        Some(words) => format!("rank {rank}: {words}"),
+        None => format!("rank {rank} failed with code {number}"),
+    };
+    Failure::new(code, message)
 }
 
 fn tell(children: &[Option<Child>], signal: Signal) {
@@ -176,46 +236,15 @@ fn tell(children: &[Option<Child>], signal: Signal) {
     }
 }
 
-/// Waits `patience` for the rest to end by themselves, then ends them.
-fn end(children: &mut [Option<Child>], patience: Duration) {
-    let began = Instant::now();
-    while began.elapsed() < patience {
-        if children.iter_mut().flatten().all(|child| matches!(child.try_wait(), Ok(Some(_)))) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn end(children: &mut [Option<Child>]) {
     for child in children.iter_mut().flatten() {
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-/// Prints for the launcher's reader.
-struct Lines;
-
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
-impl Report for Lines {
-    fn start(&mut self, start: &Start) {
-        eprintln!("memory of a rank: {}", start.memory_parts.human());
-    }
-    fn step(&mut self, line: &StepLine) {
-        if let Ok(json) = serde_json::to_string(line) {
-            println!("{json}");
-        }
-        eprintln!("{}", line.human());
-    }
-    fn evaluation(&mut self, step: usize, loss: f64) {
-        println!("{}", serde_json::json!({"step": step, "validation_loss": loss}));
-        eprintln!("step={step} validation_loss={loss:.6}");
-    }
-    fn note(&mut self, text: &str) {
-        eprintln!("{text}");
-    }
-}
-
 /// One rank, as a child of the launcher.
-pub fn rank(config: &Config, rank: usize, memory: &str) -> Result<Outcome, Failure> {
+pub fn rank(config: &Config, rank: usize, memory: &str, purpose: Purpose) -> Result<Outcome, Failure> {
     // A rank does not outlive its launcher, however that ends.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let stop = Arc::new(AtomicBool::new(false));
@@ -231,13 +260,28 @@ pub fn rank(config: &Config, rank: usize, memory: &str) -> Result<Outcome, Failu
     let c = &config.communication;
     let (groups, watch) =
         plan.groups(&memory, rank, seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
+    let heart = watch.clone();
     std::thread::spawn(move || {
         loop {
-            watch.beat(rank);
+            heart.beat(rank);
             std::thread::sleep(Duration::from_millis(250));
         }
     });
-    train::run(config, groups, threads(), &stop, &mut Lines)
+    let (last, hook) = (watch.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        last.say(rank, &panic.to_string());
+        hook(panic);
+    }));
+    let result = match purpose {
+        Purpose::Train => {
+            train::run(config, groups, threads(), &stop, &mut Lines::new(Path::new(&config.output.data)))
+        }
+        Purpose::Preflight => preflight::run(config, groups, threads()).map(|()| Outcome::Done),
+    };
+    if let Err(failure) = &result {
+        watch.say(rank, &failure.message);
+    }
+    result
 }
 
 /// All ranks as threads of this process: for tests of layouts.

@@ -16,5 +16,7 @@ pub mod launch;
 pub mod log;
 pub mod model;
 pub mod optim;
+pub mod place;
+pub mod preflight;
 pub mod safetensors;
 pub mod train;

@@ -15,6 +15,7 @@ use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault;
 use crate::fsdp::{Engine, Shard};
+use crate::model::init::mix;
 use crate::safetensors;
 
 /// Words and bytes of a file in the table that ranks sum: eight numbers of 32 bits of its sha256, and its length.
@@ -108,6 +109,7 @@ impl Saver {
     /// Begins a save and returns when the shards are copied. Every rank calls it.
     pub fn begin(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
+        compare_replicas(engine)?;
         let mut task = None;
         if self.writes {
             let copied = copy(&engine.shards, self.spare.take());
@@ -128,6 +130,7 @@ impl Saver {
     /// Saves without a copy, and returns when the checkpoint is complete. Every rank calls it.
     pub fn now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
+        compare_replicas(engine)?;
         let written = self.writes.then(|| {
             let tensors: Vec<_> = engine
                 .shards
@@ -240,6 +243,27 @@ fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Resu
     if failed[0] > 0.0 {
         let message = format!("checkpoint {}: another rank could not write", partial.display());
         return Err(Failure::new(Code::Peer, message));
+    }
+    Ok(())
+}
+
+/// Replicas hold the same bits, or what is saved depends on which of them writes it.
+fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
+    let mut sum = 0u64;
+    for s in &engine.shards {
+        for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
+            sum = values.iter().fold(sum, |sum, v| mix(sum ^ u64::from(v.to_bits())));
+        }
+    }
+    // Halves: sums of numbers of 32 bits are exact.
+    let mine = [(sum >> 32) as u32, sum as u32].map(f64::from);
+    let mut all = mine;
+    engine.groups.replica.all_reduce_f64(&mut all)?;
+    let replicas = engine.groups.replica.size() as f64;
+    let mut differ = [f64::from(u8::from(all != mine.map(|half| half * replicas)))];
+    engine.groups.world.all_reduce_f64(&mut differ)?;
+    if differ[0] > 0.0 {
+        return Err(Failure::new(Code::Bug, "replicas hold different parameters or optimizer states"));
     }
     Ok(())
 }

@@ -13,6 +13,14 @@ use crate::exit::Failure;
 /// Elements of a message of the summing channel: 128 KiB, so that a few ranks' messages stay in the cache.
 const CHUNK: usize = 32 * 1024;
 
+/// A group of one step: its ranks, and where its channels begin.
+struct Laid {
+    kind: Kind,
+    step: Step,
+    members: Vec<usize>,
+    base: usize,
+}
+
 /// How large shared memory is and what lies where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -52,15 +60,15 @@ impl Plan {
             + gather.map_or(0, |(slots, elements)| Channel::bytes(members, slots, elements))
     }
 
-    /// Every group of more than one with where it begins, and the end of all.
-    fn lay(&self) -> (Vec<(Kind, Step, Vec<usize>, usize)>, usize) {
+    /// Every group, and the end of all.
+    fn lay(&self) -> (Vec<Laid>, usize) {
         let mut at = Watch::bytes(self.ranks());
         let mut all = Vec::new();
         for kind in KINDS {
             for step in [Step::Inner, Step::Outer] {
                 for members in self.topology.groups(kind, step) {
                     let bytes = self.group_bytes(kind, step, members.len());
-                    all.push((kind, step, members, at));
+                    all.push(Laid { kind, step, members, base: at });
                     at += bytes;
                 }
             }
@@ -97,9 +105,8 @@ impl Plan {
         watch.beat(rank);
         let (all, _) = self.lay();
         let one = |kind: Kind, step: Step| -> Box<dyn Collectives> {
-            let mine =
-                all.iter().find(|(k, s, members, _)| *k == kind && *s == step && members.contains(&rank));
-            let Some((_, _, members, base)) = mine else { return Box::new(Solo::default()) };
+            let mine = all.iter().find(|g| g.kind == kind && g.step == step && g.members.contains(&rank));
+            let Some(Laid { members, base, .. }) = mine else { return Box::new(Solo::default()) };
             let me = members.iter().position(|r| *r == rank).unwrap_or(0);
             self.shm(&watch, kind, step, *base, me, members.len())
         };
@@ -334,6 +341,18 @@ mod tests {
             ranks.into_iter().map(|r| r.join().unwrap()).collect()
         });
         assert_eq!(sums, [1998.0, 1998.0]);
+    }
+
+    #[test]
+    fn last_words() {
+        let plan = plan(2, 1, 1, 16, 0);
+        let memory = Memory::create(plan.bytes()).unwrap();
+        let watch = Watch::new(&memory, 2, Duration::MAX, Duration::MAX);
+        assert_eq!(watch.said(1), None);
+        watch.say(1, "the disk is full: é");
+        watch.say(0, &"é".repeat(600));
+        assert_eq!(watch.said(1).unwrap(), "the disk is full: é");
+        assert_eq!(watch.said(0).unwrap(), "é".repeat(508));
     }
 
     #[test]
