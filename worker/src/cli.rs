@@ -51,6 +51,9 @@ enum Verb {
         memory: String,
         #[arg(long)]
         ranks: Option<usize>,
+        /// Where the first host's launcher listens
+        #[arg(long)]
+        rendezvous: Option<String>,
         #[arg(long)]
         preflight: bool,
     },
@@ -114,9 +117,9 @@ fn run(command: Verb) -> Result<u8, Failure> {
     match command {
         Verb::Launch { config, ranks } => noted(&config, ranks, Purpose::Train),
         Verb::Preflight { config, ranks } => noted(&config, ranks, Purpose::Preflight),
-        Verb::Rank { config, rank, memory, ranks, preflight } => {
+        Verb::Rank { config, rank, memory, ranks, rendezvous, preflight } => {
             let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
-            launch::rank(&read(&config, ranks)?, rank, &memory, purpose).map(outcome)
+            launch::rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose).map(outcome)
         }
         Verb::Check { config, ranks } => {
             let config = read(&config, ranks)?;

@@ -100,13 +100,17 @@ impl Bytes {
         };
         let full = |u: &Unit| shard_len(u.len, degree) * degree;
         let largest = units.iter().map(full).max().unwrap_or(0);
+        let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
+        let blocks: Vec<usize> = units.iter().take(units.len().saturating_sub(1)).skip(1).map(full).collect();
         let gathered = if degree == 1 && config.precision.compute == Format::F32 {
             0
-        } else if config.memory.reshard_after_forward {
-            // One block at a time, and both ends.
-            [units.first(), units.get(1), units.last()].into_iter().flatten().map(full).sum()
         } else {
-            units.iter().map(full).sum()
+            let one = if config.memory.reshard_after_forward { 1 } else { blocks.len() };
+            // The embedding is free again before anything else is gathered, unless it is the head as well.
+            let embed = units.first().map_or(0, full);
+            let again = blocks.first() == Some(&embed) || units.last().map(full) == Some(embed);
+            let spared = if again && !shape.tied { embed } else { 0 };
+            ends + blocks.iter().take(one).sum::<usize>() - spared
         };
         let tied = if shape.tied { units.first().map_or(0, full) } else { 0 };
         let plan = plan(config);
@@ -160,6 +164,7 @@ pub fn plan(config: &Config) -> Plan {
         topology: topology(config),
         largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
         prefetch: config.memory.prefetch,
+        host: None,
     }
 }
 

@@ -18,5 +18,6 @@ pub mod model;
 pub mod optim;
 pub mod place;
 pub mod preflight;
+pub mod rendezvous;
 pub mod safetensors;
 pub mod train;

@@ -179,11 +179,15 @@ impl Place {
                 config.ranks()
             )));
         }
-        if self.hosts != config.cluster.nodes && self.source != Self::alone().source {
-            return Err(wrong(format!(
-                "config: `cluster.nodes`: {} hosts are planned, and {source} has {}",
-                config.cluster.nodes, self.hosts
-            )));
+        if self.hosts != config.cluster.nodes {
+            let hosts = config.cluster.nodes;
+            return Err(wrong(if self.source == Self::alone().source {
+                format!(
+                    "config: `cluster.nodes`: {hosts} hosts are planned, and {source} names them; `--ranks N` trains on this one"
+                )
+            } else {
+                format!("config: `cluster.nodes`: {hosts} hosts are planned, and {source} has {}", self.hosts)
+            }));
         }
         if let Some(instance) = &self.instance
             && *instance != config.cluster.instance

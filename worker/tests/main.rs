@@ -6,4 +6,5 @@ mod faults;
 mod layouts;
 mod parity;
 mod processes;
+mod ranks;
 mod schema;

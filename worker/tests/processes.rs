@@ -48,18 +48,18 @@ pub(crate) fn place(name: &str) -> (Place, Value) {
 }
 
 /// Process ids of the launcher's ranks.
-fn ranks(launcher: &Child) -> Vec<u32> {
+pub(crate) fn ranks(launcher: &Child) -> Vec<u32> {
     let path = format!("/proc/{0}/task/{0}/children", launcher.id());
     let children = std::fs::read_to_string(path).unwrap();
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
 /// Waits until a checkpoint is there: the run is then in its middle.
-fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
+pub(crate) fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
     let began = Instant::now();
     while trainc_worker::checkpoint::newest(Path::new(directory)).is_none() {
         assert!(launcher.try_wait().unwrap().is_none(), "the run ended early");

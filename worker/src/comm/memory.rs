@@ -130,6 +130,26 @@ impl Watch {
         Self { memory: memory.clone(), ranks, peer_dead, collective }
     }
 
+    /// How long a collective may take.
+    pub(super) fn collective(&self) -> Duration {
+        self.collective
+    }
+
+    /// The clock of deadlines, in milliseconds.
+    pub(super) fn now() -> u64 {
+        now_ms()
+    }
+
+    /// A rank of this host that has given no sign of life for so long.
+    pub fn silent(&self, limit: Duration) -> Option<usize> {
+        let now = now_ms();
+        let beat = |rank: usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
+        (0..self.ranks).find(|rank| {
+            let beat = beat(*rank);
+            beat > 0 && u128::from(now.saturating_sub(beat)) > limit.as_millis()
+        })
+    }
+
     /// This rank lives.
     pub fn beat(&self, rank: usize) {
         self.memory.counter(LINE * (rank + 1)).store(now_ms(), Ordering::Relaxed);
@@ -177,7 +197,7 @@ impl Watch {
         (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn look(&self, began: u64) -> Result<(), Failure> {
+    pub(super) fn look(&self, began: u64) -> Result<(), Failure> {
         let gone = self.memory.counter(0).load(Ordering::Relaxed);
         if gone > 0 {
             return Err(Failure::new(Code::Peer, format!("rank {} died", gone - 1)));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::layered::Layered;
 use super::memory::{Channel, Memory, Watch};
 use super::solo::Solo;
+use super::tcp::Connections;
 use super::topology::{KINDS, Kind, Step, Topology};
 use super::{Collectives, Groups, Wire, reduce_words, tree_sum_f64};
 use crate::exit::Failure;
@@ -30,6 +31,8 @@ pub struct Plan {
     pub largest_shard: usize,
     /// Gathers begun ahead.
     pub prefetch: usize,
+    /// The host whose memory it is; nothing: all hosts are this one, and their groups lie here as well.
+    pub host: Option<usize>,
 }
 
 impl Plan {
@@ -67,6 +70,11 @@ impl Plan {
         for kind in KINDS {
             for step in [Step::Inner, Step::Outer] {
                 for members in self.topology.groups(kind, step) {
+                    let elsewhere =
+                        |host| step == Step::Outer || members[0] / self.topology.per_host() != host;
+                    if self.host.is_some_and(elsewhere) {
+                        continue;
+                    }
                     let bytes = self.group_bytes(kind, step, members.len());
                     all.push(Laid { kind, step, members, base: at });
                     at += bytes;
@@ -93,7 +101,7 @@ impl Plan {
         self.lay().1
     }
 
-    /// The groups of `rank`.
+    /// The groups of `rank`, all hosts being this one.
     pub fn groups(
         &self,
         memory: &Memory,
@@ -103,17 +111,23 @@ impl Plan {
     ) -> (Groups, Watch) {
         let watch = Watch::new(memory, self.ranks(), peer_dead, collective);
         watch.beat(rank);
+        (self.groups_with(&watch, rank, Connections::default()), watch)
+    }
+
+    /// The groups of `rank`; what goes between hosts goes over `connections`.
+    pub fn groups_with(&self, watch: &Watch, rank: usize, mut connections: Connections) -> Groups {
         let (all, _) = self.lay();
         let one = |kind: Kind, step: Step| -> Box<dyn Collectives> {
             let mine = all.iter().find(|g| g.kind == kind && g.step == step && g.members.contains(&rank));
             let Some(Laid { members, base, .. }) = mine else { return Box::new(Solo::default()) };
             let me = members.iter().position(|r| *r == rank).unwrap_or(0);
-            self.shm(&watch, kind, step, *base, me, members.len())
+            self.shm(watch, kind, step, *base, me, members.len())
         };
-        let both = |kind| Layered::group(kind, one(kind, Step::Inner), one(kind, Step::Outer));
-        let groups =
-            Groups { world: both(Kind::World), shard: both(Kind::Shard), replica: both(Kind::Replica) };
-        (groups, watch)
+        let mut both = |kind| {
+            let outer = connections.take(kind).unwrap_or_else(|| one(kind, Step::Outer));
+            Layered::group(kind, one(kind, Step::Inner), outer)
+        };
+        Groups { world: both(Kind::World), shard: both(Kind::Shard), replica: both(Kind::Replica) }
     }
 
     fn shm(
@@ -230,7 +244,7 @@ mod tests {
     fn plan(shards: usize, replicas: usize, hosts: usize, largest_shard: usize, prefetch: usize) -> Plan {
         let topology = Topology { shards, replicas, hosts };
         assert!(topology.fits());
-        Plan { topology, largest_shard, prefetch }
+        Plan { topology, largest_shard, prefetch, host: None }
     }
 
     fn value(rank: usize, round: usize, i: usize) -> f32 {
