@@ -114,8 +114,8 @@ def run_torch(python, api, m, ranks, crashes):
     sys.exit(f"{api} crashed five times: {error}")
 
 
-def products(python):
-    here, _ = steps(["cargo", "bench", "-q", "-p", "trainc-worker", "--bench", "gemm"])
+def products(binary, python):
+    here, _ = steps([str(binary), "bench"])
     torch, error = steps([python, str(HERE / "torch_gemm.py")], {"OMP_NUM_THREADS": "1"})
     if not here or not torch:
         sys.exit(f"the products could not be measured: {error}")
@@ -160,7 +160,7 @@ def main():
             print(line, flush=True)
     if a.gemm:
         print("matrix products on one thread, GFLOP/s: worker, torch")
-        found = products(a.torch)
+        found = products(a.worker, a.torch)
         for name, (ours, theirs) in found.items():
             print(f"  {name:14} {ours:7.1f} {theirs:7.1f}  {ours / theirs:.2f}")
             if ours < PRODUCTS * theirs:

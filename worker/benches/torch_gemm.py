@@ -1,4 +1,4 @@
-"""PyTorch's matrix products on one thread: the shapes of gemm.rs, best of 15, one JSON line each."""
+"""PyTorch's matrix products on one thread: the shapes of `trainc-worker bench`, best of 15, one JSON line each."""
 import json
 import time
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::bench;
 use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure, TABLE};
@@ -65,6 +66,8 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Time the matrix products of a training pass, alone on one thread
+    Bench,
     /// Say what a checkpoint is
     Inspect {
         /// Its directory
@@ -134,6 +137,15 @@ fn run(command: Verb) -> Result<u8, Failure> {
                     "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
                 })
             );
+            Ok(0)
+        }
+        Verb::Bench => {
+            for (product, gflops) in bench::products() {
+                println!(
+                    "{}",
+                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0})
+                );
+            }
             Ok(0)
         }
         Verb::Inspect { checkpoint: path } => {

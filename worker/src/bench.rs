@@ -1,10 +1,8 @@
-//! The matrix products of a training pass, alone: one JSON line per product with its floating point operations per
-//! second. `benches/fsdp.py` runs it beside PyTorch's.
-#![allow(clippy::print_stdout, missing_docs, reason = "a bench prints")]
+//! The matrix products of a training pass, alone on one thread. `benches/fsdp.py --gemm` runs them beside PyTorch's.
 
 use std::time::Instant;
 
-use trainc_worker::kernels::gemm::{self, Into, View};
+use crate::kernels::gemm::{self, Into, View};
 
 /// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
 const SHAPES: [(&str, usize, usize, usize); 5] = [
@@ -25,7 +23,9 @@ fn best(mut work: impl FnMut()) -> f64 {
     best
 }
 
-fn main() {
+/// Each product's name and its floating point operations per second, in billions: the best of 15.
+pub fn products() -> Vec<(String, f64)> {
+    let mut found = Vec::new();
     for (name, n, k, m) in SHAPES {
         let x = vec![0.5f32; n * k];
         let w = vec![0.25f32; m * k];
@@ -41,8 +41,8 @@ fn main() {
             gemm::tn(&mut dw, k, Into::Replace, View::new(&dy, n, m), View::new(&x, n, k), 1.0, 1);
         });
         for (pass, seconds) in [("forward", forward), ("inputs", inputs), ("weights", weights)] {
-            let gflops = 2.0 * (n * k * m) as f64 / seconds / 1e9;
-            println!("{{\"product\": \"{name}.{pass}\", \"gflops\": {gflops:.2}}}");
+            found.push((format!("{name}.{pass}"), 2.0 * (n * k * m) as f64 / seconds / 1e9));
         }
     }
+    found
 }
