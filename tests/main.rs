@@ -18,13 +18,17 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
+mod lsp;
 mod many;
 mod pages;
 mod parity;
 mod props;
 mod refused;
+mod run;
 mod schema;
 mod support;
 mod ui;
+mod usage;
