@@ -21,7 +21,14 @@ where
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or_default();
             let text = answer.err().message().unwrap_or_default();
-            let text = if code.is_empty() && text.is_empty() { bare(http) } else { text.to_owned() };
+            let nothing = code.is_empty() && text.is_empty();
+            let head = matches!(call, Call::HeadBucket | Call::HeadObject);
+            if nothing && head && http == Some(400) {
+                // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
+                let text = "HTTP 400, which S3 answers here when credentials have expired or are not of this partition";
+                return Fault::of(call, Class::Credentials, text).request(request.as_deref());
+            }
+            let text = if nothing { bare(http) } else { text.to_owned() };
             Fault::answered(call, http, code, &text)
         }
         SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),

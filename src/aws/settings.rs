@@ -4,8 +4,8 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use std::time::Duration;
 
-/// Attempts at one call, the first one counted: the SDK's three are few for a service that creates one job a second.
-pub(super) const ATTEMPTS: u32 = 5;
+/// Attempts at one call, the first one counted: the driver repeats what passes as well, and waits longer.
+pub(super) const ATTEMPTS: u32 = 3;
 /// The longest wait between two attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(20);
 

@@ -63,8 +63,9 @@ impl Signed {
     pub(super) async fn ask(&self, ask: &Ask, read: fn(&Ask, &Reply) -> Option<Fault>) -> Answer<Reply> {
         let mut wait = self.first_wait;
         let mut attempt = 1;
+        let id = invocation();
         loop {
-            let answer = self.once(ask).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
+            let answer = self.once(ask, &id).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
             match answer {
                 Err(no) if no.is_passing() && attempt < ATTEMPTS => {
                     attempt += 1;
@@ -76,7 +77,7 @@ impl Signed {
         }
     }
 
-    async fn once(&self, ask: &Ask) -> Answer<Reply> {
+    async fn once(&self, ask: &Ask, id: &str) -> Answer<Reply> {
         let lost = |what: &str| Fault::of(ask.call, Class::Lost, what);
         let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
         let url = self.url(ask);
@@ -86,6 +87,8 @@ impl Signed {
         for (name, value) in &ask.headers {
             request.headers_mut().insert(*name, value.clone());
         }
+        // The same for every attempt, as the SDK has it: unsigned, for logs on the other side.
+        request.headers_mut().insert("amz-sdk-invocation-id", id.to_owned());
         for (name, value) in self.signature(ask, &url).await? {
             request.headers_mut().insert(name, value);
         }
@@ -156,6 +159,12 @@ impl Signed {
         let (instructions, _) = sign(signable, &settings).map_err(|error| bug(words(&error)))?.into_parts();
         Ok(instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
+}
+
+/// Names one call among all that this machine makes.
+fn invocation() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:08x}-{:032x}", std::process::id(), since.as_nanos())
 }
 
 impl Reply {

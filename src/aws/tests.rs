@@ -188,6 +188,8 @@ fn faults_have_classes_and_no_debug_forms() {
     let expired = r#"{"__type":"ExpiredTokenException","message":"The security token is expired"}"#;
     let (account, _) = Replay::account(&[Some((400, expired))]);
     assert_eq!(run(account.training_job("a")).unwrap_err().class, Class::Credentials);
+    let (account, _) = Replay::account(&[Some((400, ""))]);
+    assert_eq!(run(account.bucket("b", None)).unwrap_err().class, Class::Credentials);
     let html = "<html>Internal Server Error</html>";
     let (account, _) = Replay::account(&[Some((500, html)); 3]);
     let fault = run(account.file_systems()).unwrap_err();

@@ -20,6 +20,7 @@ from .faults import Dropped, Rule
 from .fsx import Fsx
 from .iam import Iam
 from .logs import Logs
+from .named import Images, Keys, Secrets
 from .quotas import ServiceQuotas
 from .sagemaker import SageMaker
 from .seed import seed, state
@@ -44,6 +45,9 @@ class Front:
             "servicequotas": ServiceQuotas(self.world),
             "iam": Iam(self.world, self.ask),
             "s3": Storage(self.world),
+            "kms": Keys(self.world),
+            "secretsmanager": Secrets(self.world),
+            "ecr": Images(self.world),
         }
 
     def __call__(self, environ, start_response):

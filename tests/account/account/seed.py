@@ -8,7 +8,8 @@ from moto.s3.models import s3_backends
 
 
 def seed(world, wanted):
-    """Makes `subnets`, `security_groups` (ids), `buckets`, `objects` (s3 URIs) and `roles` (ARNs) in `region`."""
+    """Makes `subnets`, `security_groups` (ids), `buckets`, `objects` (s3 URIs) `roles`, `secrets` and
+    `keys` (ARNs) in `region`."""
     region = wanted["region"]
     account = world.account
     ec2 = ec2_backends[account][region]
@@ -45,6 +46,7 @@ def seed(world, wanted):
         iam.put_role_policy(
             role.name, "all", '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'
         )
+    world.named.update(wanted.get("secrets", []) + wanted.get("keys", []))
     return {"vpc": vpc.id}
 
 
@@ -60,8 +62,13 @@ def state(world):
         "file_systems": [s["described"] for s in world.file_systems.values()],
         "associations": [a["described"] for a in world.associations.values()],
         "roles": [
-            {"name": r.name, "path": r.path, "policies": sorted(r.policies), "tags": {k: v["Value"] if isinstance(v, dict) else v for k, v in (r.tags or {}).items()}}
-            for r in iam.roles.values()
+            {
+                "name": role.name,
+                "path": role.path,
+                "policies": sorted(role.policies),
+                "tags": {tag["Key"]: tag["Value"] for tag in role.tags or []},
+            }
+            for role in iam.roles.values()
         ],
         "objects": sorted(f"s3://{b}/{k}" for b, bucket in s3.buckets.items() for k in bucket.keys.keys()),
         "uploads": sorted(u for bucket in s3.buckets.values() for u in bucket.multiparts),

@@ -25,6 +25,7 @@ class Settings:
     quotas: dict = dataclasses.field(default_factory=dict)  # quota code -> value; others are plenty
     limits: dict = dataclasses.field(default_factory=dict)  # quota name -> instances CreateTrainingJob allows
     file_system_fails: str = ""  # the reason with which file systems end FAILED
+    missing_images: bool = False  # whether every image is missing from its registry
     foreign_buckets: list = dataclasses.field(default_factory=list)  # owned by somebody else
 
 
@@ -42,6 +43,7 @@ class World:
         self.tokens = {}  # (region, token) -> (request, id)
         self.tags = {}  # arn -> {key: value}
         self.role_lag = {}  # role name -> refusals left
+        self.named = set()  # ARNs of secrets and keys that are there
         self.stale = {}  # (operation, role, policy) -> [reads left, Answer]
         self.counter = 0
         self.rules = []
