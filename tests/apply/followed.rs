@@ -33,7 +33,7 @@ impl Source for Writers {
 
     async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
         self.calls.set(self.calls.get() + 1);
-        if self.failing > 0 && self.calls.get() % self.failing == 0 {
+        if self.failing > 0 && self.calls.get().is_multiple_of(self.failing) {
             // The caller repeats it: nothing may be lost or read twice.
             return Box::pin(self.page(stream, from)).await;
         }
