@@ -40,7 +40,6 @@ const ROOMS: &[&str] = &["src/cli/", "src/aws/", "src/main.rs"];
 /// Files of more than 400 lines without tests, the most they may have, and why they are one thing.
 const LONG: &[(&str, usize, &str)] = &[
     ("src/cli/manifests.rs", 430, "the way from arguments to compiled manifests"),
-    ("src/emit/sagemaker.rs", 410, "one request, member by member"),
     ("src/ir/job.rs", 820, "plain data: the whole language, resolved"),
     ("src/plan/mesh.rs", 500, "one layout with its problems"),
     ("src/resolve/nodes.rs", 440, "one function for each noun"),
@@ -370,6 +369,28 @@ fn manifests_in_documents_compile() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A changelog that shows a message shows the one that there is: each message and help of its blocks that must fail.
+#[test]
+fn the_changelog_quotes_what_is_said() {
+    let text = read("CHANGELOG.md");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut shown = 0;
+    for (line, tags, block) in kdl_blocks(&text) {
+        if !tags.iter().any(|tag| tag == "must-fail") {
+            continue;
+        }
+        let outcome = compile_in(Memory::default(), "block.kdl", &over_base(&block), &options(""));
+        for problem in outcome.sharp() {
+            let message = format!("{}[{}]: {}", problem.severity.word(), problem.code.id, problem.message);
+            for words in std::iter::once(message).chain(problem.help.clone()) {
+                assert!(flat.contains(&words), "CHANGELOG.md:{line} does not say: {words}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 0);
 }
 
 #[test]

@@ -245,17 +245,10 @@ pub fn object(
     kms: Option<String>,
     account: &str,
 ) -> Option<WantedObject> {
-    let (bucket, key) = split_uri(&uri)?;
+    let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
     let owner = bucket.ends_with(account).then(|| account.to_owned());
-    let upload = Upload {
-        bucket: bucket.to_owned(),
-        key: key.to_owned(),
-        sha256: sha256_hex(&bytes),
-        bytes,
-        kms,
-        owner,
-    };
-    Some(WantedObject { kind, upload, uri })
+    let upload = Upload { bucket, key, sha256: sha256_hex(&bytes), bytes, kms, owner };
+    Some(WantedObject { kind, uri, upload })
 }
 
 /// The bucket and the key of `s3://bucket/key`; an empty key for a whole bucket.

@@ -265,7 +265,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                     Ok(()) => asked = true,
                     // It ended by itself, or is ending.
                     Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {
-                        asked = true
+                        asked = true;
                     }
                     Err(fault) => return Err(fault.into()),
                 }

@@ -3,7 +3,7 @@
 //! Each stream is read page by page from where the last page ended, so a call that fails is repeated and nothing is
 //! read twice. A page is fetched only for a host whose next line is not known: at most one page of each host is held.
 
-use super::account::{LogEvent, LogStream};
+use super::account::{LogEvent, LogPage, LogStream};
 use super::cloud::{Answer, Clock, Observe};
 use super::observed::Look;
 use futures_util::future::join_all;
@@ -11,6 +11,25 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The log group of training jobs.
 pub const GROUP: &str = "/aws/sagemaker/TrainingJobs";
+
+/// Where streams and their pages come from.
+#[expect(async_fn_in_trait, reason = "one thread follows a job")]
+pub trait Source {
+    /// The streams whose names begin so.
+    async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
+    /// Lines of a stream from where the last page ended.
+    async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage>;
+}
+
+impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
+    async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
+        self.ask(async |cloud| cloud.log_streams(prefix).await).await
+    }
+
+    async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+        self.ask(async |cloud| cloud.log_events(stream, from).await).await
+    }
+}
 
 /// One host's log.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +45,7 @@ struct Stream {
 pub struct Tail {
     streams: BTreeMap<String, Stream>,
     host: Option<String>,
+    most_held: usize,
 }
 
 /// `algo-1` of `job/algo-1-1700000000`.
@@ -40,17 +60,12 @@ pub fn host_of(stream: &str) -> &str {
 impl Tail {
     /// The logs of all hosts, or of one.
     pub fn new(host: Option<&str>) -> Self {
-        Self { streams: BTreeMap::new(), host: host.map(str::to_owned) }
+        Self { streams: BTreeMap::new(), host: host.map(str::to_owned), most_held: 0 }
     }
 
-    /// How many hosts have written.
-    pub fn hosts(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// Lines that are held because an earlier one may still come.
-    pub fn held(&self) -> usize {
-        self.streams.values().map(|stream| stream.buffer.len()).sum()
+    /// The most lines that were held at once because an earlier one might still come.
+    pub fn most_held(&self) -> usize {
+        self.most_held
     }
 
     fn discover(&mut self, found: Vec<LogStream>) {
@@ -69,8 +84,17 @@ impl Tail {
         job: &str,
         sink: &mut dyn FnMut(&str, &LogEvent),
     ) -> Answer<u64> {
-        let prefix = format!("{job}/");
-        self.discover(look.ask(async |cloud| cloud.log_streams(&prefix).await).await?);
+        self.read(look, job, sink).await
+    }
+
+    /// The same from any source.
+    pub async fn read(
+        &mut self,
+        source: &impl Source,
+        job: &str,
+        sink: &mut dyn FnMut(&str, &LogEvent),
+    ) -> Answer<u64> {
+        self.discover(source.streams(&format!("{job}/")).await?);
         self.streams.values_mut().for_each(|stream| stream.drained = false);
         let mut lines = 0;
         loop {
@@ -80,9 +104,7 @@ impl Tail {
                 .filter(|(_, stream)| !stream.drained && stream.buffer.is_empty())
                 .map(|(name, stream)| (name.clone(), stream.token.clone()))
                 .collect();
-            let pages = hungry.iter().map(async |(name, token)| {
-                look.ask(async |cloud| cloud.log_events(name, token.as_deref()).await).await
-            });
+            let pages = hungry.iter().map(async |(name, token)| source.page(name, token.as_deref()).await);
             for ((name, token), page) in hungry.iter().zip(join_all(pages).await) {
                 let page = page?;
                 let Some(stream) = self.streams.get_mut(name) else { continue };
@@ -93,6 +115,8 @@ impl Tail {
                     stream.buffer.extend(page.events);
                 }
             }
+            let held = self.streams.values().map(|stream| stream.buffer.len()).sum();
+            self.most_held = self.most_held.max(held);
             lines += self.emit(sink);
             if self.streams.values().all(|stream| stream.drained && stream.buffer.is_empty()) {
                 return Ok(lines);

@@ -18,6 +18,7 @@ pub(super) struct AccountArgs {
     /// Use an account in memory instead of AWS: no credentials, no network, no cost, and time passes by itself. With a
     /// FILE it is kept there between commands
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "not given, given, given with a file: as clap reads it")]
     pub simulate: Option<Option<PathBuf>>,
 }
 
@@ -124,6 +125,7 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
 }
 
 #[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
 async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
     io.note("error: this trainc was built without the feature `aws`: it knows only `--simulate` and `plan --offline`\n");
     exit::USAGE

@@ -247,7 +247,7 @@ impl Apply<'_> {
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
         let input = &self.args.input;
-        let mut out = quoted(&self.manifest.path).to_string();
+        let mut out = quoted(&self.manifest.path);
         if let Some(env) = &input.env {
             out.push_str(&format!(" --env {}", quoted(env)));
         }
@@ -374,7 +374,7 @@ impl Apply<'_> {
                 io.print(&format!("applied: {job}\n  next  trainc watch {}\n", self.path()));
             }
             None => {
-                io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()))
+                io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));
             }
         }
         code

@@ -13,11 +13,13 @@ mod args;
 mod catalog;
 mod check;
 mod completions;
+mod data;
 mod destroy;
 mod directory;
 mod emit;
 mod exit;
 mod explain;
+mod feed;
 mod fmt;
 mod import;
 mod init;
@@ -26,13 +28,17 @@ mod job;
 mod logs;
 mod lsp;
 mod manifests;
+mod neighbours;
 mod plan;
 mod progress;
 mod prospects;
+mod run;
 mod schema;
+mod shards;
 mod status;
 mod stop;
 mod watch;
+mod worker;
 mod world;
 
 use crate::diag::Code;
@@ -43,7 +49,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    manifests::CODES.to_vec()
+    [manifests::CODES, neighbours::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -79,9 +85,11 @@ enum Command {
     Logs(logs::Args),
     Stop(stop::Args),
     Destroy(destroy::Args),
+    Run(run::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
+    Data(data::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -119,10 +127,12 @@ pub fn main() -> ExitCode {
         Command::Logs(args) => logs::run(&mut io, &app.global, args),
         Command::Stop(args) => stop::run(&mut io, &app.global, args),
         Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
+        Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),

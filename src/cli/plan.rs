@@ -21,9 +21,10 @@ use std::path::PathBuf;
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
 ///
-/// Checks first, then looks at the account: what exists, what would be created or changed, and whether everything
-/// that the manifest names is there and has room. It only looks. With `--offline` it needs no credentials and compares
-/// with nothing.
+/// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
+/// first, then looks at the account: what exists, what would be created or changed, and whether everything that the
+/// manifest names is there and has room. It only looks. With `--offline` it needs no credentials and compares with
+/// nothing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json"
@@ -37,7 +38,7 @@ pub(super) struct Args {
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
-    /// Exit with 4 if the account differs from the plan; offline there is nothing to compare
+    /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
     #[arg(long)]
     detailed_exit_code: bool,
     /// Save what apply will do and nothing else, for `trainc apply FILE`

@@ -113,6 +113,7 @@ impl Following {
 }
 
 /// Follows a job to its end.
+#[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
 pub(super) async fn follow<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,

@@ -1,8 +1,12 @@
 //! Apply against the account in memory: it converges from everywhere, and makes nothing twice.
 
+mod commands;
 mod destroys;
 mod faults;
+mod followed;
+mod preflights;
 mod scenarios;
+mod verdicts;
 
 use crate::support::{TODAY, root};
 use std::future::Future;
@@ -111,7 +115,17 @@ pub enum End {
 
 /// One apply, as the command does it.
 pub async fn apply(cloud: &Fake, plan: &Plan, choices: Choices) -> End {
-    let look = look(cloud);
+    apply_with(look(cloud), plan, choices).await
+}
+
+/// The same by somebody who waits for capacity.
+pub async fn apply_patiently(cloud: &Fake, plan: &Plan, choices: Choices) -> End {
+    let mut look = look(cloud);
+    look.patience.capacity = Some(Duration::from_hours(2));
+    apply_with(look, plan, choices).await
+}
+
+async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -> End {
     let prospect = match look.prospect(plan, choices).await {
         Ok(prospect) => prospect.expect("a cluster of SageMaker"),
         Err(fault) => return End::Failed(vec![(Item::new("account", ""), Cause::Fault(fault))]),

@@ -47,7 +47,7 @@ pub struct Faults {
 impl Faults {
     pub(super) fn before(&self, call: Call, attempt: u32) -> Option<Fault> {
         if let Some((http, code)) = self.twice
-            && attempt % 3 != 0
+            && !attempt.is_multiple_of(3)
         {
             return Some(Fault::answered(call, Some(http), code, "simulated"));
         }

@@ -110,7 +110,7 @@ pub(super) fn settle_job(state: &mut JobState, now: f64) {
     let began = marks.iter().find(|(name, ..)| *name == "Training").map(|(_, from, _)| *from);
     state.job.started = began;
     let over = matches!(last, "Completed" | "Failed" | "Stopped");
-    state.job.status = if over || last == "Stopping" { last } else { "InProgress" }.to_owned();
+    if over || last == "Stopping" { last } else { "InProgress" }.clone_into(&mut state.job.status);
     if last == "Failed" {
         state.job.failure = Some(words.to_owned());
     }

@@ -9,6 +9,7 @@ mod fault;
 mod job;
 mod logs;
 mod observe;
+mod start;
 mod state;
 
 pub use fault::{Faults, Moment, Refusal};

@@ -5,7 +5,6 @@ use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::desired::{Desired, split_uri};
 use crate::apply::observed::Look;
 use crate::catalog::quotas::{self, Quota, Usage};
-use crate::emit::iam;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
 use futures_util::future::{OptionFuture, join_all};
@@ -214,7 +213,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     async fn simulations(&self, plan: &Plan, desired: &Desired, arn: &str) -> Answer<Vec<(Question, bool)>> {
         let mut out = Vec::new();
-        for group in questions(plan, desired).into_iter().take(MOST_SIMULATIONS) {
+        for group in super::questions::questions(plan, desired).into_iter().take(MOST_SIMULATIONS) {
             let answers = self.ask(async |cloud| cloud.simulate(arn, &group).await).await?;
             out.extend(group.into_iter().zip(answers));
         }
@@ -361,43 +360,4 @@ fn inputs(plan: &Plan, desired: &Desired) -> Vec<Data> {
         add("program", &program.s3, program.span);
     }
     out
-}
-
-/// What a role of one's own must be allowed, grouped so that the questions of one group do not contradict in their
-/// context.
-fn questions(plan: &Plan, desired: &Desired) -> Vec<Vec<Question>> {
-    let mut groups: Vec<(BTreeMap<&'static str, Vec<String>>, Vec<Question>)> = Vec::new();
-    for statement in iam::statements(plan) {
-        let conditions: BTreeMap<&'static str, Vec<String>> =
-            statement.conditions.iter().map(|one| (one.key, one.values.clone())).collect();
-        let fits = |context: &BTreeMap<&'static str, Vec<String>>| {
-            conditions.iter().all(|(key, values)| context.get(key).is_none_or(|known| known == values))
-        };
-        let at = groups.iter().position(|(context, _)| fits(context)).unwrap_or_else(|| {
-            groups.push((BTreeMap::new(), Vec::new()));
-            groups.len() - 1
-        });
-        let Some((context, questions)) = groups.get_mut(at) else { continue };
-        context.extend(conditions);
-        for action in &statement.actions {
-            for resource in &statement.resources {
-                questions.push(Question {
-                    action: (*action).to_owned(),
-                    resource: crate::apply::desired::here(resource, &desired.account),
-                    context: Vec::new(),
-                });
-            }
-        }
-    }
-    groups
-        .into_iter()
-        .map(|(context, mut questions)| {
-            let context: Vec<(String, String)> = context
-                .iter()
-                .filter_map(|(key, values)| Some(((*key).to_owned(), values.first()?.clone())))
-                .collect();
-            questions.iter_mut().for_each(|question| question.context.clone_from(&context));
-            questions
-        })
-        .collect()
 }

@@ -6,6 +6,7 @@
 mod data;
 mod facts;
 mod network;
+mod questions;
 mod quota;
 mod role;
 
@@ -51,6 +52,7 @@ pub fn exit(problems: &Problems) -> u8 {
 }
 
 /// What was seen, if it was; a note where the caller may not look, silence where nobody could.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
 fn seen<'a, T>(found: &'a Seen<T>, what: &str, span: Span, problems: &mut Problems) -> Option<&'a T> {
     match found {
         None => None,
@@ -65,6 +67,7 @@ fn seen<'a, T>(found: &'a Seen<T>, what: &str, span: Span, problems: &mut Proble
 }
 
 /// Whether the answer was that it is not there.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
 fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
     match found {
         Some(Err(fault)) if fault.class == Class::NotFound => Some(fault),
@@ -75,9 +78,9 @@ fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
 fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let action = fault.call.action();
     let why = if fault.class == Class::Denied {
-        format!("{what} was not looked at: the caller may not do {action}")
+        format!("not looked at: {what}; the caller may not do {action}")
     } else {
-        format!("{what} was not looked at: {} answered `{}`", fault.call.words(), short(fault))
+        format!("not looked at: {what}; {} answered `{}`", fault.call.words(), short(fault))
     };
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
