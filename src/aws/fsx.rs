@@ -17,7 +17,11 @@ pub(super) async fn file_systems(client: &Client) -> Answer<Vec<FileSystem>> {
     let call = Call::DescribeFileSystems;
     let pages = client.describe_file_systems().into_paginator().send();
     let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error))?;
-    Ok(found.iter().flat_map(|page| page.file_systems()).map(file_system_of).collect())
+    Ok(found
+        .iter()
+        .flat_map(aws_sdk_fsx::operation::describe_file_systems::DescribeFileSystemsOutput::file_systems)
+        .map(file_system_of)
+        .collect())
 }
 
 pub(super) async fn file_system(client: &Client, id: &str) -> Answer<FileSystem> {
@@ -47,15 +51,19 @@ fn file_system_of(found: &aws_sdk_fsx::types::FileSystem) -> FileSystem {
         kms: found.kms_key_id().map(str::to_owned),
         mount: lustre.and_then(|lustre| lustre.mount_name()).map(str::to_owned),
         deployment: lustre.and_then(|lustre| lustre.deployment_type()).map(|value| value.as_str().to_owned()),
-        throughput: lustre.and_then(|lustre| lustre.per_unit_storage_throughput()).map(unsigned),
+        throughput: lustre
+            .and_then(aws_sdk_fsx::types::LustreFileSystemConfiguration::per_unit_storage_throughput)
+            .map(unsigned),
         compression: lustre
             .and_then(|lustre| lustre.data_compression_type())
             .map(|value| value.as_str().to_owned()),
         drive_cache: lustre
             .and_then(|lustre| lustre.drive_cache_type())
             .map(|value| value.as_str().to_owned()),
-        efa: lustre.and_then(|lustre| lustre.efa_enabled()),
-        metadata_iops: metadata.and_then(|metadata| metadata.iops()).map(unsigned),
+        efa: lustre.and_then(aws_sdk_fsx::types::LustreFileSystemConfiguration::efa_enabled),
+        metadata_iops: metadata
+            .and_then(aws_sdk_fsx::types::FileSystemLustreMetadataConfiguration::iops)
+            .map(unsigned),
         metadata_mode: metadata.and_then(|metadata| metadata.mode()).map(|mode| mode.as_str().to_owned()),
         maintenance: lustre.and_then(|lustre| lustre.weekly_maintenance_start_time()).map(str::to_owned),
         created: found.creation_time().map(aws_smithy_types::DateTime::as_secs_f64),
@@ -68,7 +76,7 @@ pub(super) async fn associations(client: &Client, file_system: &str) -> Answer<V
     let filter = Filter::builder().name(FilterName::FileSystemId).values(file_system).build();
     let pages = client.describe_data_repository_associations().filters(filter).into_paginator().send();
     let found = pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error))?;
-    Ok(found.iter().flat_map(|page| page.associations()).map(association_of).collect())
+    Ok(found.iter().flat_map(aws_sdk_fsx::operation::describe_data_repository_associations::DescribeDataRepositoryAssociationsOutput::associations).map(association_of).collect())
 }
 
 fn association_of(found: &DataRepositoryAssociation) -> Association {

@@ -163,16 +163,9 @@ fn decoded(text: &str) -> String {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match pair.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(value) => {
-                out.push(value);
-                at += 3;
-            }
-            None => {
-                out.push(byte);
-                at += 1;
-            }
-        }
+        let value = pair.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        at += if value.is_some() { 3 } else { 1 };
+        out.push(value.unwrap_or(byte));
     }
     String::from_utf8_lossy(&out).into_owned()
 }

@@ -12,7 +12,7 @@ pub(super) async fn quota(client: &Client, service: &str, code: &str) -> Answer<
     let asked = client.get_service_quota().service_code(service).quota_code(code);
     match asked.send().await.map_err(|error| fault(call, &error)) {
         Ok(answer) => {
-            let value = answer.quota().and_then(|quota| quota.value());
+            let value = answer.quota().and_then(aws_sdk_servicequotas::types::ServiceQuota::value);
             return value.ok_or_else(|| Fault::of(call, Class::NotFound, "the quota has no value"));
         }
         Err(no) if no.class == Class::NotFound => {}
@@ -21,6 +21,6 @@ pub(super) async fn quota(client: &Client, service: &str, code: &str) -> Answer<
     let call = Call::GetAWSDefaultServiceQuota;
     let asked = client.get_aws_default_service_quota().service_code(service).quota_code(code);
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-    let value = answer.quota().and_then(|quota| quota.value());
+    let value = answer.quota().and_then(aws_sdk_servicequotas::types::ServiceQuota::value);
     value.ok_or_else(|| Fault::of(call, Class::NotFound, "the quota has no value"))
 }
