@@ -20,6 +20,8 @@ pub mod catalog;
 
 pub mod resolve;
 
+pub mod predict;
+
 pub mod plan;
 
 pub mod bind;

@@ -1,0 +1,343 @@
+//! The typed input of the cost model: one layout of one model on one cluster. Plain data, units in the names.
+
+/// Everything that memory and speed depend on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// What is trained.
+    pub model: Model,
+    /// On what.
+    pub hardware: Hardware,
+    /// By which system.
+    pub system: System,
+    /// How the ranks are divided.
+    pub degrees: Degrees,
+    /// Which states are sharded over `degrees.shard`.
+    pub sharding: Sharding,
+    /// The work of a step.
+    pub work: Work,
+    /// Bytes and arithmetic of the numbers.
+    pub precision: Precision,
+    /// What the backward pass computes again.
+    pub recompute: Recompute,
+    /// How attention runs.
+    pub attention: Attention,
+    /// Whether a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
+    pub compiled: bool,
+    /// Whether what lies between the tensor-parallel matrices is split along the sequence.
+    pub sequence_parallel: bool,
+    /// What waits in host memory.
+    pub offload: Offload,
+    /// A trained adapter beside frozen weights.
+    pub lora: Option<Lora>,
+    /// How frozen weights are stored.
+    pub quantisation: Option<Quantisation>,
+    /// Moments of the optimizer.
+    pub moments: Moments,
+    /// Whether the collectives are SMDDP's instead of NCCL's.
+    pub smddp: bool,
+}
+
+/// A model's dimensions. Counts, never bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// All parameters.
+    pub parameters: f64,
+    /// Parameters of one layer.
+    pub layer_parameters: f64,
+    /// Parameters outside the layers: embeddings, last norm, head.
+    pub outer_parameters: f64,
+    /// Parameters of the experts, a part of `parameters`; 0 for a dense model.
+    pub expert_parameters: f64,
+    /// Parameters that one token meets.
+    pub active_parameters: f64,
+    /// Weights of the matrices inside the layers: what quantisation stores.
+    pub linear_parameters: f64,
+    /// Layers of all stacks.
+    pub layers: f64,
+    /// Channels of the residual stream.
+    pub hidden: f64,
+    /// Query heads.
+    pub heads: f64,
+    /// Key and value heads.
+    pub kv_heads: f64,
+    /// Channels of one head.
+    pub head_dim: f64,
+    /// Channels inside the feed-forward part (of one expert).
+    pub ffn: f64,
+    /// Feed-forward matrices: 2, or 3 where gated.
+    pub ffn_matrices: f64,
+    /// Rows of the head; 0 where no head as wide as the vocabulary is computed (classifiers).
+    pub head_vocab: f64,
+    /// Rows of the token embedding.
+    pub vocab: f64,
+    /// Experts of a layer; 0 for a dense model.
+    pub experts: f64,
+    /// Experts that see a token; 0 for a dense model.
+    pub active_experts: f64,
+    /// Whether attention looks only backwards.
+    pub causal: bool,
+    /// Whether dropout masks are kept.
+    pub dropout: bool,
+    /// Whether attention and feed-forward read the same input.
+    pub parallel_blocks: bool,
+    /// Whether the head shares the embedding's weights.
+    pub tied: bool,
+}
+
+/// Kinds of GPU for which constants are known apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuKind {
+    /// V100.
+    V100,
+    /// T4.
+    T4,
+    /// A100 and A800, 40 and 80 GB.
+    A100,
+    /// A10G.
+    A10G,
+    /// L4.
+    L4,
+    /// L40S.
+    L40S,
+    /// H100 and H800.
+    H100,
+    /// H200.
+    H200,
+    /// B200 and B300.
+    B200,
+}
+
+impl GpuKind {
+    /// All kinds with the word that begins their names, longest first.
+    pub const ALL: [(&'static str, Self); 13] = [
+        ("L40S", Self::L40S),
+        ("A10G", Self::A10G),
+        ("A100", Self::A100),
+        ("A800", Self::A100),
+        ("V100", Self::V100),
+        ("H100", Self::H100),
+        ("H800", Self::H100),
+        ("H200", Self::H200),
+        ("GB200", Self::B200),
+        ("B200", Self::B200),
+        ("B300", Self::B200),
+        ("T4", Self::T4),
+        ("L4", Self::L4),
+    ];
+
+    /// The kind of an accelerator's short or product name: `A100-SXM4-40GB`, `NVIDIA A100 SXM4 40GB`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
+        Self::ALL.iter().find(|(word, _)| name.starts_with(word)).map(|(_, kind)| *kind)
+    }
+
+    /// Its word in files of constants.
+    pub fn word(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(word, kind)| *kind == self && !matches!(*word, "GB200"))
+            .map_or("", |(word, _)| word)
+    }
+}
+
+/// The cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hardware {
+    /// Kind of GPU, where constants for it can be known.
+    pub gpu: Option<GpuKind>,
+    /// Memory of one GPU, bytes.
+    pub memory_bytes: Option<f64>,
+    /// Dense 16-bit peak of one GPU, FLOP/s.
+    pub peak_flops: Option<f64>,
+    /// Memory bandwidth of one GPU, bytes/s.
+    pub memory_bytes_per_second: Option<f64>,
+    /// GPUs of a node.
+    pub gpus_per_node: f64,
+    /// Nodes.
+    pub nodes: f64,
+    /// Between GPUs of a node, bytes/s of one GPU, both directions together as data sheets count; 0 is PCIe alone.
+    pub intra_bytes_per_second: Option<f64>,
+    /// Between nodes, bytes/s of one node in one direction.
+    pub inter_bytes_per_second: Option<f64>,
+    /// Host memory of a node, bytes.
+    pub host_memory_bytes: Option<f64>,
+    /// Whether nodes talk over EFA.
+    pub efa: bool,
+}
+
+impl Hardware {
+    /// GPUs in all.
+    pub fn gpus(&self) -> f64 {
+        self.gpus_per_node * self.nodes
+    }
+}
+
+/// Systems whose schedules and buffers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum System {
+    /// PyTorch FSDP.
+    Fsdp,
+    /// DeepSpeed ZeRO.
+    DeepSpeed,
+    /// SageMaker model parallel v1: sharded data parallelism, or pipeline and tensor parallelism.
+    SmpV1,
+    /// SageMaker model parallel v2 (FSDP inside).
+    SmpV2,
+    /// Megatron-LM, Megatron-DeepSpeed.
+    Megatron,
+    /// DDP under NCCL or SMDDP, and one GPU alone.
+    Ddp,
+    /// One process lays layers over the GPUs of one node; one GPU works at a time.
+    DeviceMap,
+    /// The Rust FSDP worker.
+    Worker,
+}
+
+/// Degrees of the axes; replicas × shard × tensor × pipeline is the number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Degrees {
+    /// Whole copies of the states.
+    pub replicas: f64,
+    /// Ranks over which one copy is sharded.
+    pub shard: f64,
+    /// Ranks over which each layer is split.
+    pub tensor: f64,
+    /// Stages.
+    pub pipeline: f64,
+    /// Chunks of layers on each stage (interleaved schedules); 1 without.
+    pub virtual_stages: f64,
+    /// Parts of the sequence, a part of the shard axis.
+    pub context: f64,
+    /// Parts of the experts, a part of the shard axis.
+    pub expert: f64,
+}
+
+impl Degrees {
+    /// Ranks in all.
+    pub fn ranks(&self) -> f64 {
+        self.replicas * self.shard * self.tensor * self.pipeline
+    }
+
+    /// Ranks that hold the same part of a model and see other data (or other parts of a sequence).
+    pub fn data(&self) -> f64 {
+        self.replicas * self.shard
+    }
+}
+
+/// Which states are sharded over the shard group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sharding {
+    /// None: every rank has all states.
+    None,
+    /// Optimizer states (ZeRO-1).
+    Optimizer,
+    /// And gradients (ZeRO-2, `SHARD_GRAD_OP`).
+    Gradients,
+    /// And parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
+    Full,
+}
+
+/// The work of an optimizer step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Tokens of a sequence.
+    pub sequence_length: f64,
+    /// Sequences through one model replica at a time.
+    pub micro_batch: f64,
+    /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
+    pub passes: f64,
+    /// Micro-batches in flight at the first stage, where the user bounds them.
+    pub active_microbatches: Option<f64>,
+    /// Sequences of a step over all replicas.
+    pub global_sequences: f64,
+}
+
+/// How numbers are kept and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Precision {
+    /// 32-bit throughout.
+    Fp32,
+    /// 16-bit arithmetic, 32-bit states (mixed precision).
+    Mixed {
+        /// bf16 rather than fp16.
+        bf16: bool,
+    },
+    /// Weights, gradients and moments all in 16 bit, no 32-bit copy.
+    Pure16 {
+        /// bf16 rather than fp16.
+        bf16: bool,
+    },
+    /// 8-bit matrix products, 16-bit elsewhere.
+    Fp8,
+}
+
+/// What the backward pass computes again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// The attention core (Korthikanti et al. 2022).
+    Selective,
+    /// A known share of the layers' forward work, between 0 and 1.
+    Share(f64),
+    /// Every layer.
+    Full,
+}
+
+/// How attention runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// The score matrix is written to memory.
+    Eager,
+    /// FlashAttention and its like.
+    Flash,
+}
+
+/// What waits in host memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Offload {
+    /// Checkpointed activations.
+    pub activations: bool,
+    /// How many layers' activations stay on the GPU when they are offloaded.
+    pub horizon: Option<f64>,
+    /// Parameters.
+    pub parameters: bool,
+    /// Optimizer states, with the optimizer's step on the CPU.
+    pub optimizer: bool,
+    /// Optimizer states in pages that may wait in host memory.
+    pub paged: bool,
+}
+
+/// A low-rank adapter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lora {
+    /// Parameters that are trained.
+    pub trainable: f64,
+}
+
+/// How frozen weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantisation {
+    /// NF4, with the scales quantised too or not.
+    Nf4 {
+        /// Double quantisation.
+        double: bool,
+    },
+    /// 8-bit integers.
+    Int8,
+}
+
+/// Moments that an optimizer keeps, per parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moments {
+    /// Two (Adam, AdamW).
+    Two,
+    /// Two in 8 bit.
+    TwoInt8,
+    /// One (SGD with momentum, Lion).
+    One,
+    /// None (plain SGD).
+    Zero,
+    /// Row and column means (Adafactor).
+    Factored,
+}

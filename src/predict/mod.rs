@@ -1,0 +1,16 @@
+//! What a layout needs and how fast it is: memory of a GPU by part, seconds of a step by part, time and money of a run.
+//!
+//! In: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
+//! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
+//! something is not known. Pure and quick: constants are read once, nothing is searched.
+
+mod from_plan;
+pub mod layout;
+pub mod prediction;
+
+pub use from_plan::Unknown;
+pub use layout::{
+    Attention, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision, Quantisation,
+    Recompute, Sharding, System, Work,
+};
+pub use prediction::{CostParts, Interval, Memory, MemoryParts, Prediction, Run, Speed, SpeedParts, Tflops};
