@@ -1,11 +1,11 @@
 //! A plan as a layout.
 
 use super::layout::{
-    Attention, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision, Quantisation,
-    Recompute, Sharding, System, Work,
+    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
+    Quantisation, Recompute, Sharding, System, Work,
 };
 use crate::catalog::accelerators;
-use crate::ir::architecture::{Architecture, Class};
+use crate::ir::architecture::{Activation, Architecture, Class, Norm};
 use crate::ir::{Engine, Parallel, Plan, Scalar, Smp, Train};
 
 /// Why nothing can be predicted: a lowercase fragment for a note.
@@ -80,6 +80,10 @@ impl Layout {
             }),
             moments: moments(train),
             smddp: mesh.engine == Engine::Smddp,
+            code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
+            // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
+            optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
+            per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
         })
     }
 }
@@ -115,6 +119,9 @@ impl Model {
             dropout: a.family.dropout(),
             parallel_blocks: a.parallel,
             tied: a.tied,
+            rms_norm: a.norm == Norm::RmsNorm,
+            // Gemma, the other model with tanh GELU, calls torch's fused kernel.
+            composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
         }
     }
 }

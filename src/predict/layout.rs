@@ -35,6 +35,13 @@ pub struct Layout {
     pub moments: Moments,
     /// Whether the collectives are SMDDP's instead of NCCL's.
     pub smddp: bool,
+    /// Whose code the model is: which tensors it keeps for the backward pass.
+    pub code: Code,
+    /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels; fused
+    /// ones take none).
+    pub optimizer_copies: bool,
+    /// FSDP: whether each parameter is sharded for itself (`fully_shard`, FSDP2), so that frozen ones are freed.
+    pub per_parameter_sharding: bool,
 }
 
 /// A model's dimensions. Counts, never bytes.
@@ -82,6 +89,10 @@ pub struct Model {
     pub parallel_blocks: bool,
     /// Whether the head shares the embedding's weights.
     pub tied: bool,
+    /// Whether norms are root-mean-square norms.
+    pub rms_norm: bool,
+    /// Whether GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
+    pub composite_gelu: bool,
 }
 
 /// Kinds of GPU for which constants are known apart.
@@ -191,6 +202,55 @@ pub enum System {
     DeviceMap,
     /// The Rust FSDP worker.
     Worker,
+}
+
+/// Implementations of models, which differ in the tensors that they keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Code {
+    /// transformers, and scripts like its examples.
+    HuggingFace,
+    /// Megatron-LM and Megatron-Core.
+    Megatron,
+    /// Megatron-DeepSpeed and GPT-NeoX: Megatron's layers under DeepSpeed's engine.
+    MegatronDeepSpeed,
+    /// litgpt.
+    LitGpt,
+    /// torchtitan, and the like of it under `torch.compile`.
+    TorchTitan,
+    /// torchtune.
+    TorchTune,
+    /// Composer's llm-foundry.
+    Composer,
+    /// The Rust FSDP worker.
+    Worker,
+}
+
+impl Code {
+    /// The implementation that a runs table's `framework` and `engine` columns name; transformers where they name
+    /// no other.
+    pub fn from_names(framework: &str, engine: &str) -> Self {
+        let framework = framework.to_ascii_lowercase();
+        let names = format!("{framework} {}", engine.to_ascii_lowercase());
+        let has = |word: &str| names.contains(word);
+        if has("megatron-deepspeed")
+            || has("gpt-neox")
+            || framework.starts_with("deepspeed") && has("megatron")
+        {
+            Self::MegatronDeepSpeed
+        } else if has("megatron") {
+            Self::Megatron
+        } else if has("litgpt") || has("lit-gpt") || has("lit gpt") {
+            Self::LitGpt
+        } else if has("torchtune") {
+            Self::TorchTune
+        } else if has("torchtitan") || has("fms-fsdp") || has("nanotron") {
+            Self::TorchTitan
+        } else if has("llm-foundry") || has("composer") {
+            Self::Composer
+        } else {
+            Self::HuggingFace
+        }
+    }
 }
 
 /// Degrees of the axes; replicas × shard × tensor × pipeline is the number of ranks.

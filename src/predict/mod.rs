@@ -10,7 +10,7 @@ pub mod prediction;
 
 pub use from_plan::Unknown;
 pub use layout::{
-    Attention, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision, Quantisation,
-    Recompute, Sharding, System, Work,
+    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
+    Quantisation, Recompute, Sharding, System, Work,
 };
 pub use prediction::{CostParts, Interval, Memory, MemoryParts, Prediction, Run, Speed, SpeedParts, Tflops};
