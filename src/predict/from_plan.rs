@@ -67,6 +67,7 @@ impl Layout {
             } else {
                 Attention::Eager
             },
+            flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
             compiled: false,
             sequence_parallel: false,
             offload: offload(parallel, train),
@@ -175,6 +176,13 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
         host_memory_bytes: instance.and_then(|row| row.host_memory_bytes).map(|bytes| bytes as f64),
         efa: machine.efa == Some(true),
     })
+}
+
+/// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+fn recent(pytorch: Option<&str>) -> bool {
+    let Some(version) = pytorch else { return true };
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (2, 2)
 }
 
 fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
