@@ -274,7 +274,8 @@ impl<'a> Row<'a> {
         let fits =
             |row: &crate::ir::hardware::Accelerator| kind.is_some() && GpuKind::from_name(&row.name) == kind;
         let apart = |row: &crate::ir::hardware::Accelerator| {
-            let bytes = gib.map_or(f64::MAX, |gib| gib * f64::from(1 << 30));
+            // A name without a memory is taken for the larger card.
+            let bytes = gib.map_or(1e15, |gib| gib * f64::from(1 << 30));
             (row.memory_bytes.unwrap_or(0) as f64 - bytes).abs()
         };
         let mut best: Option<crate::ir::hardware::Accelerator> = None;
