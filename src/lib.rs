@@ -87,6 +87,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Nothing could be read.
+    pub fn nothing(problems: Problems) -> Self {
+        Self { job: None, plan: None, prediction: predict::Prediction::default(), problems, is_layer: false }
+    }
+
     /// The plan if it has no error: what emit takes.
     pub fn checked(&self) -> Option<&Plan> {
         self.plan.as_ref().filter(|_| self.problems.errors() == 0)
@@ -124,25 +129,13 @@ pub fn compile(
     let mut problems = Problems::default();
     let Some(file) = syntax::parse(source, text, &mut problems) else {
         problems.sort();
-        return Compiled {
-            job: None,
-            plan: None,
-            prediction: predict::Prediction::default(),
-            problems,
-            is_layer: false,
-        };
+        return Compiled::nothing(problems);
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
     let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
-        return Compiled {
-            job: None,
-            plan: None,
-            prediction: predict::Prediction::default(),
-            problems,
-            is_layer,
-        };
+        return Compiled { is_layer, ..Compiled::nothing(problems) };
     };
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);

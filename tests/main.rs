@@ -25,6 +25,7 @@ mod many;
 mod pages;
 mod parity;
 mod props;
+mod published;
 mod refused;
 mod schema;
 mod support;
