@@ -1,8 +1,8 @@
 //! A plan as a layout.
 
 use super::layout::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 use crate::catalog::accelerators;
 use crate::ir::architecture::{Activation, Architecture, Class, Norm};
@@ -28,7 +28,9 @@ impl Layout {
         let parallel = plan.job.parallel.as_ref();
         let lora = match (&plan.job.adapter, &facts.trainable) {
             (None, _) => None,
-            (Some(_), Some(trainable)) => Some(Lora { trainable: trainable.value as f64 }),
+            (Some(_), Some(trainable)) => {
+                Some(Lora { trainable: trainable.value as f64, kind: AdapterKind::LowRank })
+            }
             (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
         };
         let system = system(plan, mesh.engine)?;

@@ -6,11 +6,12 @@
 
 mod from_plan;
 pub mod layout;
+pub mod memory;
 pub mod prediction;
 
 pub use from_plan::Unknown;
 pub use layout::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 pub use prediction::{CostParts, Interval, Memory, MemoryParts, Prediction, Run, Speed, SpeedParts, Tflops};
