@@ -5,7 +5,7 @@ use super::layout::{
     Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 use crate::catalog::accelerators;
-use crate::ir::architecture::{Activation, Architecture, Class, Norm};
+use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
 use crate::ir::{Engine, Parallel, Plan, Scalar, Smp, Train};
 
 /// Why nothing can be predicted: a lowercase fragment for a note.
@@ -64,11 +64,7 @@ impl Layout {
                 Some(crate::ir::Recompute::Selective) => Recompute::Selective,
                 Some(crate::ir::Recompute::Full) => Recompute::Full,
             },
-            attention: if train.flash_attention.get() == Some(true) {
-                Attention::Flash
-            } else {
-                Attention::Eager
-            },
+            attention: attention(plan, architecture),
             compiled: false,
             sequence_parallel: false,
             offload: offload(parallel, train),
@@ -177,6 +173,26 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
         host_memory_bytes: instance.and_then(|row| row.host_memory_bytes).map(|bytes| bytes as f64),
         efa: machine.efa == Some(true),
     })
+}
+
+/// Attention as written, else as the model's code runs it: transformers calls torch's own kernels, which keep no score
+/// matrix, since 4.36 ("SDPA" in its documentation), Falcon's code from the start.
+fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
+    let written = plan.job.train.flash_attention.get();
+    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
+    let own = architecture.family == Family::Falcon
+        || transformers.is_some_and(|version| at_least(version, (4, 36)))
+            && matches!(
+                architecture.family,
+                Family::Llama | Family::Mistral | Family::Mixtral | Family::Qwen2 | Family::Gemma
+            );
+    if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
+}
+
+/// Whether a version is that one or a later one.
+fn at_least(version: &str, least: (u64, u64)) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
 fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {

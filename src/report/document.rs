@@ -1,10 +1,10 @@
 //! plan.json filled in from a plan.
 
 use super::json::{
-    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override,
-    Price, Run, Source, Speed,
+    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Mesh, Model, Override, Price,
+    Run, Source, Speed,
 };
-use super::{Subject, cost, links, notes, resources};
+use super::{Subject, cost, links, notes, predicted, resources};
 use crate::diag::json::problem;
 use crate::ir::{Axis, Plan};
 
@@ -81,10 +81,7 @@ pub fn document(subject: &Subject) -> Document {
                 bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
             }
         }),
-        memory: Memory {
-            capacity_bytes: machine.and_then(|machine| machine.gpu_memory_bytes),
-            ..Memory::default()
-        },
+        memory: plan.map(predicted::memory).unwrap_or_default(),
         speed: Speed::default(),
         run: plan.map(run).unwrap_or_default(),
         price: plan.and_then(|plan| plan.price.as_ref()).map(|price| Price {

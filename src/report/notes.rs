@@ -58,7 +58,7 @@ fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, Str
         }
         "memory.capacity_bytes" => (path, broken),
         _ if path.starts_with("memory.") => {
-            ("memory", "this version of trainc predicts no memory".to_owned())
+            ("memory", plan.and_then(super::predicted::unknown).map_or(broken, str::to_owned))
         }
         _ if path.starts_with("speed.") => ("speed", "this version of trainc predicts no speed".to_owned()),
         "run.seconds" => say("follows from the predicted speed, which this version of trainc does not have"),

@@ -269,7 +269,8 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 pub(super) fn memory(document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
-        return vec![format!("{UNKNOWN}: this version predicts no memory")];
+        let why = document.notes.iter().find_map(|note| note.strip_prefix("memory: "));
+        return vec![why.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))];
     };
     let mut line = format!("{} a GPU", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {

@@ -19,7 +19,7 @@ mod units;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
-pub use reserve::{MeasuredAs, usable_bytes};
+pub use reserve::MeasuredAs;
 pub use states::{StateBytes, frozen_bytes_per_parameter};
 
 use super::layout::{Layout, System};
@@ -35,7 +35,7 @@ pub fn memory(layout: &Layout) -> Memory {
 
 /// Memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
-    let capacity_bytes = layout.hardware.memory_bytes.map(usable_bytes);
+    let capacity_bytes = layout.hardware.memory_bytes;
     let peak = moments::peak(layout);
     let reserve = reserve::reserve(peak.total(), layout, capacity_bytes, constants);
     let parts = MemoryParts { reserve: reserve.total(), ..peak };
@@ -49,20 +49,20 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
             high: per_gpu_bytes * (1.0 + constants.above),
         },
         host_bytes: Some(host::bytes(layout)),
-        peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context),
+        peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context + reserve.driver),
         parts,
     }
 }
 
 /// What a source that measures in its own way would have printed for this layout, bytes.
 pub fn as_measured(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
-    let capacity = layout.hardware.memory_bytes.map(usable_bytes);
+    let capacity = layout.hardware.memory_bytes;
     let peak = moments::peak(layout).total();
     let reserve = reserve::reserve(peak, layout, capacity, constants);
     match kind {
         MeasuredAs::Allocated => peak,
         MeasuredAs::Reserved => peak + reserve.slack,
-        MeasuredAs::Whole => peak + reserve.total(),
+        MeasuredAs::Whole => peak + reserve.slack + reserve.context,
     }
 }
 

@@ -10,11 +10,13 @@ pub(super) struct Reserve {
     pub(super) slack: f64,
     /// CUDA and NCCL.
     pub(super) context: f64,
+    /// Kept by the driver: no process has it.
+    pub(super) driver: f64,
 }
 
 impl Reserve {
     pub(super) fn total(&self) -> f64 {
-        self.slack + self.context
+        self.slack + self.context + self.driver
     }
 }
 
@@ -42,13 +44,12 @@ impl MeasuredAs {
     }
 }
 
-/// What CUDA lets a process use of a card, bytes.
-///
-/// 79.15 to 79.21 GiB of an A100 with 80 (ml-engineering, training/performance), 22.06 of the 22.35 of an A10G,
-/// 15.77 of a V100's 16: the driver keeps about 1.1 %.
-pub fn usable_bytes(memory_bytes: f64) -> f64 {
-    memory_bytes * 0.9885
-}
+/// The part of a card that the driver keeps: 79.15 to 79.21 GiB of an A100's 80 are left (ml-engineering,
+/// training/performance).
+const DRIVER: f64 = 0.0104;
+
+/// Parts are rounded to bytes one by one: their sum must not pass a card that they fill.
+const ROUNDING: f64 = 16.0;
 
 /// The reserve over `allocated` bytes.
 ///
@@ -68,6 +69,7 @@ pub(super) fn reserve(
     let caches = layout.system != System::Worker;
     let fragments = if caches { constants.fragments * allocated } else { 0.0 };
     let slack = if caches { constants.slack * allocated } else { 0.0 };
-    let room = capacity.map_or(slack, |capacity| capacity - context - allocated);
-    Reserve { slack: slack.min(room.max(fragments)), context }
+    let driver = capacity.map_or(0.0, |capacity| DRIVER * capacity);
+    let room = capacity.map_or(slack, |capacity| capacity - driver - context - allocated - ROUNDING);
+    Reserve { slack: slack.min(room.max(fragments)), context, driver }
 }
