@@ -34,6 +34,7 @@ mod limits;
 mod lustre_links;
 mod lustre_settings;
 mod lustre_upkeep;
+mod memory;
 mod metrics;
 mod optimizer;
 mod pipeline;
@@ -97,6 +98,7 @@ pub static RULES: &[Rule] = &[
     lustre_links::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
+    memory::rule,
     metrics::rule,
     optimizer::rule,
     pipeline::rule,
@@ -160,6 +162,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         lustre_links::CODES,
         lustre_settings::CODES,
         lustre_upkeep::CODES,
+        memory::CODES,
         metrics::CODES,
         optimizer::CODES,
         pipeline::CODES,

@@ -11,6 +11,7 @@ mod constants;
 mod host;
 mod loss;
 mod moments;
+pub mod remedies;
 mod reserve;
 mod schedule;
 mod stages;
