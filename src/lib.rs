@@ -30,6 +30,8 @@ pub mod check;
 
 pub mod emit;
 
+pub mod calibrate;
+
 pub mod report;
 
 pub mod import;

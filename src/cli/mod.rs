@@ -8,6 +8,7 @@
 )]
 
 mod args;
+mod calibrate;
 mod catalog;
 mod check;
 mod completions;
@@ -64,6 +65,7 @@ enum Command {
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
+    Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -94,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),

@@ -65,6 +65,7 @@ impl Layout {
                 Some(crate::ir::Recompute::Full) => Recompute::Full,
             },
             attention: attention(plan, architecture),
+            flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
             compiled: false,
             sequence_parallel: false,
             offload: offload(parallel, train),
@@ -193,6 +194,11 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
 fn at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
+}
+
+/// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+fn recent(pytorch: Option<&str>) -> bool {
+    pytorch.is_none_or(|version| at_least(version, (2, 2)))
 }
 
 fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {

@@ -21,6 +21,8 @@ pub struct Layout {
     pub recompute: Recompute,
     /// How attention runs.
     pub attention: Attention,
+    /// Whether the attention kernels are those of FlashAttention 2 (PyTorch 2.2 and later).
+    pub flash2: bool,
     /// Whether a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
     pub compiled: bool,
     /// Whether what lies between the tensor-parallel matrices is split along the sequence.
@@ -140,6 +142,18 @@ impl GpuKind {
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
         Self::ALL.iter().find(|(word, _)| name.starts_with(word)).map(|(_, kind)| *kind)
+    }
+
+    /// Every kind that has constants of its own.
+    pub fn chips() -> impl Iterator<Item = Self> {
+        [Self::V100, Self::T4, Self::A100, Self::A10G, Self::L4, Self::L40S, Self::H100, Self::B200]
+            .into_iter()
+    }
+
+    /// The kind whose constants hold: an H200 is an H100 with other memory.
+    #[must_use]
+    pub fn chip(self) -> Self {
+        if self == Self::H200 { Self::H100 } else { self }
     }
 
     /// Its word in files of constants.

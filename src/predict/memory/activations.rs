@@ -41,7 +41,8 @@ impl Kept {
         let autocast = layout.system == System::Ddp
             && matches!(layout.precision, Precision::Mixed { .. })
             && code == Code::HuggingFace;
-        let eager = matches!(code, Code::HuggingFace | Code::LitGpt | Code::TorchTune) && !layout.compiled;
+        let eager = code == Code::TorchTune
+            || matches!(code, Code::HuggingFace | Code::LitGpt) && !layout.compiled;
         Self {
             width,
             stream: if autocast { 4.0 } else { width },
@@ -50,7 +51,8 @@ impl Kept {
             repeats_heads: code == Code::HuggingFace,
             copies_output: code == Code::HuggingFace && layout.attention == Attention::Flash,
             fused_projection: code == Code::LitGpt,
-            compiled: layout.compiled || code == Code::TorchTitan,
+            // torchtune compiles layers one by one; what they keep measures as eager code does.
+            compiled: layout.compiled && code != Code::TorchTune || code == Code::TorchTitan,
             frozen_inputs: layout.quantisation.is_some(),
             frozen: layout.lora.is_some(),
             gathers_inputs: code == Code::TorchTitan,

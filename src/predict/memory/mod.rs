@@ -23,6 +23,7 @@ pub use constants::MemoryConstants;
 pub use reserve::MeasuredAs;
 pub use states::{StateBytes, frozen_bytes_per_parameter};
 
+use super::constants::Constants;
 use super::layout::{Layout, System};
 use super::prediction::{Interval, Memory, MemoryParts};
 
@@ -31,7 +32,7 @@ pub const GIB: f64 = 1_073_741_824.0;
 
 /// Memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {
-    memory_with(layout, MemoryConstants::shipped())
+    memory_with(layout, &MemoryConstants::of(Constants::shipped()))
 }
 
 /// Memory of the fullest GPU.

@@ -31,19 +31,6 @@ pub enum MeasuredAs {
     Whole,
 }
 
-impl MeasuredAs {
-    /// The word of a runs table's `mem_kind`; computed figures measure nothing. An empty cell is a peak that a
-    /// training script printed: torch's allocated bytes.
-    pub fn from_kind(kind: &str) -> Option<Self> {
-        match kind {
-            "allocated" | "" => Some(Self::Allocated),
-            "reserved" => Some(Self::Reserved),
-            "smi" => Some(Self::Whole),
-            _ => None,
-        }
-    }
-}
-
 /// The part of a card that the driver keeps: 79.15 to 79.21 GiB of an A100's 80 are left (ml-engineering,
 /// training/performance).
 const DRIVER: f64 = 0.0104;

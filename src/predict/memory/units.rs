@@ -68,6 +68,11 @@ fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
         let whole = if layout.per_parameter_sharding { live * unit + root } else { stage.parameters() };
         return Units { gathered: width * (whole + unit), buffers: 0.0 };
     }
+    if layout.degrees.pipeline > 1.0 {
+        // Beside a pipeline a stage stays gathered from its first micro-batch to its last, and so does its gradient,
+        // in 32 bit (torchtitan: `reshard_after_forward` "never" for pipelines, gradients reduced after the last one).
+        return Units { gathered: (width + 4.0) * stage.parameters(), buffers: 0.0 };
+    }
     let gradients = unit + root;
     Units { gathered: width * (live * unit + root + gradients), buffers: 0.0 }
 }
