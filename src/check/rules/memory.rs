@@ -5,7 +5,8 @@ use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::predict::memory::remedies::{Remedy, remedies};
-use crate::predict::{Layout, Memory, memory as model};
+use crate::predict::speed::speed;
+use crate::predict::{Constants, Layout, Memory, memory as model};
 use crate::source::Span;
 use crate::text;
 
@@ -108,8 +109,9 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
 }
 
 /// Seconds that one sequence takes on the whole cluster, where speed is known.
-fn seconds_per_sequence(_layout: &Layout) -> Option<f64> {
-    None
+fn seconds_per_sequence(layout: &Layout) -> Option<f64> {
+    let speed = speed(layout, Constants::shipped()).ok()?;
+    Some(speed.step_seconds / layout.work.global_sequences)
 }
 
 /// `activation-checkpointing #true` (−14 GiB, +24% time).

@@ -41,8 +41,8 @@ impl Kept {
         let autocast = layout.system == System::Ddp
             && matches!(layout.precision, Precision::Mixed { .. })
             && code == Code::HuggingFace;
-        let eager = code == Code::TorchTune
-            || matches!(code, Code::HuggingFace | Code::LitGpt) && !layout.compiled;
+        let eager =
+            code == Code::TorchTune || matches!(code, Code::HuggingFace | Code::LitGpt) && !layout.compiled;
         Self {
             width,
             stream: if autocast { 4.0 } else { width },

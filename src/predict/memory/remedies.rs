@@ -74,7 +74,8 @@ fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
                 layout.system,
                 System::Fsdp | System::DeepSpeed | System::SmpV2 | System::Ddp | System::DeviceMap
             );
-            if layout.attention == Attention::Flash || !runs_it {
+            // torch's own kernels for it came with 2.0 and were whole with 2.2.
+            if layout.attention == Attention::Flash || !runs_it || !layout.flash2 {
                 return None;
             }
             new.attention = Attention::Flash;
@@ -134,6 +135,7 @@ fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             let more = nodes as f64 / layout.hardware.nodes;
             new.hardware.nodes = nodes as f64;
             new.degrees.shard *= more;
+            new.work.global_sequences *= more;
         }
     }
     Some(new)
@@ -231,6 +233,20 @@ fn together(
             chosen = fewer;
         } else {
             at += 1;
+        }
+    }
+    // Of each kind that stays, the mildest that still fits.
+    for at in 0..chosen.len() {
+        let kind = kinds.iter().find(|kind| chosen.get(at).is_some_and(|edit| kind.contains(edit)));
+        for milder in kind.into_iter().flatten() {
+            let mut with = chosen.clone();
+            if let Some(slot) = with.get_mut(at) {
+                *slot = *milder;
+            }
+            if apply(&with).is_some_and(|new| fits(&new).is_some()) {
+                chosen = with;
+                break;
+            }
         }
     }
     let new = apply(&chosen)?;
