@@ -4,6 +4,7 @@ use super::io::Io;
 use super::manifests::Set;
 use crate::Options;
 use crate::diag::{self, Format, ManifestReport};
+use crate::predict::Constants;
 use crate::resolve::Choices;
 use clap::{Args, ValueEnum};
 
@@ -74,6 +75,9 @@ pub(super) struct Input {
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
+    /// Constants of the cost model, as `trainc calibrate --write` makes them
+    #[arg(long, value_name = "FILE", value_parser = calibration)]
+    pub calibration: Option<Constants>,
     /// Treat warnings as errors
     #[arg(long)]
     pub deny_warnings: bool,
@@ -111,6 +115,10 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
+fn calibration(path: &str) -> Result<Constants, String> {
+    super::calibrate::constants(Some(std::path::Path::new(path)))
+}
+
 fn fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
     if (0.0..1.0).contains(&value) {
@@ -133,6 +141,7 @@ impl Input {
             today: io.today.clone(),
             prices: self.prices.clone(),
             discount: self.discount,
+            constants: self.calibration.clone(),
             complete,
         }
     }

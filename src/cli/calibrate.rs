@@ -54,7 +54,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let constants = match constants(args.calibration.as_deref()) {
         Ok(constants) => constants,
         Err(why) => {
-            io.note(&why);
+            io.note(&format!("error: {why}\n"));
             return exit::MANIFEST;
         }
     };
@@ -84,8 +84,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
 pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     let Some(path) = path else { return Ok(Constants::shipped().clone()) };
     let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
-    Constants::read(&text)
-        .map_err(|why| format!("error: `{}` is no file of constants: {why}\n", path.display()))
+    Constants::read(&text).map_err(|why| format!("`{}` is no file of constants: {why}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -9,6 +9,7 @@ mod from_plan;
 pub mod layout;
 pub mod memory;
 pub mod prediction;
+pub mod run;
 pub mod speed;
 
 pub use constants::Constants;
@@ -17,13 +18,48 @@ pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
     Precision, Quantisation, Recompute, Sharding, System, Work,
 };
-pub use prediction::{CostParts, Interval, Memory, MemoryParts, Prediction, Run, Speed, SpeedParts, Tflops};
+pub use prediction::{
+    Checkpoints, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed, SpeedParts,
+    Spot, Tflops,
+};
 
-/// What a layout needs and how fast it is; a half that cannot be known is `None`.
+use crate::ir::Plan;
+
+/// What a layout needs and how fast it is; a half that cannot be known is `None`, with the reason beside it.
 pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
+    let (speed, no_speed) = split(speed::speed(layout, constants));
     Prediction {
         memory: Some(memory::memory_with(layout, &memory::MemoryConstants::of(constants))),
-        speed: speed::speed(layout, constants).ok(),
-        run: None,
+        speed,
+        no_speed,
+        ..Prediction::default()
+    }
+}
+
+/// The same of a plan, with time and money of its run.
+pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
+    let layout = match Layout::of_plan(plan) {
+        Ok(layout) => layout,
+        Err(why) => {
+            return Prediction {
+                no_memory: Some(why),
+                no_speed: Some(why),
+                no_run: Some(why),
+                ..Prediction::default()
+            };
+        }
+    };
+    let mut prediction = predict(&layout, constants);
+    let (run, no_run) = match &prediction.speed {
+        Some(speed) => split(run::run(plan, &layout, speed, constants)),
+        None => (None, prediction.no_speed),
+    };
+    Prediction { run, no_run, ..std::mem::take(&mut prediction) }
+}
+
+fn split<T>(found: Result<T, Unknown>) -> (Option<T>, Option<Unknown>) {
+    match found {
+        Ok(found) => (Some(found), None),
+        Err(why) => (None, Some(why)),
     }
 }

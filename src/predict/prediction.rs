@@ -1,5 +1,7 @@
 //! What the cost model says. A figure that cannot be known is `None`, never 0.
 
+use super::from_plan::Unknown;
+
 /// Both halves, and what a run of the plan takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prediction {
@@ -9,6 +11,12 @@ pub struct Prediction {
     pub speed: Option<Speed>,
     /// Time and money of the run.
     pub run: Option<Run>,
+    /// Why there is no memory.
+    pub no_memory: Option<Unknown>,
+    /// Why there is no speed.
+    pub no_speed: Option<Unknown>,
+    /// Why there is no run.
+    pub no_run: Option<Unknown>,
 }
 
 /// Where the true figure is expected nine times in ten.
@@ -133,14 +141,55 @@ impl SpeedParts {
 /// Time and money of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// Billed time, seconds: start-up, download, steps, checkpoints.
+    /// Billed time, seconds: the sum of the parts.
     pub seconds: f64,
     /// Where it is expected, seconds.
     pub interval: Interval,
+    /// Its parts.
+    pub parts: RunParts,
+    /// Checkpoints, where the job writes any.
+    pub checkpoint: Option<Checkpoints>,
+    /// What interruptions make of it, where their rate is given.
+    pub spot: Option<Spot>,
     /// US dollars, where prices are known.
     pub cost_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
+}
+
+/// Parts of a run, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunParts {
+    /// Image, start of the processes, model.
+    pub startup: f64,
+    /// The data, where their size is known and they are copied before the start.
+    pub download: f64,
+    /// Optimizer steps.
+    pub training: f64,
+    /// Writing checkpoints.
+    pub checkpoints: f64,
+}
+
+/// What checkpoints take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Checkpoints {
+    /// Bytes of one, for a full resumption.
+    pub bytes: f64,
+    /// Seconds in which one is written.
+    pub seconds: f64,
+    /// The interval with the least expected loss (Young and Daly), seconds.
+    pub best_interval_seconds: f64,
+}
+
+/// A run with interruptions that come by chance at a known rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spot {
+    /// Expected billed time, seconds.
+    pub expected_seconds: f64,
+    /// Time that nine runs in ten stay below, seconds.
+    pub p90_seconds: f64,
+    /// Interruptions that are expected.
+    pub interruptions: f64,
 }
 
 /// Parts of the cost, US dollars.

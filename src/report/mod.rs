@@ -6,6 +6,7 @@
 mod bars;
 mod cost;
 pub mod document;
+mod forecast;
 pub mod human;
 pub mod json;
 mod links;
@@ -14,7 +15,6 @@ mod notes;
 mod origins;
 mod page;
 mod picture;
-mod predicted;
 mod resources;
 #[cfg(test)]
 mod samples;
@@ -27,6 +27,7 @@ pub use page::Options;
 use crate::diag::Problems;
 use crate::emit::Identity;
 use crate::ir::Plan;
+use crate::predict::Prediction;
 use crate::source::SourceMap;
 
 /// What a report is about: one manifest and what it became.
@@ -42,6 +43,8 @@ pub struct Subject<'a> {
     pub plan: Option<&'a Plan>,
     /// The job's names; none for a plan with errors.
     pub identity: Option<&'a Identity>,
+    /// What the plan needs and how fast it is.
+    pub prediction: &'a Prediction,
     /// All problems of the manifest.
     pub problems: &'a Problems,
     /// All texts that spans point into.
