@@ -36,6 +36,8 @@ pub mod report;
 
 pub mod import;
 
+pub mod lsp;
+
 pub mod cli;
 
 use diag::{Code, Problems};

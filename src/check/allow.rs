@@ -5,6 +5,9 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity, find};
 use crate::text;
 
+/// The warning that is found once all jobs of a run are known.
+const BETWEEN_JOBS: &str = "T0467";
+
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
 declare_code!(T0242, "expired-allow", Error, "an `allow` past its last day");
@@ -75,6 +78,10 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
         if silenced > 0 {
             continue;
         }
+        // Between jobs: whether it silences anything, one job alone does not know.
+        if code.id == BETWEEN_JOBS {
+            continue;
+        }
         // What is unknown because of an error may hide the warning that is meant.
         if errors == 0 && problems.errors() > 0 {
             continue;
@@ -87,12 +94,18 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             )
             .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
         } else {
-            Diagnostic::new(
+            let diagnostic = Diagnostic::new(
                 &T0241,
                 allow.span,
                 format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
             )
-            .help("remove it")
+            .help("remove it");
+            if code.severity == Severity::Error {
+                diagnostic
+                    .note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
+            } else {
+                diagnostic
+            }
         });
     }
     for verdict in verdicts {

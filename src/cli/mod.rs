@@ -12,6 +12,7 @@ mod calibrate;
 mod catalog;
 mod check;
 mod completions;
+mod directory;
 mod emit;
 mod exit;
 mod explain;
@@ -19,7 +20,9 @@ mod fmt;
 mod import;
 mod init;
 mod io;
+mod lsp;
 mod manifests;
+mod neighbours;
 mod plan;
 mod schema;
 mod world;
@@ -32,7 +35,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    manifests::CODES.to_vec()
+    [manifests::CODES, neighbours::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -69,6 +72,7 @@ enum Command {
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
+    Lsp(lsp::Args),
 }
 
 /// Runs the command line.
@@ -86,6 +90,10 @@ pub fn main() -> ExitCode {
         .or_else(|_| std::env::var("LANG"))
         .is_ok_and(|lang| lang == "C" || lang == "POSIX");
     let today = app.global.today.clone().unwrap_or_else(today);
+    if let Command::Lsp(args) = &app.command {
+        // It has standard output for itself.
+        return ExitCode::from(lsp::run(args, &today));
+    }
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
     let code = match &app.command {
@@ -100,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
+        Command::Lsp(_) => exit::DONE,
     };
     ExitCode::from(code)
 }

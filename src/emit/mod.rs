@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod canonical;
+mod channels;
 mod estimator;
 pub mod fsx;
 pub mod iam;
@@ -64,7 +65,7 @@ pub struct Bundle {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// The digest of all that shapes the run: the request without names, tags and what only apply knows, and the
+/// The digest of all that shapes the job: its name, the request without tags and what only apply knows, and the
 /// content of the source.
 ///
 /// Computed over the request, so that a new spelling in the language, or a new version of trainc that sends the
@@ -83,6 +84,8 @@ pub fn identity(plan: &Plan) -> Identity {
     sort_named(&mut request);
     let mut shape = serde_json::Map::new();
     shape.insert("request".to_owned(), request);
+    // Two jobs that are alike but for their names must not share what `{{ job.digest }}` keeps apart.
+    shape.insert("job".to_owned(), Value::from(plan.job.name.value().map_or("", String::as_str)));
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
     shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
     shape.insert("mesh".to_owned(), mesh_shape(plan));

@@ -10,6 +10,7 @@ pub mod model;
 pub mod origin;
 pub mod plan;
 pub mod scalar;
+pub mod size;
 pub mod source_tree;
 
 pub use image::Image;

@@ -77,10 +77,41 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
     if names.contains(&with_prefix) {
         return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
     }
+    let meant = |near: &str, diagnostic: Diagnostic| {
+        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+    };
+    // A family that exists with a size that does not: its own sizes, not the same size of a neighbour.
+    let dotted = if written.starts_with("ml.") { written.to_owned() } else { with_prefix };
+    if let Some((family, size)) = dotted.rsplit_once('.') {
+        let sizes: Vec<&str> =
+            names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('.')).collect();
+        if !sizes.is_empty() {
+            return match text::nearest(
+                size,
+                sizes.iter().copied().filter(|near| digits(near) == digits(size)),
+            ) {
+                Some(near) => meant(&format!("{family}.{near}"), diagnostic),
+                None => {
+                    let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
+                    all.sort_by_key(|name| name.rsplit('.').next().map(digits));
+                    diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")))
+                }
+            };
+        }
+        let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
+        if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
+            return meant(near, diagnostic);
+        }
+    }
     match text::nearest(written, names.iter().map(String::as_str)) {
-        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        Some(near) => meant(near, diagnostic),
         None => diagnostic.help("`trainc catalog instances` lists them"),
     }
+}
+
+/// The number in a size: 24 of `24xlarge`, none of `large`.
+fn digits(size: &str) -> Option<u32> {
+    size.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
 /// What each node is, for catalogue, custom and local clusters alike.

@@ -4,7 +4,7 @@ use super::json::{
     Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Mesh, Model, Override, Price,
     Source,
 };
-use super::{Subject, forecast, links, notes, resources};
+use super::{Subject, forecast, notes, resources};
 use crate::diag::json::problem;
 use crate::ir::{Axis, Plan};
 
@@ -55,7 +55,7 @@ pub fn document(subject: &Subject) -> Document {
             data_ranks: mesh.data_ranks.value,
             minimum_nodes: mesh.minimum_nodes.as_ref().map(|val| val.value),
             recommended_nodes: mesh.recommended_nodes.as_ref().map(|val| val.value),
-            shard_group_nodes: links::nodes_of_group(mesh, Axis::Shard),
+            shard_group_nodes: mesh.nodes_of_group(Axis::Shard),
         }),
         groups: mesh.map(groups).unwrap_or_default(),
         model: plan.and_then(model),
@@ -105,7 +105,6 @@ pub fn document(subject: &Subject) -> Document {
 }
 
 fn groups(mesh: &crate::ir::Mesh) -> Groups {
-    let mesh = &links::of_ranks(mesh);
     Groups {
         shard: mesh.groups(Axis::Shard),
         replica: mesh.groups(Axis::Replica),

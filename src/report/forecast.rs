@@ -89,10 +89,10 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         steps: plan.run.steps.as_ref().map(|val| val.value),
         tokens: plan.run.tokens.as_ref().map(|val| val.value),
         most_usd: cost::most_usd(plan),
-        price_source: plan
-            .price
-            .as_ref()
-            .map(|price| format!("{} {}", price.source, price.date).trim().to_owned()),
+        price_source: plan.price.as_ref().map(|price| match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        }),
         ..Run::default()
     };
     let Some(run) = &prediction.run else { return out };

@@ -182,17 +182,20 @@ impl Judge<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
+        self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
         for (name, field) in [
-            ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
         ] {
-            self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            // Beside a family it is a part of what `uri` excludes, and said with it.
+            if image.family.is_absent() {
+                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            }
         }
     }
 
@@ -206,12 +209,19 @@ impl Judge<'_, '_> {
                     ("from", &channel.from),
                     ("manifest", &channel.manifest),
                     ("augmented-manifest", &channel.augmented_manifest),
+                    ("converse", &channel.converse),
+                    ("dataset", &channel.dataset),
                 ],
             );
-            if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest]
-                .iter()
-                .all(|field| field.is_absent())
-            {
+            let data = [
+                &channel.s3,
+                &channel.from,
+                &channel.manifest,
+                &channel.augmented_manifest,
+                &channel.converse,
+                &channel.dataset,
+            ];
+            if data.iter().all(|field| field.is_absent()) {
                 self.incomplete(
                     channel.span,
                     "`channel` names no data",
@@ -232,14 +242,24 @@ impl Judge<'_, '_> {
                     "it is a path of a file system, and `channel` has no `from`",
                     help,
                 );
+            }
+            let elsewhere = if !channel.from.is_absent() {
+                Some("it is for data in S3, and the channel is a file system")
+            } else if !channel.dataset.is_absent() {
+                Some("it is for data in S3, and the channel is a data set of a hub")
             } else {
-                let why = "it is for data in S3, and the channel is a file system";
+                None
+            };
+            if let Some(why) = elsewhere {
                 for (name, span) in [
                     ("shard", channel.shard.span()),
                     ("compression", channel.compression.span()),
                     ("record-wrapper", channel.record_wrapper.span()),
                     ("shuffle-seed", channel.shuffle_seed.span()),
                     ("groups", channel.groups.span()),
+                    ("hub", channel.hub.span()),
+                    ("accept-eula", channel.accept_eula.span()),
+                    ("kms", channel.kms.span()),
                 ] {
                     if let Some(span) = span {
                         self.unused_at(span, name, why, "remove it");
@@ -278,6 +298,14 @@ impl Judge<'_, '_> {
             let why = "it is for a role that trainc makes";
             self.unused(&role.boundary, "boundary", why, "remove it");
             self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+            let job = &self.context.plan.job;
+            let help = "remove it, and grant the key to the role that exists";
+            for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
+                self.unused(&channel.kms, "kms", why, help);
+            }
+            if let Some(checkpoint) = &job.checkpoint {
+                self.unused(&checkpoint.kms, "kms", why, help);
+            }
         }
     }
 
