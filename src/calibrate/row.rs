@@ -156,7 +156,7 @@ impl<'a> Row<'a> {
         let framework = self.text("framework").to_ascii_lowercase();
         let lora = engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
-            lora: lora.then(|| Lora {
+            lora: lora.then_some(Lora {
                 // Rank 8 on two matrices of each layer, the default of the sources that do not say.
                 trainable: 4.0 * 8.0 * model.hidden * model.layers,
                 kind: adapter_kind(&engine),
@@ -254,12 +254,13 @@ impl<'a> Row<'a> {
         let engine = self.text("engine");
         let lower = engine.to_ascii_lowercase();
         let has = |word: &str| lower.contains(word);
-        let stage = self.number("zero_stage").map(|stage| match stage as i64 {
-            0 => Sharding::None,
-            1 => Sharding::Optimizer,
-            2 => Sharding::Gradients,
-            _ => Sharding::Full,
-        });
+        let stage = match self.text("zero_stage") {
+            "0" => Some(Sharding::None),
+            "1" => Some(Sharding::Optimizer),
+            "2" => Some(Sharding::Gradients),
+            "3" => Some(Sharding::Full),
+            _ => None,
+        };
         let written = if has("zero-3") || has("zero3") {
             Some(Sharding::Full)
         } else if has("zero-2") || has("zero2") {

@@ -53,7 +53,11 @@ impl Tier {
             }
             Self::B => {
                 let shape = |one: &Sample| {
-                    (one.family.to_owned(), one.layout.model.layers as u64, one.layout.model.hidden as u64)
+                    (
+                        one.family.to_owned(),
+                        one.layout.model.layers.to_bits(),
+                        one.layout.model.hidden.to_bits(),
+                    )
                 };
                 let mut shapes: Vec<_> = samples.iter().map(shape).collect();
                 shapes.sort();

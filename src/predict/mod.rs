@@ -6,6 +6,7 @@
 
 pub mod constants;
 mod from_plan;
+mod gpu;
 pub mod layout;
 pub mod memory;
 pub mod prediction;

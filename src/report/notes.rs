@@ -78,9 +78,9 @@ fn reason<'a>(
             say("`spot` is not written, or not with `interruptions`, a rate an hour")
         }
         "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
-            ("run.seconds", why(prediction.no_run, broken))
+            (path, why(prediction.no_run, broken))
         }
-        _ if path.starts_with("run.parts") => ("run.seconds", why(prediction.no_run, broken)),
+        _ if path.starts_with("run.parts") => ("run.parts", why(prediction.no_run, broken)),
         "run.cost_usd" | "run.cost_parts.instances" if prediction.run.is_some() => {
             say(if plan.is_some_and(|plan| plan.price.is_none()) {
                 "the catalogue has no price of this instance type in this region; `--price` gives one"

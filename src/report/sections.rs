@@ -303,6 +303,17 @@ fn unknown(document: &Document, member: &str) -> String {
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
 }
 
+/// A predicted duration, without digits that mean nothing.
+fn about(seconds: f64) -> String {
+    let grain = match seconds {
+        long if long >= 36_000.0 => 600.0,
+        long if long >= 3_600.0 => 60.0,
+        long if long >= 600.0 => 10.0,
+        _ => 1.0,
+    };
+    text::duration(whole((seconds / grain).round() * grain))
+}
+
 pub(super) fn speed(document: &Document) -> Vec<String> {
     let (speed, run) = (&document.speed, &document.run);
     let Some(step) = speed.step_seconds else {
@@ -321,13 +332,10 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
     let mut out = vec![line];
     let mut whole_run = Vec::new();
     whole_run.extend(run.seconds.map(|seconds| match &run.interval {
-        Some(interval) => format!(
-            "{}, between {} and {}",
-            text::duration(whole(seconds)),
-            text::duration(whole(interval.low)),
-            text::duration(whole(interval.high))
-        ),
-        None => text::duration(whole(seconds)),
+        Some(interval) => {
+            format!("{}, between {} and {}", about(seconds), about(interval.low), about(interval.high))
+        }
+        None => about(seconds),
     }));
     whole_run.extend(run.cost_usd.map(text::dollars));
     if !whole_run.is_empty() {
@@ -336,16 +344,16 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
     if let Some(spot) = &run.spot {
         out.push(format!(
             "with interruptions as given: {}, nine in ten within {}",
-            text::duration(whole(spot.expected_seconds)),
-            text::duration(whole(spot.p90_seconds))
+            about(spot.expected_seconds),
+            about(spot.p90_seconds)
         ));
     }
     if let Some(checkpoint) = &run.checkpoint {
         out.push(format!(
             "a checkpoint: {} in {}; the least loss with one every {}",
             text::bytes(checkpoint.bytes),
-            text::duration(whole(checkpoint.seconds.max(1.0))),
-            text::duration(whole(checkpoint.best_interval_seconds))
+            about(checkpoint.seconds.max(1.0)),
+            about(checkpoint.best_interval_seconds)
         ));
     }
     out
