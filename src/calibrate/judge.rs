@@ -3,7 +3,8 @@
 use super::fit::{fit, samples};
 use super::runs::{MemoryKind, Run, Table};
 use super::tiers::{Tier, half_width, left_out};
-use crate::predict::{Constants, Memory, predict};
+use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
+use crate::predict::{Constants, predict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -61,6 +62,10 @@ pub struct Bytes {
     pub measured: f64,
     /// As the model has it, of the same kind.
     pub predicted: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
     /// Predicted over measured, less one.
     pub error: f64,
 }
@@ -149,6 +154,7 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     let all: Vec<_> = found.iter().map(|(_, one)| *one).collect();
     let predictions: Vec<Vec<f64>> = Tier::ALL.iter().map(|tier| left_out(*tier, &all, start)).collect();
     let mut constants = fit(&all, start);
+    super::memory::fit(&table.runs, &mut constants);
     if let Some(slot) = constants.slot("interval.known")
         && all.len() >= 20
     {
@@ -234,14 +240,18 @@ fn line(run: &Run, constants: &Constants) -> Line {
         (Err(reason), _) => why = Some(reason.clone()),
         (Ok(_), Some(_)) => {}
     }
-    if let Some(memory) = &prediction.memory {
-        line.fits = memory.fits;
-        if let Some((measured, kind)) = run.peak_memory
-            && kind != MemoryKind::Computed
-            && !run.oom
-        {
-            let predicted = as_measured(memory, kind);
-            line.peak_memory_bytes = Some(Bytes { measured, predicted, error: predicted / measured - 1.0 });
+    if let Ok(layout) = &run.memory_layout {
+        let own = MemoryConstants::of(constants);
+        line.fits = memory_with(layout, &own).fits;
+        if let Some((measured, kind)) = run.peak_memory.filter(|_| !run.oom) {
+            let predicted = as_measured(layout, instrument(kind), &own);
+            line.peak_memory_bytes = Some(Bytes {
+                measured,
+                predicted,
+                low: predicted * (1.0 - own.below),
+                high: predicted * (1.0 + own.above),
+                error: predicted / measured - 1.0,
+            });
         }
     }
     if line.step_seconds.is_none() && line.peak_memory_bytes.is_none() && !(run.oom && line.fits.is_some()) {
@@ -250,21 +260,18 @@ fn line(run: &Run, constants: &Constants) -> Line {
     line
 }
 
-/// The part of a prediction that a source's instrument sees.
-fn as_measured(memory: &Memory, kind: MemoryKind) -> f64 {
+/// What a source's instrument sees.
+pub(super) fn instrument(kind: MemoryKind) -> MeasuredAs {
     match kind {
-        MemoryKind::Allocated => memory.per_gpu_bytes - memory.parts.reserve,
-        MemoryKind::Reserved | MemoryKind::Smi | MemoryKind::Computed => memory.per_gpu_bytes,
+        MemoryKind::Allocated => MeasuredAs::Allocated,
+        MemoryKind::Reserved => MeasuredAs::Reserved,
+        MemoryKind::Smi | MemoryKind::Computed => MeasuredAs::Whole,
     }
 }
 
 fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>) -> Verdict {
     let times: Vec<&Time> = rows.iter().filter_map(|line| line.step_seconds.as_ref()).collect();
-    let bytes: Vec<f64> = rows
-        .iter()
-        .filter_map(|line| line.peak_memory_bytes.as_ref())
-        .map(|bytes| bytes.error.abs())
-        .collect();
+    let bytes: Vec<&Bytes> = rows.iter().filter_map(|line| line.peak_memory_bytes.as_ref()).collect();
     let mut widths: Vec<f64> =
         times.iter().map(|time| (time.high - time.low) / 2.0 / time.predicted).collect();
     let mut by_family: BTreeMap<String, Family> = BTreeMap::new();
@@ -274,10 +281,10 @@ fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>) -> Verdict 
     for family in families {
         let own = || rows.iter().filter(|line| line.family == family);
         let times: Vec<&Time> = own().filter_map(|line| line.step_seconds.as_ref()).collect();
-        let bytes = own().filter_map(|line| line.peak_memory_bytes.as_ref()).map(|bytes| bytes.error.abs());
+        let bytes: Vec<&Bytes> = own().filter_map(|line| line.peak_memory_bytes.as_ref()).collect();
         by_family.insert(
             family.to_owned(),
-            Family { step_seconds: of_times(&times), peak_memory_bytes: errors(bytes.collect()) },
+            Family { step_seconds: of_times(&times), peak_memory_bytes: of_peaks(&bytes) },
         );
     }
     let judged = |line: &&Line| line.fits.is_some();
@@ -294,7 +301,7 @@ fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>) -> Verdict 
             step_seconds_families: mean(
                 by_family.values().filter_map(|family| family.step_seconds.mean_error),
             ),
-            peak_memory_bytes: errors(bytes),
+            peak_memory_bytes: of_peaks(&bytes),
             oom,
             interval_half_width: quantile(&mut widths, 0.5),
             by_family,
@@ -310,6 +317,14 @@ fn of_times(times: &[&Time]) -> Errors {
     Errors {
         inside_interval: (!times.is_empty()).then(|| inside / times.len() as f64),
         ..errors(times.iter().map(|time| time.error.abs()).collect())
+    }
+}
+
+fn of_peaks(peaks: &[&Bytes]) -> Errors {
+    let inside = peaks.iter().filter(|peak| (peak.low..=peak.high).contains(&peak.measured)).count() as f64;
+    Errors {
+        inside_interval: (!peaks.is_empty()).then(|| inside / peaks.len() as f64),
+        ..errors(peaks.iter().map(|peak| peak.error.abs()).collect())
     }
 }
 
@@ -329,7 +344,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a list")]
-fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+pub(super) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let at = ((values.len().checked_sub(1)?) as f64 * share).round() as usize;
     values.get(at).copied()

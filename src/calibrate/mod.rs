@@ -7,6 +7,7 @@
 mod csv;
 pub mod fit;
 pub mod judge;
+mod memory;
 mod row;
 pub mod runs;
 pub mod tiers;

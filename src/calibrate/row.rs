@@ -3,13 +3,24 @@
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
 use crate::predict::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 use std::collections::BTreeMap;
 
 /// The vocabulary where a row has none.
 const VOCAB: f64 = 51_200.0;
+
+/// Kinds of adapters by litgpt's names for them.
+fn adapter_kind(engine: &str) -> AdapterKind {
+    if engine.contains("lora") {
+        AdapterKind::LowRank
+    } else if engine.contains("adapter2") || engine.contains("adapter_v2") {
+        AdapterKind::Scaled
+    } else {
+        AdapterKind::Prompt
+    }
+}
 
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
@@ -53,7 +64,7 @@ impl<'a> Row<'a> {
                 };
                 Some((gib * f64::from(1 << 30), kind))
             }),
-            recompute_given: !self.text("recompute").is_empty(),
+            memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
             layout,
         }
     }
@@ -145,7 +156,11 @@ impl<'a> Row<'a> {
         let framework = self.text("framework").to_ascii_lowercase();
         let lora = engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
-            lora: lora.then_some(Lora { trainable: 0.005 * model.parameters }),
+            lora: lora.then_some(Lora {
+                // Rank 8 on two matrices of each layer, the default of the sources that do not say.
+                trainable: 4.0 * 8.0 * model.hidden * model.layers,
+                kind: adapter_kind(&engine),
+            }),
             model,
             hardware,
             system,
@@ -176,6 +191,32 @@ impl<'a> Row<'a> {
             per_parameter_sharding: engine.contains("fsdp2"),
             code,
         })
+    }
+
+    /// What only memory asks of a row: what a framework keeps in 16 bit, and what it does where the row is silent.
+    fn memory_layout(&self, mut layout: Layout) -> Result<Layout, String> {
+        if self.text("engine").contains("padded") {
+            return Err("its sequences are padded: how far is not given".to_owned());
+        }
+        if self.text("mem_kind") == "computed" {
+            return Err("its memory is computed by the source, not measured".to_owned());
+        }
+        if matches!(layout.code, Code::LitGpt | Code::TorchTune) {
+            layout.precision = Precision::Pure16 { bf16: true };
+        }
+        if layout.code != Code::HuggingFace && !matches!(layout.system, System::Megatron | System::DeepSpeed)
+        {
+            layout.model.dropout = false;
+        }
+        // transformers wrote GELU in separate operations until torch 1.4 had a kernel for it.
+        let old = self.number("year").is_some_and(|year| year <= 2020.0);
+        layout.model.composite_gelu = old && layout.code == Code::HuggingFace && !layout.compiled;
+        // Megatron-DeepSpeed's pipelines run under ZeRO-1 where nothing else is said (BigScience's own scripts).
+        let unsaid = self.text("zero_stage").is_empty() && !self.text("engine").contains("ZeRO");
+        if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron && unsaid {
+            layout.sharding = Sharding::Optimizer;
+        }
+        Ok(layout)
     }
 
     fn precision(&self) -> Result<Precision, String> {
@@ -294,9 +335,13 @@ impl<'a> Row<'a> {
         let nodes = self.needed("nodes")?;
         Ok(Hardware {
             gpu: kind,
-            memory_bytes: gib
-                .map(|gib| gib * f64::from(1 << 30))
-                .or(row.memory_bytes.map(|bytes| bytes as f64)),
+            memory_bytes: match (gib.map(|gib| gib * f64::from(1 << 30)), row.memory_bytes) {
+                // A card that is sold with 24 GB has 22.35 GiB: the catalogue says what the instance reports.
+                (Some(nominal), Some(bytes)) if (bytes as f64 / nominal - 1.0).abs() < 0.08 => {
+                    Some(bytes as f64)
+                }
+                (nominal, bytes) => nominal.or(bytes.map(|bytes| bytes as f64)),
+            },
             peak_flops: row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12),
             memory_bytes_per_second: bandwidth,
             gpus_per_node: self.needed("gpus_per_node")?,

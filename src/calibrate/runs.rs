@@ -38,8 +38,8 @@ pub struct Run {
     pub step_seconds: Result<f64, String>,
     /// Measured peak memory of a GPU, bytes, and what the source measured.
     pub peak_memory: Option<(f64, MemoryKind)>,
-    /// Whether the row says enough to judge memory: an explicit recomputation.
-    pub recompute_given: bool,
+    /// The layout as memory sees it, or why memory cannot be judged.
+    pub memory_layout: Result<Layout, String>,
 }
 
 /// What a source calls peak memory.

@@ -52,19 +52,30 @@ pub fn human(verdict: &Verdict) -> String {
             }
         }
     }
+    let mut peaks: Vec<(&str, f64)> = verdict
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.id.as_str(), row.peak_memory_bytes.as_ref()?.error)))
+        .collect();
+    furthest(&mut out, "memory furthest off", &mut peaks);
     let mut worst: Vec<(&str, f64)> = verdict
         .rows
         .iter()
         .filter_map(|row| Some((row.id.as_str(), row.step_seconds.as_ref()?.error)))
         .collect();
-    worst.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    if !worst.is_empty() {
-        out.push_str("\nfurthest off\n");
+    furthest(&mut out, "step time furthest off", &mut worst);
+    out
+}
+
+/// The rows that are furthest off.
+fn furthest(out: &mut String, what: &str, rows: &mut [(&str, f64)]) {
+    rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    if !rows.is_empty() {
+        let _ = writeln!(out, "\n{what}");
     }
-    for (id, error) in worst.iter().take(8) {
+    for (id, error) in rows.iter().take(8) {
         let _ = writeln!(out, "  {:>+6.1} %  {id}", error * 100.0);
     }
-    out
 }
 
 fn percent(share: f64) -> String {

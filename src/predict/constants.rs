@@ -126,6 +126,18 @@ names! {
     Waiting = "interval.waiting";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
+    /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
+    MemorySlack = "memory.slack";
+    /// The part of it that cannot be given back when the card is full: blocks that are split.
+    MemoryFragments = "memory.fragments";
+    /// CUDA context and kernels, bytes.
+    MemoryContext = "memory.context_bytes";
+    /// NCCL's buffers and communicators where ranks talk, bytes.
+    MemoryNccl = "memory.nccl_bytes";
+    /// How far a measured peak lies below the prediction at most, nineteen times in twenty, a fraction.
+    MemoryBelow = "memory.below";
+    /// How far above it, a fraction.
+    MemoryAbove = "memory.above";
 }
 
 /// A file of constants that cannot be used: a lowercase fragment.

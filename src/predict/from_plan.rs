@@ -1,11 +1,11 @@
 //! A plan as a layout.
 
 use super::layout::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 use crate::catalog::accelerators;
-use crate::ir::architecture::{Activation, Architecture, Class, Norm};
+use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
 use crate::ir::{Engine, Parallel, Plan, Scalar, Smp, Train};
 
 /// Why nothing can be predicted: a lowercase fragment for a note.
@@ -28,7 +28,9 @@ impl Layout {
         let parallel = plan.job.parallel.as_ref();
         let lora = match (&plan.job.adapter, &facts.trainable) {
             (None, _) => None,
-            (Some(_), Some(trainable)) => Some(Lora { trainable: trainable.value as f64 }),
+            (Some(_), Some(trainable)) => {
+                Some(Lora { trainable: trainable.value as f64, kind: AdapterKind::LowRank })
+            }
             (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
         };
         let system = system(plan, mesh.engine)?;
@@ -62,11 +64,7 @@ impl Layout {
                 Some(crate::ir::Recompute::Selective) => Recompute::Selective,
                 Some(crate::ir::Recompute::Full) => Recompute::Full,
             },
-            attention: if train.flash_attention.get() == Some(true) {
-                Attention::Flash
-            } else {
-                Attention::Eager
-            },
+            attention: attention(plan, architecture),
             flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
             compiled: false,
             sequence_parallel: false,
@@ -178,11 +176,29 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     })
 }
 
+/// Attention as written, else as the model's code runs it: transformers calls torch's own kernels, which keep no score
+/// matrix, since 4.36 ("SDPA" in its documentation), Falcon's code from the start.
+fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
+    let written = plan.job.train.flash_attention.get();
+    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
+    let own = architecture.family == Family::Falcon
+        || transformers.is_some_and(|version| at_least(version, (4, 36)))
+            && matches!(
+                architecture.family,
+                Family::Llama | Family::Mistral | Family::Mixtral | Family::Qwen2 | Family::Gemma
+            );
+    if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
+}
+
+/// Whether a version is that one or a later one.
+fn at_least(version: &str, least: (u64, u64)) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
+}
+
 /// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
 fn recent(pytorch: Option<&str>) -> bool {
-    let Some(version) = pytorch else { return true };
-    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (2, 2)
+    pytorch.is_none_or(|version| at_least(version, (2, 2)))
 }
 
 fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {

@@ -316,11 +316,24 @@ pub struct Offload {
     pub paged: bool,
 }
 
-/// A low-rank adapter.
+/// An adapter that is trained beside frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lora {
     /// Parameters that are trained.
     pub trainable: f64,
+    /// What it does to the layers.
+    pub kind: AdapterKind,
+}
+
+/// Kinds of adapters, which differ in the tensors that they keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdapterKind {
+    /// Two small matrices beside a large one (LoRA).
+    LowRank,
+    /// Learned prompts in the attention (LLaMA-Adapter).
+    Prompt,
+    /// Learned scale and bias on every matrix product (LLaMA-Adapter v2).
+    Scaled,
 }
 
 /// How frozen weights are stored.

@@ -8,6 +8,7 @@ pub mod constants;
 mod from_plan;
 mod gpu;
 pub mod layout;
+pub mod memory;
 pub mod prediction;
 pub mod run;
 pub mod speed;
@@ -15,8 +16,8 @@ pub mod speed;
 pub use constants::Constants;
 pub use from_plan::Unknown;
 pub use layout::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 pub use prediction::{
     Checkpoints, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed, SpeedParts,
@@ -29,8 +30,7 @@ use crate::ir::Plan;
 pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
     let (speed, no_speed) = split(speed::speed(layout, constants));
     Prediction {
-        memory: None,
-        no_memory: Some(Unknown("this version of trainc predicts no memory")),
+        memory: Some(memory::memory_with(layout, &memory::MemoryConstants::of(constants))),
         speed,
         no_speed,
         ..Prediction::default()

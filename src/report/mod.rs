@@ -1,7 +1,7 @@
 //! Reports: plan.json, plan.md and the terminal's plan, all from one plan and its problems.
 //!
-//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, or
-//! a sum over it.
+//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, a
+//! sum over it, or what the cost model says of it.
 
 mod bars;
 mod cost;
