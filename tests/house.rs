@@ -16,8 +16,9 @@ const IMPORTS: &[(&str, &[&str])] = &[
     // Of `resolve` only the faults that the caller's world gives.
     ("plan", &["source", "resolve", "ir", "catalog", "diag", "text", "predict"]),
     ("bind", &["source", "ir", "catalog", "diag", "text", "predict"]),
-    // Of `emit` the final text: what the request will hold is what the limits are about.
-    ("check", &["source", "ir", "catalog", "predict", "diag", "text", "plan", "emit", "Options"]),
+    // Of `emit` the final text: what the request will hold is what the limits are about. Of `syntax` the edits that
+    // mend what prediction finds.
+    ("check", &["source", "ir", "catalog", "predict", "diag", "text", "plan", "emit", "syntax", "Options"]),
     ("emit", &["source", "ir", "catalog", "diag", "text"]),
     ("tune", &["source", "ir", "catalog", "diag", "text", "plan", "predict", "check", "syntax"]),
     ("calibrate", &["source", "ir", "catalog", "diag", "text", "plan", "predict"]),
