@@ -27,6 +27,7 @@ mod pages;
 mod parity;
 mod props;
 mod refused;
+mod run;
 mod schema;
 mod support;
 mod ui;

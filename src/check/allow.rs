@@ -7,6 +7,9 @@ use crate::ir::Allow;
 use crate::source::Span;
 use crate::text;
 
+/// The warning that is found once all jobs of a run are known.
+const BETWEEN_JOBS: &str = "T0467";
+
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
 declare_code!(T0242, "expired-allow", Error, "an `allow` past its last day");
@@ -56,6 +59,10 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             false
         });
         if silenced > 0 {
+            continue;
+        }
+        // Between jobs: whether it silences anything, one job alone does not know.
+        if code.id == BETWEEN_JOBS {
             continue;
         }
         // What is unknown because of an error may hide the warning that is meant.

@@ -1,5 +1,6 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
+use super::neighbours;
 use super::world::{Files, describe};
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, SourceMap, Span};
@@ -11,11 +12,10 @@ use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
-declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
 declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142, &T0143];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0143];
 
 /// The most bytes of a manifest that are read; the reader's own limit is below.
 const MOST_BYTES: u64 = 4 << 20;
@@ -86,7 +86,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
     }
-    duplicates(&mut manifests);
+    neighbours::judge(&mut manifests);
     Set { sources, manifests, many, root: first_root.unwrap_or_default() }
 }
 
@@ -127,7 +127,7 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
-            slot => slot.insert(Files::new(root)),
+            slot => slot.insert(Files::new(root, options.worker.clone())),
         };
         let manifest = one(file, options, reader, &mut out.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
@@ -389,28 +389,6 @@ pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = own.canonicalize().unwrap_or(own);
     let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
     repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
-}
-
-fn duplicates(manifests: &mut [Manifest]) {
-    let mut seen: Vec<(String, String, Option<Span>)> = Vec::new();
-    for manifest in manifests {
-        let Some(job) = manifest.compiled.job.clone() else { continue };
-        let span = manifest.compiled.plan.as_ref().and_then(|plan| plan.job.name.span());
-        if let Some((_, first, first_span)) = seen.iter().find(|(name, _, _)| *name == job) {
-            if let Some(span) = span {
-                let mut diagnostic =
-                    Diagnostic::new(&T0142, span, format!("`{first}` describes a job `{job}` as well"))
-                        .help("give one of them another name: names tell jobs apart in the account");
-                if let Some(first_span) = first_span {
-                    diagnostic = diagnostic.label(*first_span, "the other");
-                }
-                manifest.compiled.problems.push(diagnostic);
-                manifest.compiled.problems.sort();
-            }
-        } else {
-            seen.push((job, manifest.path.clone(), span));
-        }
-    }
 }
 
 /// The files that an argument leads to, layers included.

@@ -12,6 +12,7 @@ pub mod plan;
 pub mod scalar;
 pub mod size;
 pub mod source_tree;
+pub mod worker;
 
 pub use image::Image;
 pub use job::*;

@@ -4,7 +4,7 @@
 //! [`ast::Value::Bad`], and the rest goes on.
 
 use super::ast::{Node, Value};
-use super::meant::{add_missing, homes_of, other_spelling, parents_of, put_under};
+use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
 use super::recover;
 use super::spec::{NodeSpec, Repeat, Ty};
@@ -467,6 +467,9 @@ impl Reader<'_> {
             let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
             return diagnostic.help(format!("write it as a child: `{} {shown}`", key.value));
         }
+        if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
+            return diagnostic.note(why);
+        }
         let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
         if let Some(near) = text::nearest(&key.value, known.iter().copied()) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(key.span, near);
@@ -486,7 +489,12 @@ impl Reader<'_> {
             Err(_) if recover::is_mended(entry) => Value::Bad,
             Err(fault) => {
                 let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
-                self.push(fault.diagnostic(ty, &shown, span, of));
+                let diagnostic = fault.diagnostic(ty, &shown, span, of);
+                let words = matches!(ty, Ty::Word(_));
+                self.push(match left_out(&shown).filter(|_| words && of == "`type`") {
+                    Some(why) => diagnostic.note(why),
+                    None => diagnostic,
+                });
                 Value::Bad
             }
         }

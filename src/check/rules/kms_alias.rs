@@ -17,7 +17,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let output = plan.job.output.as_ref().and_then(|output| Some((output.kms.val()?, output.span)));
     let volume =
         plan.job.cluster.as_ref().and_then(|cluster| Some((cluster.volume_kms.val()?, cluster.span)));
-    for (key, fallback) in output.into_iter().chain(volume) {
+    let channels = plan.job.channels.iter().filter_map(|channel| Some((channel.kms.val()?, channel.span)));
+    let checkpoint = plan.job.checkpoint.as_ref().and_then(|node| Some((node.kms.val()?, node.span)));
+    for (key, fallback) in output.into_iter().chain(volume).chain(channels).chain(checkpoint) {
         if key.value.starts_with("alias/") || key.value.contains(":alias/") {
             problems.push(
                 Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias, and the role's policy needs the key", key.value))

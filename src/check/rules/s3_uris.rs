@@ -27,6 +27,7 @@ pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
     for channel in &job.channels {
         out.push((&channel.s3, channel.span, "channel s3=".to_owned()));
         out.push((&channel.manifest, channel.span, "channel manifest=".to_owned()));
+        out.push((&channel.converse, channel.span, "channel converse=".to_owned()));
         out.push((&channel.augmented_manifest, channel.span, "channel augmented-manifest=".to_owned()));
     }
     if let Some(node) = &job.checkpoint {

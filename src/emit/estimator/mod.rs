@@ -129,7 +129,19 @@ impl Script<'_> {
     fn program(&mut self) {
         let plan = self.plan;
         let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
-        self.say("entry_point", Code::text(&names::program(plan)));
+        // The SDK clones by itself: the start script that fetches secrets is not in the clone.
+        let cloned = program.git.value().is_some() && !program.secrets.is_empty();
+        let entry = if cloned {
+            let names: Vec<&str> = program.secrets.iter().map(|secret| secret.name.as_str()).collect();
+            self.unsayable.push(format!(
+                "the secrets {}: their start script is not in the repository that the SDK clones",
+                crate::text::list(&names, "and")
+            ));
+            program.entry.value().cloned().unwrap_or_default()
+        } else {
+            names::program(plan)
+        };
+        self.say("entry_point", Code::text(&entry));
         if let Some(git) = program.git.value() {
             let mut config = vec![("repo".to_owned(), Code::text(git))];
             for (key, field) in [("branch", &program.branch), ("commit", &program.commit)] {
