@@ -236,7 +236,7 @@ fn two_jobs_of_one_name_are_an_error() {
 /// Two jobs over one layer that names the checkpoints, as their `checkpoint` says it.
 fn over_one_layer(name: &str, checkpoint: &str) -> Vec<Vec<String>> {
     let scratch = Scratch::new(name);
-    scratch.write("base.kdl", &crate::support::read("tests/fixtures/base.kdl"));
+    scratch.write("base.kdl", crate::support::read("tests/fixtures/base.kdl"));
     scratch.write("scripts/train.py", "import argparse\n");
     for job in ["first", "second"] {
         let text = format!("extends \"base.kdl\"\njob \"{job}\" {{\n    {checkpoint}\n}}\n");

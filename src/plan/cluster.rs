@@ -50,6 +50,11 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
                 return instances::get(group);
             }
+            // The service takes the first that it has: the plan is made for the first.
+            if let Some((_, preferences)) = job.preferences() {
+                let first = preferences.first()?.instance?;
+                return instances::get(first);
+            }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
                     .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
@@ -86,17 +91,13 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
         let sizes: Vec<&str> =
             names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('.')).collect();
         if !sizes.is_empty() {
-            return match text::nearest(
-                size,
-                sizes.iter().copied().filter(|near| digits(near) == digits(size)),
-            ) {
-                Some(near) => meant(&format!("{family}.{near}"), diagnostic),
-                None => {
-                    let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
-                    all.sort_by_key(|name| name.rsplit('.').next().map(digits));
-                    diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")))
-                }
-            };
+            let slip = sizes.iter().copied().filter(|near| digits(near) == digits(size));
+            if let Some(near) = text::nearest(size, slip) {
+                return meant(&format!("{family}.{near}"), diagnostic);
+            }
+            let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
+            all.sort_by_key(|name| name.rsplit('.').next().map(digits));
+            return diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")));
         }
         let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
         if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {

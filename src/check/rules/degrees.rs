@@ -46,6 +46,10 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         if degree.value.is_power_of_two() || degree.value == 0 {
             continue;
         }
+        // A group that ends inside a node is the worse mistake: T0388.
+        if name == "shard-degree" && super::shard_group::is_misaligned(mesh) {
+            continue;
+        }
         let below = 1_u64 << degree.value.ilog2();
         let mut diagnostic = Diagnostic::new(
             &T0386,

@@ -41,6 +41,7 @@ mod pipeline;
 mod placement;
 mod places;
 mod precision;
+mod preferences;
 mod processes;
 mod program_source;
 mod quantize;
@@ -108,6 +109,7 @@ pub static RULES: &[Rule] = &[
     pipeline::rule,
     placement::rule,
     precision::rule,
+    preferences::rule,
     processes::rule,
     program_source::rule,
     quantize::rule,
@@ -175,6 +177,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         pipeline::CODES,
         placement::CODES,
         precision::CODES,
+        preferences::CODES,
         processes::CODES,
         program_source::CODES,
         quantize::CODES,

@@ -2,7 +2,6 @@
 
 use super::{Judge, T0251};
 use crate::diag::Diagnostic;
-use crate::ir::Raw;
 
 impl Judge<'_, '_> {
     pub(super) fn cluster(&mut self) {
@@ -55,12 +54,10 @@ impl Judge<'_, '_> {
                 }
             }
         }
-        let preferences = job.request.iter().find(|member| {
-            member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
-        });
-        if let (Some(member), Some(span)) =
-            (preferences, cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)))
-        {
+        if let (Some((member, _)), Some(span)) = (
+            job.preferences(),
+            cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
+        ) {
             self.problems.push(
                 Diagnostic::new(
                     &T0251,
@@ -68,6 +65,7 @@ impl Judge<'_, '_> {
                     "`InstancePreferences` excludes the instance type and groups of `cluster`",
                 )
                 .label(span, "of `cluster`")
+                .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
                 .note("botocore's model of ResourceConfig"),
             );
         }
