@@ -5,7 +5,7 @@ mod cluster;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field};
+use crate::ir::{Engine, Field, Program};
 use crate::source::Span;
 use crate::text;
 
@@ -96,22 +96,7 @@ impl Judge<'_, '_> {
             self.unused(&program.upload, "upload", "the archive in `s3` is used where it lies", "remove it");
         }
         if engine == Some(Engine::Worker) {
-            for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-                self.unused(
-                    field,
-                    name,
-                    "engine `worker` runs its own binary",
-                    "remove it, or choose another engine",
-                );
-            }
-            for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
-                self.unused_at(
-                    span,
-                    name,
-                    "engine `worker` reads its settings from `train` and `parallel`",
-                    "remove it",
-                );
-            }
+            self.program_of_worker(program);
             return;
         }
         if !program.entrypoint.is_empty() {
@@ -179,6 +164,25 @@ impl Judge<'_, '_> {
                 "local",
                 "SageMaker copies checkpoints only where `s3` says to which prefix",
                 "add `s3=\"s3://BUCKET/PREFIX/{{ job.digest }}/\"`",
+            );
+        }
+    }
+
+    fn program_of_worker(&mut self, program: &Program) {
+        for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
+            self.unused(
+                field,
+                name,
+                "engine `worker` runs its own binary",
+                "remove it, or choose another engine",
+            );
+        }
+        for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
+            self.unused_at(
+                span,
+                name,
+                "engine `worker` reads its settings from `train` and `parallel`",
+                "remove it",
             );
         }
     }
