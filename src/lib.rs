@@ -32,6 +32,8 @@ pub mod report;
 
 pub mod import;
 
+pub mod lsp;
+
 pub mod cli;
 
 use diag::{Code, Problems};

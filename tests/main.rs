@@ -20,6 +20,7 @@ mod docs;
 mod golden;
 mod hostile;
 mod house;
+mod lsp;
 mod many;
 mod pages;
 mod parity;

@@ -94,12 +94,18 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             )
             .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
         } else {
-            Diagnostic::new(
+            let diagnostic = Diagnostic::new(
                 &T0241,
                 allow.span,
                 format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
             )
-            .help("remove it")
+            .help("remove it");
+            if code.severity == Severity::Error {
+                diagnostic
+                    .note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
+            } else {
+                diagnostic
+            }
         });
     }
     for verdict in verdicts {

@@ -2,7 +2,8 @@
 
 use super::exit;
 use super::io::Io;
-use crate::diag::find;
+use crate::diag::human::Options;
+use crate::diag::{find, page};
 use crate::text;
 
 /// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
@@ -17,7 +18,10 @@ pub(super) struct Args {
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
     if let Some(code) = find(codes, &args.code) {
-        io.print(code.page);
+        // No wider than a column of text is read with ease.
+        let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
+        let text = page::render(code.page, options);
+        io.print(&text);
         return exit::DONE;
     }
     let names = codes.iter().flat_map(|code| [code.id, code.name]);

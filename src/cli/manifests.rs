@@ -180,7 +180,7 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
             let source = sources.add(file.shown.as_str(), text.as_str());
             if is_binary {
                 let mut problems = Problems::default();
-                problems.push(recover::not_utf8(source, at));
+                problems.push(recover::not_text(source, at));
                 return fail(problems);
             }
             let mut compiled = compile(source, &text, options, reader, sources);
@@ -296,7 +296,8 @@ fn expand(argument: &str) -> Expanded {
         let files = found
             .into_iter()
             .map(|found| Named {
-                shown: found.to_string_lossy().into_owned(),
+                // `job.kdl`, as one would type it, not `./job.kdl`.
+                shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
                 path: found,
                 walked: Some(path.to_path_buf()),
             })
@@ -377,7 +378,7 @@ fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic 
 }
 
 /// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
-fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
+pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {

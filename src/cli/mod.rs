@@ -11,6 +11,7 @@ mod args;
 mod catalog;
 mod check;
 mod completions;
+mod directory;
 mod emit;
 mod exit;
 mod explain;
@@ -18,6 +19,7 @@ mod fmt;
 mod import;
 mod init;
 mod io;
+mod lsp;
 mod manifests;
 mod neighbours;
 mod plan;
@@ -68,6 +70,7 @@ enum Command {
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
+    Lsp(lsp::Args),
 }
 
 /// Runs the command line.
@@ -85,6 +88,10 @@ pub fn main() -> ExitCode {
         .or_else(|_| std::env::var("LANG"))
         .is_ok_and(|lang| lang == "C" || lang == "POSIX");
     let today = app.global.today.clone().unwrap_or_else(today);
+    if let Command::Lsp(args) = &app.command {
+        // It has standard output for itself.
+        return ExitCode::from(lsp::run(args, &today));
+    }
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
     let code = match &app.command {
@@ -98,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
+        Command::Lsp(_) => exit::DONE,
     };
     ExitCode::from(code)
 }

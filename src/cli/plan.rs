@@ -60,7 +60,14 @@ impl<'a> Ready<'a> {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let set = compile_all(&args.input.manifests, &args.input.options(io, false));
+    let paths = match args.input.named.paths("plan --offline") {
+        Ok(paths) => paths,
+        Err(why) => {
+            io.note(&why);
+            return super::exit::USAGE;
+        }
+    };
+    let set = compile_all(&paths, &args.input.options(io, false));
     if !args.offline && !global.quiet {
         io.note("note: this version does not compare with the account; planned as with `--offline`\n");
     }
@@ -77,6 +84,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     // Offline nothing differs, so that `--detailed-exit-code` asks for no code of its own.
     let _ = args.detailed_exit_code;
+    args.input.say_denied(io, &set, global.quiet);
     args.input.exit(&set)
 }
 
@@ -125,7 +133,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
 fn next(args: &Args, errors: usize) -> String {
     let input = &args.input;
     let mut words = vec!["trainc".to_owned(), if errors > 0 { "check" } else { "emit" }.to_owned()];
-    words.extend(input.manifests.iter().map(|path| quoted(path)));
+    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
     if let Some(env) = &input.env {
         words.extend(["--env".to_owned(), quoted(env)]);
     }

@@ -37,7 +37,7 @@ impl Files {
     }
 
     /// Where a path leads, relative to the file that names it; refused if that is outside the root.
-    fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
+    pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
         let base = if from.is_empty() || from.starts_with('<') {
             PathBuf::from(".")
         } else {

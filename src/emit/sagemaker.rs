@@ -8,12 +8,10 @@ use super::request::{
     RetryStrategy, SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
 };
 use super::{channels, launch, python, shell};
+use crate::ir::size::GIB;
 use crate::ir::{Engine, Pair, Plan, Raw, Scalar, Val};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Bytes of a GiB: AWS's `VolumeSizeInGB` counts these.
-const GIB: u64 = 1 << 30;
 
 /// The request of a plan, with the job's name and digest given.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {

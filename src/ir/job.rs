@@ -30,6 +30,8 @@ pub struct Job {
     pub cluster: Option<Cluster>,
     /// How the work is divided.
     pub parallel: Option<Parallel>,
+    /// Whether the engine, as written or as probably meant, runs the user's program in an image.
+    pub needs_program: bool,
     /// How it is trained.
     pub train: Train,
     /// What runs.

@@ -11,6 +11,7 @@ pub mod origin;
 pub mod plan;
 pub mod preferences;
 pub mod scalar;
+pub mod size;
 pub mod source_tree;
 
 pub use image::Image;

@@ -114,10 +114,10 @@ pub enum Smp {
 pub struct Price {
     /// US dollars per hour.
     pub usd_per_hour: f64,
-    /// The region that it holds for.
-    pub region: String,
-    /// Since when.
-    pub date: String,
+    /// The region that the catalogue's row holds for; none where the user gave the price.
+    pub region: Option<String>,
+    /// Since when, a day or words as `before 2025-06`; none where the user gave the price.
+    pub date: Option<String>,
     /// Who says so; `--price` when the user did.
     pub source: String,
 }

@@ -9,6 +9,7 @@ pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod newest;
 
 use crate::diag::{Code, Problems};
 use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
@@ -80,7 +81,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
 fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
     match source {
         Some(Err(LayerFault::NotFound)) => Some("it is not there".to_owned()),
-        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the repository".to_owned()),
+        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the root directory".to_owned()),
         Some(Err(LayerFault::Unreadable(why))) => Some(why.clone()),
         Some(Ok(_)) | None => None,
     }
@@ -92,16 +93,16 @@ fn price(job: &Job, given: &Given) -> Option<Price> {
     let region = job.region.value()?;
     let written = given.prices.iter().rev().find(|(name, _)| name == instance);
     let mut price = if let Some((_, usd)) = written {
-        Price {
-            usd_per_hour: *usd,
-            region: region.clone(),
-            date: String::new(),
-            source: "--price".to_owned(),
-        }
+        Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
     } else {
         let row = crate::catalog::prices::newest(instance, region)?;
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
-        Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.provenance.source }
+        Price {
+            usd_per_hour: row.usd_per_hour,
+            region: Some(region.clone()),
+            date: Some(date),
+            source: row.provenance.source,
+        }
     };
     if let Some(discount) = given.discount {
         price.usd_per_hour *= 1.0 - discount;

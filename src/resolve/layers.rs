@@ -167,9 +167,9 @@ impl Layers<'_> {
             match found {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
                 Err(LayerFault::OutsideRoot) => self.problems.push(
-                    Diagnostic::new(&T0203, span, format!("`{path}` leaves the repository"))
+                    Diagnostic::new(&T0203, span, format!("`{path}` leaves the root directory"))
                         .note("the root is the nearest directory upward with `.git`, else the file's own")
-                        .help("move the layer into the repository"),
+                        .help("move the layer below the root"),
                 ),
                 Err(LayerFault::NotFound) => self.problems.push(
                     Diagnostic::new(&T0202, span, format!("layer `{path}` is not there"))

@@ -20,6 +20,7 @@ use crate::source::{SourceId, SourceMap};
 use crate::syntax::{ast, recover, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
+pub(crate) use nodes::T0220;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

@@ -72,7 +72,6 @@ mod wrap;
 /// Every rule, in the order in which they run (the order does not matter).
 pub static RULES: &[Rule] = &[
     account::rule,
-    arguments::rule,
     arns::rule,
     batch_size::rule,
     budget::rule,
@@ -83,6 +82,8 @@ pub static RULES: &[Rule] = &[
     checkpoints::rule,
     container_network::rule,
     credentials::rule,
+    // After `credentials`: what must leave the manifest need not be declared.
+    arguments::rule,
     debugger::rule,
     degrees::rule,
     divisibility::rule,

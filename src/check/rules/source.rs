@@ -24,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the directory `{}` cannot be read: {why}", dir.value),
             )
             .severity(severity)
-            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            .note(place_note(why)),
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the source directory `{}` cannot be read: {why}", dir.value),
             )
             .severity(severity)
-            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            .note(place_note(why)),
         );
         return;
     }
@@ -63,4 +63,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             diagnostic.note(format!("its scripts: {}", shown.join(", ")))
         }
     });
+}
+
+/// What to know of the path, by why it could not be read.
+fn place_note(why: &str) -> &'static str {
+    if why.contains("root directory") {
+        "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
+    } else {
+        "the path is relative to the file that says it; `emit` and `apply` need it"
+    }
 }

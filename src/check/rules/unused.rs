@@ -182,11 +182,15 @@ impl Judge<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
+        self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
+        // Beside a family it is a part of what `uri` excludes, and said with it.
+        if !image.family.is_absent() {
+            return;
+        }
         let written: Vec<(&str, Span)> = [
-            ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
@@ -365,21 +369,6 @@ impl Judge<'_, '_> {
                         self.unused_at(span, name, why, "remove it");
                     }
                 }
-            }
-            if let (Some((member, _)), Some(span)) = (
-                job.preferences(),
-                cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
-            ) {
-                self.problems.push(
-                    Diagnostic::new(
-                        &T0251,
-                        member.span,
-                        "`InstancePreferences` excludes the instance type and groups of `cluster`",
-                    )
-                    .label(span, "of `cluster`")
-                    .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
-                    .note("botocore's model of ResourceConfig"),
-                );
             }
         }
         if let Some(checkpoint) = &job.checkpoint

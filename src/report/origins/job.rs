@@ -42,6 +42,7 @@ pub(super) fn job(table: &mut Table, it: &Job) {
         allows,
         is_whole: _,
         overrides: _,
+        needs_program: _,
     } = it;
     table.below("");
     table.text("job", name);

@@ -80,7 +80,9 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
     }
     if let Some(Price { usd_per_hour, region, date, source }) = price {
         table.below("price");
-        table.push("usd-per-hour", format!("{usd_per_hour}"), format!("{region}, {date}: {source}"));
+        let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
+        table.push("usd-per-hour", format!("{usd_per_hour}"), why);
     }
     table.below("source");
     for tree in source.iter().chain(dependencies) {
