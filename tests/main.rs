@@ -18,6 +18,7 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
 mod lsp;
@@ -26,6 +27,8 @@ mod pages;
 mod parity;
 mod props;
 mod refused;
+mod run;
 mod schema;
 mod support;
 mod ui;
+mod usage;

@@ -21,6 +21,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0143", "the unit tests of its rule"),
     ("T0530", "import/tests.rs: a file that is no JSON"),
     ("T0531", "import/tests.rs: JSON without a job"),
+    ("T0544", "run: a job of another engine"),
     ("T0470", "the unit tests of its rule"),
 ];
 

@@ -6,6 +6,7 @@ use crate::Options;
 use crate::diag::{self, Format, ManifestReport};
 use crate::resolve::Choices;
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// When results are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,10 +101,13 @@ pub(super) struct Input {
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
-    /// Treat warnings as errors
+    /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
+    #[arg(long, value_name = "PATH", value_parser = binary)]
+    pub worker: Option<PathBuf>,
+    /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found, for upload steps
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
 }
@@ -163,6 +167,11 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
+fn binary(written: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(written);
+    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+}
+
 fn fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
     if (0.0..1.0).contains(&value) {
@@ -186,6 +195,7 @@ impl Input {
             prices: self.prices.clone(),
             discount: self.discount,
             complete,
+            worker: self.worker.clone(),
         }
     }
 

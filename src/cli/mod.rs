@@ -23,7 +23,9 @@ mod lsp;
 mod manifests;
 mod neighbours;
 mod plan;
+mod run;
 mod schema;
+mod worker;
 mod world;
 
 use crate::diag::Code;
@@ -34,7 +36,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [manifests::CODES, neighbours::CODES].concat()
+    [manifests::CODES, neighbours::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -64,6 +66,7 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Run(run::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
@@ -98,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),

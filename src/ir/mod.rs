@@ -13,6 +13,7 @@ pub mod preferences;
 pub mod scalar;
 pub mod size;
 pub mod source_tree;
+pub mod worker;
 
 pub use image::Image;
 pub use job::*;

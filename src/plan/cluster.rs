@@ -132,8 +132,12 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
     match cluster.instance.value().map(String::as_str) {
         Some("custom") => custom(job, problems),
         Some("local") => {
-            // This machine: ranks are processes on its cores; nothing is known of GPUs.
-            let per_node = cluster.gpu.as_ref().and_then(|gpu| gpu.per_node.get()).unwrap_or(1);
+            if let Some(gpu) = &cluster.gpu {
+                return accelerator(gpu, Some(false), problems);
+            }
+            // Ranks are processes on this machine's cores. As many as one copy is sharded over, if nobody says.
+            let shards = job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
+            let per_node = cluster.ranks.get().or(shards).unwrap_or(1);
             Some(Machine {
                 gpus_per_node: per_node,
                 gpu: None,
@@ -197,6 +201,11 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         );
         return None;
     };
+    accelerator(gpu, None, problems)
+}
+
+/// A node of accelerators that the catalogue knows.
+fn accelerator(gpu: &crate::ir::CustomGpu, efa: Option<bool>, problems: &mut Problems) -> Option<Machine> {
     let per_node = gpu.per_node.get()?;
     let name = gpu.name.val()?;
     let Some(row) = accelerators::get(&name.value) else {
@@ -217,6 +226,6 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         gpu: Some(row.product.clone()),
         gpu_memory_bytes: row.memory_bytes,
         bf16: Some(row.bf16),
-        efa: None,
+        efa,
     })
 }

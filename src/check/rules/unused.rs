@@ -1,5 +1,7 @@
 //! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
 
+mod cluster;
+
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -26,6 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     judge.checkpoint();
     judge.channels();
     judge.role();
+    judge.cluster();
     judge.rest();
 }
 
@@ -211,6 +214,12 @@ impl Judge<'_, '_> {
         self.problems.push(diagnostic);
     }
 
+    /// Whether the job runs on this machine, where a channel is a directory.
+    fn is_local(&self) -> bool {
+        let cluster = self.context.plan.job.cluster.as_ref();
+        cluster.and_then(|cluster| cluster.instance.value()).map(String::as_str) == Some("local")
+    }
+
     fn channels(&mut self) {
         let job = &self.context.plan.job;
         for channel in &job.channels {
@@ -233,11 +242,16 @@ impl Judge<'_, '_> {
                 &channel.converse,
                 &channel.dataset,
             ];
-            if data.iter().all(|field| field.is_absent()) {
+            let is_here = self.is_local() && !channel.path.is_absent();
+            if data.iter().all(|field| field.is_absent()) && !is_here {
                 self.incomplete(
                     channel.span,
                     "`channel` names no data",
-                    "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`",
+                    if self.is_local() {
+                        "add `path=` with a directory of this machine"
+                    } else {
+                        "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`"
+                    },
                 );
             }
             if channel.from.is_absent() {
@@ -248,12 +262,14 @@ impl Judge<'_, '_> {
                     "it is the access to a file system, and `channel` has no `from`",
                     help,
                 );
-                self.unused(
-                    &channel.path,
-                    "path",
-                    "it is a path of a file system, and `channel` has no `from`",
-                    help,
-                );
+                if !self.is_local() {
+                    self.unused(
+                        &channel.path,
+                        "path",
+                        "it is a path of a file system, and `channel` has no `from`",
+                        help,
+                    );
+                }
             }
             let elsewhere = if !channel.from.is_absent() {
                 Some("it is for data in S3, and the channel is a file system")
@@ -330,46 +346,6 @@ impl Judge<'_, '_> {
                 "only `epochs` asks for the size of the data",
                 "remove it, or write `epochs`",
             );
-        }
-        if let Some(cluster) = &job.cluster {
-            let custom = cluster.instance.value().map(String::as_str) == Some("custom");
-            if !custom && !cluster.instance.is_bad() {
-                if let Some(gpu) = &cluster.gpu {
-                    self.unused_at(
-                        gpu.span,
-                        "gpu",
-                        "the instance type says what a node is",
-                        "remove it, or write `cluster \"custom\"`",
-                    );
-                }
-                let help = "remove it, or write `cluster \"custom\"`";
-                self.unused(
-                    &cluster.intra_bytes_per_second,
-                    "intra",
-                    "the instance type says what a node is",
-                    help,
-                );
-                self.unused(
-                    &cluster.inter_bytes_per_second,
-                    "inter",
-                    "the instance type says what a node is",
-                    help,
-                );
-            }
-            if !self.context.plan.deployable {
-                let why = "no service runs this cluster";
-                for (name, span) in [
-                    ("warm-pool", cluster.warm_pool_seconds.span()),
-                    ("max-pending", cluster.max_pending_seconds.span()),
-                    ("retry", cluster.retry.span()),
-                    ("training-plan", cluster.training_plan.span()),
-                    ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
-                ] {
-                    if let Some(span) = span {
-                        self.unused_at(span, name, why, "remove it");
-                    }
-                }
-            }
         }
         if let Some(checkpoint) = &job.checkpoint
             && checkpoint.s3.is_absent()
