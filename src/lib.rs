@@ -32,6 +32,7 @@ pub mod report;
 
 pub mod import;
 
+pub mod data;
 pub mod lsp;
 
 pub mod cli;
@@ -102,6 +103,7 @@ pub fn codes() -> &'static [&'static Code] {
             check::codes(),
             emit::codes(),
             import::codes(),
+            data::codes(),
             cli::codes(),
         ]
         .concat();

@@ -23,6 +23,7 @@ mod hostile;
 mod house;
 mod lsp;
 mod many;
+mod packing;
 mod pages;
 mod parity;
 mod props;

@@ -11,10 +11,12 @@ mod args;
 mod catalog;
 mod check;
 mod completions;
+mod data;
 mod directory;
 mod emit;
 mod exit;
 mod explain;
+mod feed;
 mod fmt;
 mod import;
 mod init;
@@ -25,6 +27,7 @@ mod neighbours;
 mod plan;
 mod run;
 mod schema;
+mod shards;
 mod worker;
 mod world;
 
@@ -70,6 +73,7 @@ enum Command {
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
+    Data(data::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -106,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
