@@ -193,17 +193,29 @@ impl Judge<'_, '_> {
         if image.uri.is_absent() {
             return;
         }
-        for (name, field) in [
+        // Beside a family it is a part of what `uri` excludes, and said with it.
+        if !image.family.is_absent() {
+            return;
+        }
+        let written: Vec<(&str, Span)> = [
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
-        ] {
-            // Beside a family it is a part of what `uri` excludes, and said with it.
-            if image.family.is_absent() {
-                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
-            }
+        ]
+        .into_iter()
+        .filter_map(|(name, field)| Some((name, field.span()?)))
+        .collect();
+        let Some((_, first)) = written.first() else { return };
+        let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+        let (them, shown) = (if names.len() > 1 { "them" } else { "it" }, text::ticked(&names, "and"));
+        let mut diagnostic =
+            Diagnostic::new(&T0250, *first, format!("nothing uses {shown}: `uri` is used as it stands"))
+                .help(format!("remove {them}, or `uri`"));
+        if let Some(span) = image.uri.span() {
+            diagnostic = diagnostic.label(span, "the container");
         }
+        self.problems.push(diagnostic);
     }
 
     /// Whether the job runs on this machine, where a channel is a directory.
