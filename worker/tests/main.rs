@@ -3,7 +3,9 @@
 
 mod cases;
 mod data;
+mod faults;
 mod layouts;
 mod parity;
 mod processes;
+mod ranks;
 mod schema;

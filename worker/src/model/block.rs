@@ -86,6 +86,12 @@ impl<T: Real> Saved<T> {
         }
     }
 
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act } = self;
+        [x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act].into_iter().map(Vec::capacity).sum()
+    }
+
     /// Elements of one block.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         let middle = if shape.parallel { 0 } else { shape.hidden };
@@ -128,6 +134,12 @@ impl<T: Real> Scratch<T> {
             dattended: make(s.attention_width()),
             dqkv: make(s.heads.width()),
         }
+    }
+
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { scores, dact, dup, dh, dh2, dattended, dqkv } = self;
+        [scores, dact, dup, dh, dh2, dattended, dqkv].into_iter().map(Vec::capacity).sum()
     }
 
     /// Elements.

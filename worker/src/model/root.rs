@@ -31,6 +31,12 @@ impl<T: Real> HeadScratch<T> {
         }
     }
 
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { normed, dnormed, stats, logits } = self;
+        [normed, dnormed, stats, logits].into_iter().map(Vec::capacity).sum()
+    }
+
     /// Elements.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         rows * (2 * shape.hidden + 2) + CHUNK.min(rows) * shape.vocab
