@@ -34,6 +34,8 @@ pub mod import;
 
 pub mod data;
 
+pub mod lsp;
+
 pub mod cli;
 
 use diag::{Code, Problems};
@@ -48,6 +50,10 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
+    /// SHA-256 of the worker's binary, in hexadecimal; none where there is no binary.
+    fn worker_sha256(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What a run chooses from outside the manifest.
@@ -63,6 +69,8 @@ pub struct Options {
     pub discount: Option<f64>,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+    /// The worker's binary, where it was named.
+    pub worker: Option<std::path::PathBuf>,
 }
 
 /// One manifest, compiled as far as it goes.
@@ -152,6 +160,9 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
     }
     if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
         given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
+    }
+    if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
+        given.worker_sha256 = world.worker_sha256();
     }
     given
 }

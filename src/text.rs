@@ -111,7 +111,7 @@ pub fn dollars(usd: f64) -> String {
 /// Lines of at most that many columns, broken between words; the first has already lost `taken` of them.
 ///
 /// Line ends in the text stay, and so does the indentation of each line. A word that is too long stays whole,
-/// for it may be a path or a command.
+/// for it may be a path or a command; so does what stands between double quotes, for it may be copied.
 pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.split('\n') {
@@ -119,7 +119,7 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
         let mut used = if out.is_empty() { taken } else { 0 } + indent;
         let mut current = " ".repeat(indent);
         let mut fresh = true;
-        for word in line.split(' ').filter(|word| !word.is_empty()) {
+        for word in words(line) {
             let columns = unicode_width::UnicodeWidthStr::width(word);
             if !fresh && used + 1 + columns > width {
                 out.push(std::mem::replace(&mut current, " ".repeat(indent)));
@@ -136,6 +136,18 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
         out.push(current.trim_end().to_owned());
     }
     out
+}
+
+/// The words of a line. Blanks between double quotes part no words, if the quotes of the line pair.
+fn words(line: &str) -> Vec<&str> {
+    let pairs = line.matches('"').count().is_multiple_of(2);
+    let mut quoted = false;
+    line.split(move |c: char| {
+        quoted ^= pairs && c == '"';
+        c == ' ' && !quoted
+    })
+    .filter(|word| !word.is_empty())
+    .collect()
 }
 
 /// The candidate nearest to what was written, if it is near enough to be a slip of the fingers.
@@ -220,5 +232,12 @@ mod tests {
         assert_eq!(nearest("shrad-degree", names), Some("shard-degree"));
         assert_eq!(nearest("warp", names), Some("wrap"));
         assert_eq!(nearest("banana", names), None);
+    }
+
+    #[test]
+    fn what_may_be_copied_is_not_broken() {
+        let help = "write `s3=\"s3://bucket/prefix/{{ job.digest }}/\"` there";
+        assert_eq!(wrap(help, 20, 0), ["write", "`s3=\"s3://bucket/prefix/{{ job.digest }}/\"`", "there"]);
+        assert_eq!(wrap("a 19\" rack of them", 10, 0), ["a 19\" rack", "of them"]);
     }
 }

@@ -18,14 +18,18 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
+mod lsp;
 mod many;
 mod packing;
 mod pages;
 mod parity;
 mod props;
 mod refused;
+mod run;
 mod schema;
 mod support;
 mod ui;
+mod usage;

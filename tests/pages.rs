@@ -161,3 +161,24 @@ fn every_page_belongs_to_a_code_and_every_declared_code_is_listed() {
         }
     }
 }
+
+/// The page of T0230 is the list of values that users read.
+#[test]
+fn the_page_of_placeholders_names_every_value() {
+    let page = read("src/diag/codes/T0230.md");
+    let mut groups = 0;
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let group = row.split('`').nth(1).unwrap();
+        let text = over_base(&format!("output s3=\"s3://example-runs/{{{{ {group}.zzzzzzzz }}}}/\""));
+        let outcome = compile_in(Memory::default(), "x.kdl", &text, &options(""));
+        let problem = outcome.sharp().find(|d| d.code.id == "T0230").unwrap();
+        // One value alone is a help, several are a note.
+        let said = problem.notes.iter().chain(&problem.help).cloned().collect::<Vec<_>>().join(", ");
+        for path in said.split([' ', ',', ':']).filter_map(|word| word.strip_prefix(&format!("{group}."))) {
+            assert!(row.contains(&format!("`{path}`")), "{group}.{path} is not on the page");
+        }
+        assert!(said.contains(&format!("{group}.")), "{group}: {said}");
+        groups += 1;
+    }
+    assert_eq!(groups, 8);
+}

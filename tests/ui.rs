@@ -17,6 +17,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0140", "many: a directory with an unreadable file"),
     ("T0141", "many: a path that leads nowhere"),
     ("T0142", "many: two jobs of one name"),
+    ("T0467", "many: two jobs whose checkpoints lie at one place"),
     ("T0143", "the unit tests of its rule"),
     ("T0520", "packing: lines that are no documents"),
     ("T0521", "packing: lines that are no documents"),
@@ -28,6 +29,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0527", "packing: what the tokenizer cannot do"),
     ("T0530", "import/tests.rs: a file that is no JSON"),
     ("T0531", "import/tests.rs: JSON without a job"),
+    ("T0544", "run: a job of another engine"),
     ("T0470", "the unit tests of its rule"),
 ];
 

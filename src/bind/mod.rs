@@ -13,7 +13,6 @@ use crate::source::{SourceMap, Span};
 use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
-use std::collections::BTreeMap;
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -87,9 +86,13 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
         }
     }
     for channel in &mut job.channels {
-        for field in
-            [&mut channel.s3, &mut channel.manifest, &mut channel.augmented_manifest, &mut channel.path]
-        {
+        for field in [
+            &mut channel.s3,
+            &mut channel.manifest,
+            &mut channel.augmented_manifest,
+            &mut channel.converse,
+            &mut channel.path,
+        ] {
             with(Slot::Text(field));
         }
     }
@@ -120,7 +123,7 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
 
 struct Binder<'a> {
     table: &'a Table,
-    context: &'a BTreeMap<String, BTreeMap<String, Value>>,
+    context: &'a Value,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
 }
@@ -297,7 +300,7 @@ impl Binder<'_> {
             return diagnostic.help(format!("did you mean `{{{{ {only} }}}}`?")).fix(at, *only);
         }
         if same.is_empty() {
-            diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train")
+            diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train, checkpoint")
         } else {
             diagnostic.note(format!("known: {}", same.join(", ")))
         }

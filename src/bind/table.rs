@@ -109,11 +109,25 @@ impl Table {
             let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
             table.field("cluster.instance", &instance, "`cluster` names no instance type");
             table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
+            table.number("cluster.max_run_seconds", &cluster.max_run_seconds, "`cluster` has no `max-run`");
         } else {
-            table.poison("cluster.instance");
-            table.poison("cluster.nodes");
+            for path in ["cluster.instance", "cluster.nodes", "cluster.max_run_seconds"] {
+                table.poison(path);
+            }
         }
+        table.checkpoint(plan);
         table.poisoned("cluster.gpus_per_node", plan.machine.as_ref().map(|machine| machine.gpus_per_node));
+        // Nobody knows what the GPUs of this machine are, and a type without GPUs has none.
+        let machine = plan.machine.as_ref();
+        for (path, value) in [
+            ("cluster.gpu.name", machine.map(|machine| machine.gpu.as_deref().map(Value::from))),
+            ("cluster.gpu.memory_bytes", machine.map(|machine| machine.gpu_memory_bytes.map(Value::from))),
+        ] {
+            match value {
+                None => table.poison(path),
+                Some(value) => table.put(path, value, "the cluster has no GPU that the catalogue knows"),
+            }
+        }
         table.poisoned("cluster.world_size", mesh.map(|mesh| mesh.world_size));
         table.poisoned("run.steps", plan.run.steps.as_ref().map(|val| val.value));
         if plan.run.tokens.is_none() && batch.is_some() && no_length {
@@ -208,6 +222,28 @@ impl Table {
         );
     }
 
+    /// Where the container finds its checkpoints: as written, else where the service puts them (CheckpointConfig).
+    fn checkpoint(&mut self, plan: &Plan) {
+        let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
+            Field::Absent => {
+                Field::Is(crate::ir::Val::default("/opt/ml/checkpoints".to_owned(), "the service's"))
+            }
+            written => written.clone(),
+        });
+        match local {
+            Some(Field::Is(val)) if val.value.contains("{{") => {
+                self.put("checkpoint.local", None::<&str>, "it has a placeholder of its own");
+            }
+            local => {
+                self.field(
+                    "checkpoint.local",
+                    &local.unwrap_or(Field::Absent),
+                    "the job has no `checkpoint`",
+                );
+            }
+        }
+    }
+
     fn train(&mut self, plan: &Plan) {
         const UNWRITTEN: &str = "`train` does not say it";
         const NO_OPTIMIZER: &str = "the optimizer does not say it";
@@ -282,13 +318,27 @@ impl Table {
     }
 
     /// The nested form that an expression looks its paths up in.
-    pub(super) fn context(&self) -> BTreeMap<String, BTreeMap<String, Value>> {
-        let mut out: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
-        for (path, entry) in &self.entries {
-            if let (Some((group, name)), Entry::Value(value)) = (path.split_once('.'), entry) {
-                out.entry(group.to_owned()).or_default().insert(name.to_owned(), value.clone());
+    pub(super) fn context(&self) -> Value {
+        let values = self.entries.iter().filter_map(|(path, entry)| match entry {
+            Entry::Value(value) => Some((path.as_str(), value)),
+            Entry::Missing(_) | Entry::Poison => None,
+        });
+        nested(values.filter(|(path, _)| path.contains('.')).collect())
+    }
+}
+
+/// Values by their dotted paths, as maps of maps.
+fn nested(values: Vec<(&str, &Value)>) -> Value {
+    let mut groups: BTreeMap<String, Vec<(&str, &Value)>> = BTreeMap::new();
+    let mut out: BTreeMap<String, Value> = BTreeMap::new();
+    for (path, value) in values {
+        match path.split_once('.') {
+            Some((group, rest)) => groups.entry(group.to_owned()).or_default().push((rest, value)),
+            None => {
+                out.insert(path.to_owned(), value.clone());
             }
         }
-        out
     }
+    out.extend(groups.into_iter().map(|(group, values)| (group, nested(values))));
+    Value::from(out)
 }

@@ -76,7 +76,7 @@ mod tests {
             ("T4-16GB", 16.0),
         ] {
             let memory = get(name).unwrap_or_else(|| panic!("{name}")).memory_bytes.unwrap();
-            let found = memory as f64 / f64::from(1 << 30);
+            let found = memory as f64 / crate::ir::size::GIB as f64;
             assert!((found - gib).abs() < 0.1, "{name}: {found}");
         }
     }

@@ -1,6 +1,5 @@
 //! SageMaker training instance types.
 
-use super::memo::Memo;
 use serde::Deserialize;
 
 use super::accelerators;
@@ -29,6 +28,8 @@ struct Row {
     smp_v1: bool,
     toolkit_sets_nccl_efa_env: bool,
     toolkit_sets_efa_rdma_env: bool,
+    #[serde(default)]
+    ultra_server: bool,
     ec2_offering_regions: Vec<String>,
     retired: Option<String>,
     note: Option<String>,
@@ -38,11 +39,6 @@ struct Row {
 
 /// The instance type with accelerators of that name: `ml.p4d.24xlarge`.
 pub fn get(name: &str) -> Option<Instance> {
-    static MEMO: Memo<String, Option<Instance>> = Memo::new();
-    MEMO.get(name.to_owned(), |name| look_up(name))
-}
-
-fn look_up(name: &str) -> Option<Instance> {
     let row: Row = TABLE.row(name)?;
     Some(Instance {
         name: name.to_owned(),
@@ -62,6 +58,7 @@ fn look_up(name: &str) -> Option<Instance> {
         smp_v1: row.smp_v1,
         toolkit_sets_nccl_efa_env: row.toolkit_sets_nccl_efa_env,
         toolkit_sets_efa_rdma_env: row.toolkit_sets_efa_rdma_env,
+        ultra_server: row.ultra_server,
         ec2_offering_regions: row.ec2_offering_regions,
         retired: row.retired,
         note: row.note,
@@ -112,7 +109,7 @@ mod tests {
     #[test]
     fn every_row_reads_and_agrees_with_itself() {
         let enumerated = shapes::enum_values("TrainingInstanceType");
-        assert_eq!((all().count(), names().count(), enumerated.len()), (59, 59, 225));
+        assert_eq!((all().count(), names().count(), enumerated.len()), (62, 62, 225));
         for row in all() {
             let disks: u64 = row.nvme_disks.iter().map(|(count, gb)| u64::from(*count) * gb).sum();
             if let Some(total) = row.nvme_total_gb {

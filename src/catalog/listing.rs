@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{accelerators, fsx, images, instances, limits, prices, quotas, regions, tables};
 use crate::ir::hardware::{Accelerator, Instance, Provenance};
+use crate::ir::size::GIB;
 
 /// A table without colour or width.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +57,7 @@ fn yes(value: bool) -> String {
 
 fn gib(bytes: Option<u64>) -> String {
     cell(bytes.map(|bytes| {
-        let tenths = (bytes as f64 / f64::from(1 << 30) * 10.0).round() / 10.0;
+        let tenths = (bytes as f64 / GIB as f64 * 10.0).round() / 10.0;
         tenths.to_string()
     }))
 }

@@ -20,6 +20,7 @@ pub mod reserved;
 pub mod shapes;
 pub mod smp;
 pub mod support;
+pub mod usual;
 
 mod memo;
 mod table;
@@ -47,6 +48,7 @@ const TABLES: &[table::Table] = &[
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,
+    usual::TABLE,
 ];
 
 /// Name and number of rows of every table, sorted by name.

@@ -99,8 +99,6 @@ pub struct StoragePrice {
     pub usd_per_gb_month: f64,
     /// Region.
     pub region: String,
-    /// No source was read for the figure.
-    pub recalled: bool,
     /// Where the row comes from.
     pub provenance: Provenance,
 }
@@ -109,7 +107,6 @@ pub struct StoragePrice {
 struct StorageRow {
     usd_per_gb_month: f64,
     region: Option<String>,
-    recalled: bool,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -119,7 +116,6 @@ fn read_storage(key: &str) -> Option<StoragePrice> {
     Some(StoragePrice {
         usd_per_gb_month: row.usd_per_gb_month,
         region: row.region?,
-        recalled: row.recalled,
         provenance: row.sourced.into(),
     })
 }
@@ -183,15 +179,14 @@ mod tests {
         }
     }
 
+    /// A figure without a source is no row: the plan then says that it does not know.
     #[test]
-    fn storage_prices_say_whether_they_are_recalled() {
-        let sure = lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
-        assert_eq!((sure.usd_per_gb_month, sure.recalled), (0.145, false));
-        let recalled = lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250)).unwrap();
-        assert!(recalled.recalled);
-        assert!((12_000.0 * recalled.usd_per_gb_month / HOURS_PER_MONTH - 3.45).abs() < 0.005);
-        assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(250)), None);
-        assert!(!lustre("us-east-1", "SCRATCH_2", "SSD", None).unwrap().recalled);
-        assert!(training_volume("us-east-1").unwrap().recalled && training_volume("unstated-eu").is_none());
+    fn storage_prices_are_those_with_a_source() {
+        let price = |deployment, tier| Some(lustre("us-east-1", deployment, "SSD", tier)?.usd_per_gb_month);
+        assert_eq!(price("PERSISTENT_2", Some(125)), Some(0.145));
+        assert_eq!(price("SCRATCH_2", None), Some(0.14));
+        assert_eq!(price("PERSISTENT_2", Some(250)), None);
+        assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(125)), None);
+        assert!(training_volume("us-east-1").is_none() && training_volume("unstated-eu").is_none());
     }
 }

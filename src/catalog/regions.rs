@@ -1,6 +1,5 @@
 //! Regions: partition, DNS suffix, service principal, and where IAM requests are signed.
 
-use super::memo::Memo;
 use serde::Deserialize;
 
 use super::table::{Sourced, Table};
@@ -44,11 +43,6 @@ pub struct Region {
 
 /// The region of that name.
 pub fn get(name: &str) -> Option<Region> {
-    static MEMO: Memo<String, Option<Region>> = Memo::new();
-    MEMO.get(name.to_owned(), |name| look_up(name))
-}
-
-fn look_up(name: &str) -> Option<Region> {
     let row: Row = TABLE.row(name)?;
     Some(Region {
         name: name.to_owned(),

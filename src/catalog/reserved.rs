@@ -1,4 +1,4 @@
-//! Names that something else sets: environment variables, hyperparameters, tags, channels.
+//! Names that something else sets: environment variables, hyperparameters, tags, channels, directories.
 
 use serde::Deserialize;
 
@@ -21,6 +21,8 @@ pub enum Kind {
     Tag,
     /// An input channel.
     Channel,
+    /// A directory in the container; ends with `/`.
+    Path,
 }
 
 impl Kind {
@@ -31,6 +33,7 @@ impl Kind {
             Self::Hyperparameter => "hyperparameter ",
             Self::Tag => "tag ",
             Self::Channel => "channel ",
+            Self::Path => "path ",
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Parameter {
     pub since: Option<String>,
     /// Parameters that have to be set with it.
     pub needs: Vec<String>,
+    /// Nothing reads it unless one of these is in use.
+    pub read_under: Vec<String>,
     /// Parameters that it excludes, each when both are in use.
     pub excludes: Vec<String>,
     /// Parameters that it excludes in libraries older than a version.
@@ -106,6 +108,8 @@ struct Row {
     since: Option<String>,
     #[serde(default)]
     needs: Vec<String>,
+    #[serde(default)]
+    read_under: Vec<String>,
     #[serde(default)]
     excludes: Vec<String>,
     #[serde(default)]
@@ -150,6 +154,7 @@ fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
         default_recalled: row.default_recalled,
         since: row.since,
         needs: row.needs,
+        read_under: row.read_under,
         excludes: row.excludes,
         excludes_before: row.excludes_before,
         framework: row.framework,

@@ -2,11 +2,9 @@
 
 use crate::catalog::fsx::{self, Legal};
 use crate::catalog::prices::{self, StoragePrice};
+use crate::ir::size::GIB;
 use crate::ir::{Field, Plan, Storage};
 use crate::source::Span;
-
-/// Bytes of a GiB.
-const GIB: u64 = 1 << 30;
 
 /// The storage's name in the manifest.
 pub(super) fn name(storage: &Storage) -> &str {

@@ -6,6 +6,7 @@ use crate::Options;
 use crate::diag::{self, Format, ManifestReport};
 use crate::resolve::Choices;
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// When results are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,10 +22,10 @@ pub(super) enum Color {
 /// Flags of every command.
 #[derive(Args, Debug)]
 pub(super) struct Global {
-    /// Show errors only
+    /// Say less: of the problems only the errors, and no progress
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Show more: with `plan`, where every value comes from; over several manifests, the notes
+    /// Say more: `plan` also shows where every value comes from, and `check` of several manifests also its notes
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Colour the output
@@ -53,20 +54,46 @@ impl Global {
     }
 }
 
+/// Which manifests.
+#[derive(Args, Debug)]
+pub(super) struct Named {
+    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input; if none is named, those of
+    /// the current directory
+    #[arg(value_name = "MANIFEST", value_parser = path)]
+    pub manifests: Vec<String>,
+}
+
+impl Named {
+    /// The manifests that are meant; the words of a usage error where none is named and none is here.
+    pub(super) fn paths(&self, command: &str) -> Result<Vec<String>, String> {
+        if !self.manifests.is_empty() {
+            return Ok(self.manifests.clone());
+        }
+        // Only where a manifest lies right here: nobody wants a home directory walked for want of an argument.
+        let here = std::fs::read_dir(".").into_iter().flatten().flatten();
+        let mut names = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        if names.any(|name| name.ends_with(".kdl") && !name.starts_with('.')) {
+            return Ok(vec![".".to_owned()]);
+        }
+        Err(format!(
+            "error: no manifest is named, and no `*.kdl` is in this directory\nname one, as `trainc {command} job.kdl`, or write a first one with `trainc init`\n"
+        ))
+    }
+}
+
 /// Which manifests, and what is laid over them.
 #[derive(Args, Debug)]
 pub(super) struct Input {
-    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
-    #[arg(required = true, value_name = "MANIFEST")]
-    pub manifests: Vec<String>,
+    #[command(flatten)]
+    pub named: Named,
     /// Lay one value over the manifest, as cluster.nodes=4 or channel.train.s3=s3://…
-    #[arg(long = "set", value_name = "PATH=VALUE")]
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = set)]
     pub sets: Vec<String>,
-    /// Lay the environment of that name over the manifest
+    /// Lay the environment of that name over the manifest: the node `env "NAME" { … }`
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
-    /// The AWS account, where the manifest does not say it
-    #[arg(long, value_name = "ID")]
+    /// The AWS account, twelve digits, where the manifest does not say it
+    #[arg(long, value_name = "ID", value_parser = account)]
     pub account: Option<String>,
     /// A price in US dollars per hour, as ml.p4d.24xlarge=25.25
     #[arg(long = "price", value_name = "INSTANCE=USD", value_parser = price)]
@@ -74,12 +101,41 @@ pub(super) struct Input {
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
-    /// Treat warnings as errors
+    /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
+    #[arg(long, value_name = "PATH", value_parser = binary)]
+    pub worker: Option<PathBuf>,
+    /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found, for upload steps
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
+}
+
+fn path(written: &str) -> Result<String, String> {
+    if written.is_empty() {
+        Err("an empty path; name a file, a directory or `-`".to_owned())
+    } else {
+        Ok(written.to_owned())
+    }
+}
+
+fn set(written: &str) -> Result<String, String> {
+    let what = match written.split_once('=') {
+        Some((path, value)) if !path.is_empty() && !value.is_empty() => return Ok(written.to_owned()),
+        Some(("", _)) => "no path before the `=`",
+        Some(_) => "no value behind the `=`",
+        None => "no `=`",
+    };
+    Err(format!("{what}; expected PATH=VALUE, as cluster.nodes=4 (the empty text is PATH='\"\"')"))
+}
+
+fn account(written: &str) -> Result<String, String> {
+    if written.len() == 12 && written.bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(written.to_owned())
+    } else {
+        Err("an account number has twelve digits, as 111122223333".to_owned())
+    }
 }
 
 fn day(written: &str) -> Result<String, String> {
@@ -111,6 +167,11 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
+fn binary(written: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(written);
+    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+}
+
 fn fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
     if (0.0..1.0).contains(&value) {
@@ -134,7 +195,22 @@ impl Input {
             prices: self.prices.clone(),
             discount: self.discount,
             complete,
+            worker: self.worker.clone(),
         }
+    }
+
+    /// Says why the exit code is no 0 where nothing else does: warnings alone, denied.
+    pub(super) fn say_denied(&self, io: &mut Io, set: &Set, quiet: bool) {
+        let count = |of: fn(&diag::Problems) -> usize| -> usize {
+            set.manifests.iter().map(|manifest| of(&manifest.compiled.problems)).sum()
+        };
+        let (errors, warnings) = (count(diag::Problems::errors), count(diag::Problems::warnings));
+        if !self.deny_warnings || self.exit_zero || errors > 0 || warnings == 0 {
+            return;
+        }
+        let found = crate::text::count(warnings as u64, "warning");
+        let hint = if quiet { "; leave out `-q` to see them" } else { "" };
+        io.note(&format!("error: {found}, and `--deny-warnings` takes none{hint}\n"));
     }
 
     /// The exit code of what was found.

@@ -13,7 +13,7 @@ use crate::diag::{Diagnostic, Format, find, fix};
 /// rule. Exits with 3 if any manifest has an error.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc check job.kdl\n  trainc check . -o short\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
+    after_help = "Examples:\n  trainc check\n  trainc check job.kdl\n  trainc check job.kdl --env prod --set cluster.nodes=4\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// How to write: human, json, short (one line each), sarif, github, markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = format)]
     output: Format,
-    /// Write the suggested edit of every problem of this code (or `all`), then check again
+    /// Write into the files the edit that mends every problem of this code (or `all`), then check again
     #[arg(long, value_name = "CODE")]
     fix: Option<String>,
 }
@@ -36,7 +36,14 @@ pub(super) fn format(written: &str) -> Result<Format, String> {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let mut set = compile_all(&args.input.manifests, &args.input.options(io, false));
+    let paths = match args.input.named.paths("check") {
+        Ok(paths) => paths,
+        Err(why) => {
+            io.note(&why);
+            return exit::USAGE;
+        }
+    };
+    let mut set = compile_all(&paths, &args.input.options(io, false));
     if let Some(code) = &args.fix {
         if code != "all" && find(crate::codes(), code).is_none() {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
@@ -45,7 +52,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let code = Some(code.as_str()).filter(|code| *code != "all");
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
-            Ok(_) => set = compile_all(&args.input.manifests, &args.input.options(io, false)),
+            Ok(_) => set = compile_all(&paths, &args.input.options(io, false)),
             Err(message) => {
                 io.note(&message);
                 return exit::USAGE;
@@ -54,6 +61,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let text = problems(&set, args.output, io, io.color, global);
     io.print(&text);
+    args.input.say_denied(io, &set, global.quiet);
     args.input.exit(&set)
 }
 

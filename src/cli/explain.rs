@@ -2,14 +2,15 @@
 
 use super::exit;
 use super::io::Io;
-use crate::diag::find;
+use crate::diag::human::Options;
+use crate::diag::{find, page};
 use crate::text;
 
 /// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
 pub(super) struct Args {
-    /// A code, as T0301, or its name
+    /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
     code: String,
 }
 
@@ -17,7 +18,10 @@ pub(super) struct Args {
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
     if let Some(code) = find(codes, &args.code) {
-        io.print(code.page);
+        // No wider than a column of text is read with ease.
+        let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
+        let text = page::render(code.page, options);
+        io.print(&text);
         return exit::DONE;
     }
     let names = codes.iter().flat_map(|code| [code.id, code.name]);

@@ -1,5 +1,6 @@
 //! `trainc fmt`.
 
+use super::args::Named;
 use super::exit;
 use super::io::Io;
 use super::manifests::paths;
@@ -15,11 +16,12 @@ use std::path::Path;
 ///
 /// Rewrites the files in place. A file with syntax errors is left as it is.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl")]
+#[command(
+    after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl"
+)]
 pub(super) struct Args {
-    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input
-    #[arg(required = true, value_name = "MANIFEST")]
-    manifests: Vec<String>,
+    #[command(flatten)]
+    named: Named,
     /// Write nothing; exit with 4 if a file would change
     #[arg(long)]
     check: bool,
@@ -27,8 +29,15 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
+    let arguments = match args.named.paths("fmt") {
+        Ok(arguments) => arguments,
+        Err(why) => {
+            io.note(&why);
+            return exit::USAGE;
+        }
+    };
     let (mut changed, mut failed) = (0_usize, false);
-    for argument in &args.manifests {
+    for argument in &arguments {
         let found = paths(argument);
         if found.is_empty() {
             io.note(&format!("error: `{argument}` leads to no manifest\n"));

@@ -1,5 +1,6 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
+use super::neighbours;
 use super::world::{Files, describe};
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, SourceMap, Span};
@@ -11,11 +12,10 @@ use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
-declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
 declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0142, &T0143];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0143];
 
 /// The most bytes of a manifest that are read; the reader's own limit is below.
 const MOST_BYTES: u64 = 4 << 20;
@@ -86,7 +86,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
     }
-    duplicates(&mut manifests);
+    neighbours::judge(&mut manifests);
     Set { sources, manifests, many, root: first_root.unwrap_or_default() }
 }
 
@@ -127,7 +127,7 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
-            slot => slot.insert(Files::new(root)),
+            slot => slot.insert(Files::new(root, options.worker.clone())),
         };
         let manifest = one(file, options, reader, &mut out.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
@@ -180,7 +180,7 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
             let source = sources.add(file.shown.as_str(), text.as_str());
             if is_binary {
                 let mut problems = Problems::default();
-                problems.push(recover::not_utf8(source, at));
+                problems.push(recover::not_text(source, at));
                 return fail(problems);
             }
             let mut compiled = compile(source, &text, options, reader, sources);
@@ -296,7 +296,8 @@ fn expand(argument: &str) -> Expanded {
         let files = found
             .into_iter()
             .map(|found| Named {
-                shown: found.to_string_lossy().into_owned(),
+                // `job.kdl`, as one would type it, not `./job.kdl`.
+                shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
                 path: found,
                 walked: Some(path.to_path_buf()),
             })
@@ -377,7 +378,7 @@ fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic 
 }
 
 /// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
-fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
+pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")
     } else {
@@ -388,28 +389,6 @@ fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = own.canonicalize().unwrap_or(own);
     let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
     repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
-}
-
-fn duplicates(manifests: &mut [Manifest]) {
-    let mut seen: Vec<(String, String, Option<Span>)> = Vec::new();
-    for manifest in manifests {
-        let Some(job) = manifest.compiled.job.clone() else { continue };
-        let span = manifest.compiled.plan.as_ref().and_then(|plan| plan.job.name.span());
-        if let Some((_, first, first_span)) = seen.iter().find(|(name, _, _)| *name == job) {
-            if let Some(span) = span {
-                let mut diagnostic =
-                    Diagnostic::new(&T0142, span, format!("`{first}` describes a job `{job}` as well"))
-                        .help("give one of them another name: names tell jobs apart in the account");
-                if let Some(first_span) = first_span {
-                    diagnostic = diagnostic.label(*first_span, "the other");
-                }
-                manifest.compiled.problems.push(diagnostic);
-                manifest.compiled.problems.sort();
-            }
-        } else {
-            seen.push((job, manifest.path.clone(), span));
-        }
-    }
 }
 
 /// The files that an argument leads to, layers included.

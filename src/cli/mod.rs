@@ -12,6 +12,7 @@ mod catalog;
 mod check;
 mod completions;
 mod data;
+mod directory;
 mod emit;
 mod exit;
 mod explain;
@@ -20,10 +21,14 @@ mod fmt;
 mod import;
 mod init;
 mod io;
+mod lsp;
 mod manifests;
+mod neighbours;
 mod plan;
+mod run;
 mod schema;
 mod shards;
+mod worker;
 mod world;
 
 use crate::diag::Code;
@@ -34,7 +39,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    manifests::CODES.to_vec()
+    [manifests::CODES, neighbours::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -64,6 +69,7 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Run(run::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
@@ -71,6 +77,7 @@ enum Command {
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
+    Lsp(lsp::Args),
 }
 
 /// Runs the command line.
@@ -88,12 +95,17 @@ pub fn main() -> ExitCode {
         .or_else(|_| std::env::var("LANG"))
         .is_ok_and(|lang| lang == "C" || lang == "POSIX");
     let today = app.global.today.clone().unwrap_or_else(today);
+    if let Command::Lsp(args) = &app.command {
+        // It has standard output for itself.
+        return ExitCode::from(lsp::run(args, &today));
+    }
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
     let code = match &app.command {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
@@ -102,6 +114,7 @@ pub fn main() -> ExitCode {
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
+        Command::Lsp(_) => exit::DONE,
     };
     ExitCode::from(code)
 }

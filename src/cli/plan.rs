@@ -11,7 +11,8 @@ use crate::report::{self, Options, Subject};
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
 ///
-/// Checks first. With `--offline` it needs no credentials and compares with nothing.
+/// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
+/// first. With `--offline` it needs no credentials and compares with nothing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan --offline job.kdl -v\n  trainc plan --offline jobs/ -o json"
@@ -25,7 +26,7 @@ pub(super) struct Args {
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
-    /// Exit with 4 if the account differs from the plan; offline there is nothing to compare
+    /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
     #[arg(long)]
     detailed_exit_code: bool,
 }
@@ -60,7 +61,14 @@ impl<'a> Ready<'a> {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let set = compile_all(&args.input.manifests, &args.input.options(io, false));
+    let paths = match args.input.named.paths("plan --offline") {
+        Ok(paths) => paths,
+        Err(why) => {
+            io.note(&why);
+            return super::exit::USAGE;
+        }
+    };
+    let set = compile_all(&paths, &args.input.options(io, false));
     if !args.offline && !global.quiet {
         io.note("note: this version does not compare with the account; planned as with `--offline`\n");
     }
@@ -77,6 +85,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     // Offline nothing differs, so that `--detailed-exit-code` asks for no code of its own.
     let _ = args.detailed_exit_code;
+    args.input.say_denied(io, &set, global.quiet);
     args.input.exit(&set)
 }
 
@@ -125,7 +134,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
 fn next(args: &Args, errors: usize) -> String {
     let input = &args.input;
     let mut words = vec!["trainc".to_owned(), if errors > 0 { "check" } else { "emit" }.to_owned()];
-    words.extend(input.manifests.iter().map(|path| quoted(path)));
+    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
     if let Some(env) = &input.env {
         words.extend(["--env".to_owned(), quoted(env)]);
     }

@@ -36,7 +36,7 @@ const HELP: &str = "1;36";
 const NOTE: &str = "1;34";
 
 impl Options {
-    fn paint(self, style: &str, text: &str) -> String {
+    pub(super) fn paint(self, style: &str, text: &str) -> String {
         if self.color && !text.is_empty() {
             format!("\u{1b}[{style}m{text}\u{1b}[0m")
         } else {
@@ -44,7 +44,7 @@ impl Options {
         }
     }
 
-    fn columns(self) -> usize {
+    pub(super) fn columns(self) -> usize {
         self.width.max(40)
     }
 }
@@ -181,13 +181,20 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
     out
 }
 
-/// A place without lines: the file as a whole.
+/// A place without lines: the file as a whole. A box only where something stands in it.
 fn whole(excerpt: &Excerpt, options: Options) -> String {
-    let (corner, bar, end) =
-        if options.unicode { ("╭─", "│", "╰────") } else { (",-", "|", "`----") };
+    let (corner, bar, end, alone) = if options.unicode {
+        ("╭─", "│", "╰────", "──")
+    } else {
+        (",-", "|", "`----", "--")
+    };
     let at = excerpt.head.map_or(String::new(), |head| format!(":{}:{}", head.line, head.column));
+    let lines: Vec<&str> = excerpt.marks.iter().flat_map(|mark| mark.text.lines()).collect();
+    if lines.is_empty() {
+        return format!("   {alone}[{}{at}]\n", excerpt.name);
+    }
     let mut out = format!("   {corner}[{}{at}]\n", excerpt.name);
-    for line in excerpt.marks.iter().flat_map(|mark| mark.text.lines()) {
+    for line in lines {
         let _ = writeln!(out, "   {bar} {line}");
     }
     let _ = writeln!(out, "   {end}");

@@ -12,6 +12,7 @@ pub mod json;
 #[cfg(test)]
 pub(crate) mod judge;
 pub mod markdown;
+pub mod page;
 mod place;
 mod run;
 #[cfg(test)]

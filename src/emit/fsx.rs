@@ -8,11 +8,10 @@ use super::request::Tag;
 use super::{canonical, names, tags};
 use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
+use crate::ir::size::GIB;
 use crate::ir::{Plan, Storage, StorageLink};
 use serde::Serialize;
 
-/// Bytes of a GiB, in which the service counts `StorageCapacity`.
-const GIB: u64 = 1 << 30;
 /// Hexadecimal digits of a token: with the words around it, below the service's 63 characters.
 const TOKEN_DIGITS: usize = 40;
 

@@ -89,9 +89,11 @@ pub(super) struct Channel {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::enum_variant_names, reason = "the API's own names")]
 pub(super) enum DataSource {
     S3DataSource(S3DataSource),
     FileSystemDataSource(FileSystemDataSource),
+    DatasetSource(DatasetSource),
 }
 
 impl Default for DataSource {
@@ -112,6 +114,28 @@ pub(super) struct S3DataSource {
     pub attribute_names: Vec<String>,
     #[serde(rename = "InstanceGroupNames", skip_serializing_if = "Vec::is_empty")]
     pub instance_group_names: Vec<String>,
+    #[serde(rename = "ModelAccessConfig", skip_serializing_if = "Option::is_none")]
+    pub model_access_config: Option<ModelAccessConfig>,
+    #[serde(rename = "HubAccessConfig", skip_serializing_if = "Option::is_none")]
+    pub hub_access_config: Option<HubAccessConfig>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct ModelAccessConfig {
+    pub accept_eula: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct HubAccessConfig {
+    pub hub_content_arn: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct DatasetSource {
+    pub dataset_arn: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

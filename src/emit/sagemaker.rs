@@ -2,19 +2,16 @@
 
 use super::names::{self, ROLE_ARN};
 use super::request::{
-    AlgorithmSpecification, Channel, CheckpointConfig, CollectionConfiguration, CreateTrainingJob,
-    DataSource, DebugHookConfig, ExperimentConfig, FileSystemDataSource, InfraCheckConfig, InstanceGroup,
-    InstancePlacementConfig, MetricDefinition, OutputDataConfig, PlacementSpecification, ProfilerConfig,
-    RemoteDebugConfig, ResourceConfig, RetryStrategy, S3DataSource, SessionChainingConfig, ShuffleConfig,
-    StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
+    AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
+    ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, MetricDefinition,
+    OutputDataConfig, PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig,
+    RetryStrategy, SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
 };
-use super::{launch, python, shell};
-use crate::ir::{Channel as IrChannel, Engine, Pair, Plan, Raw, Scalar, Storage, Val};
+use super::{channels, launch, python, shell};
+use crate::ir::size::GIB;
+use crate::ir::{Engine, Pair, Plan, Raw, Scalar, Val};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Bytes of a GiB: AWS's `VolumeSizeInGB` counts these.
-const GIB: u64 = 1 << 30;
 
 /// The request of a plan, with the job's name and digest given.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
@@ -88,7 +85,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         hyper_parameters: hyperparameters(plan, job_name),
         algorithm_specification: algorithm(plan),
         role_arn: job.role.as_ref().and_then(|role| text(&role.arn)).unwrap_or_else(|| ROLE_ARN.to_owned()),
-        input_data_config: channels(plan),
+        input_data_config: channels::all(plan),
         output_data_config: OutputDataConfig {
             path: output.clone(),
             kms_key_id: job.output.as_ref().and_then(|output| text(&output.kms)),
@@ -263,9 +260,14 @@ fn resources(plan: &Plan) -> ResourceConfig {
         })
         .collect();
     let single = groups.is_empty();
+    // The counts stand on every preference, or on the job.
+    let counted = plan
+        .job
+        .preferences()
+        .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
     ResourceConfig {
         instance_type: text(&cluster.instance).filter(|_| single),
-        instance_count: cluster.nodes.get().filter(|_| single),
+        instance_count: cluster.nodes.get().filter(|_| single && !counted),
         volume_size_gb: cluster.volume_bytes.get().map_or(30, |bytes| bytes.div_ceil(GIB)),
         volume_kms_key_id: text(&cluster.volume_kms),
         keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
@@ -284,92 +286,6 @@ fn resources(plan: &Plan) -> ResourceConfig {
                 .collect(),
         }),
         training_plan_arn: text(&cluster.training_plan),
-    }
-}
-
-fn channels(plan: &Plan) -> Vec<Channel> {
-    let mut out: Vec<Channel> =
-        plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
-    if names::code_in_channel(plan) {
-        out.push(s3_channel("code", &names::code_channel(plan)));
-    }
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
-        out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::prefix(plan)));
-    }
-    out
-}
-
-fn s3_channel(name: &str, uri: &str) -> Channel {
-    Channel {
-        channel_name: name.to_owned(),
-        data_source: DataSource::S3DataSource(S3DataSource {
-            data_type: "S3Prefix".to_owned(),
-            uri: uri.to_owned(),
-            distribution: Some("FullyReplicated".to_owned()),
-            ..S3DataSource::default()
-        }),
-        ..Channel::default()
-    }
-}
-
-fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
-    let word = |field: &crate::ir::Field<String>, table: &[(&str, &str)]| {
-        let value = field.value()?;
-        table.iter().find(|(ours, _)| *ours == value).map(|(_, theirs)| (*theirs).to_owned())
-    };
-    let data_source = if let Some(storage) = channel.from.value() {
-        let storage = plan.job.storage.iter().find(|s| s.name.value() == Some(storage))?;
-        DataSource::FileSystemDataSource(file_system(storage, channel))
-    } else {
-        let (data_type, uri) = if let Some(uri) = channel.s3.value() {
-            ("S3Prefix", uri)
-        } else if let Some(uri) = channel.manifest.value() {
-            ("ManifestFile", uri)
-        } else {
-            ("AugmentedManifestFile", channel.augmented_manifest.value()?)
-        };
-        DataSource::S3DataSource(S3DataSource {
-            data_type: data_type.to_owned(),
-            uri: uri.clone(),
-            distribution: Some(
-                word(&channel.shard, &[("by-key", "ShardedByS3Key")])
-                    .unwrap_or_else(|| "FullyReplicated".to_owned()),
-            ),
-            attribute_names: channel.attributes.value().cloned().unwrap_or_default(),
-            instance_group_names: channel.groups.value().cloned().unwrap_or_default(),
-        })
-    };
-    Some(Channel {
-        channel_name: text(&channel.name)?,
-        data_source,
-        content_type: text(&channel.content_type),
-        compression_type: word(&channel.compression, &[("gzip", "Gzip"), ("none", "None")]),
-        record_wrapper_type: word(&channel.record_wrapper, &[("recordio", "RecordIO"), ("none", "None")]),
-        input_mode: word(&channel.input, &[("file", "File"), ("fast-file", "FastFile"), ("pipe", "Pipe")]),
-        shuffle_config: channel.shuffle_seed.get().map(|seed| ShuffleConfig { seed }),
-    })
-}
-
-fn file_system(storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
-    let name = storage.name.value().map_or("", String::as_str);
-    let efs = storage.kind.value().map(String::as_str) == Some("efs");
-    let path = channel.path.value().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty());
-    let mount = match (text(&storage.mount), efs) {
-        (Some(mount), _) => format!("/{}", mount.trim_matches('/')),
-        // An EFS path starts at the root of the file system.
-        (None, true) => String::new(),
-        (None, false) => format!("/{}", names::storage_mount(name)),
-    };
-    let directory_path = match path {
-        Some(path) => format!("{mount}/{path}"),
-        None if mount.is_empty() => "/".to_owned(),
-        None => mount,
-    };
-    FileSystemDataSource {
-        file_system_id: text(&storage.id).unwrap_or_else(|| names::storage_id(name)),
-        file_system_access_mode: text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
-        file_system_type: if efs { "EFS" } else { "FSxLustre" }.to_owned(),
-        directory_path,
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) fn channels(
                 channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
             }
             leave(&name, &s3, unsaid);
+        } else if let Some(arn) = source.object("DatasetSource").and_then(|mut set| set.text("DatasetArn")) {
+            node = node.prop("dataset", &string(&arn));
         } else {
             unsaid.add(&format!("channel `{name}`: its data source has no node"));
             continue;
@@ -112,6 +114,7 @@ fn s3_source(node: Node, source: &mut Rest) -> Node {
     let property = match source.text("S3DataType").as_deref() {
         Some("ManifestFile") => "manifest",
         Some("AugmentedManifestFile") => "augmented-manifest",
+        Some("Converse") => "converse",
         _ => "s3",
     };
     let mut node = node.prop(property, &string(&bound(&uri)));
@@ -124,6 +127,11 @@ fn s3_source(node: Node, source: &mut Rest) -> Node {
         if !names.is_empty() {
             node = node.prop(property, &string(&names.join(",")));
         }
+    }
+    let hub = source.object("HubAccessConfig").and_then(|mut hub| hub.text("HubContentArn"));
+    node = node.maybe("hub", hub.as_deref());
+    if let Some(on) = source.object("ModelAccessConfig").and_then(|mut access| access.switch("AcceptEula")) {
+        node = node.prop("accept-eula", if on { "#true" } else { "#false" });
     }
     node
 }

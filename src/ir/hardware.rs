@@ -98,6 +98,8 @@ pub struct Instance {
     pub toolkit_sets_nccl_efa_env: bool,
     /// The training toolkit sets `FI_EFA_USE_DEVICE_RDMA` there.
     pub toolkit_sets_efa_rdma_env: bool,
+    /// Stands in an UltraServer.
+    pub ultra_server: bool,
     /// Regions where EC2 (not SageMaker) offers the type.
     pub ec2_offering_regions: Vec<String>,
     /// Why the type counts as retired, if it does.

@@ -30,6 +30,8 @@ pub struct Job {
     pub cluster: Option<Cluster>,
     /// How the work is divided.
     pub parallel: Option<Parallel>,
+    /// Whether the engine, as written or as probably meant, runs the user's program in an image.
+    pub needs_program: bool,
     /// How it is trained.
     pub train: Train,
     /// What runs.
@@ -171,6 +173,8 @@ pub struct Cluster {
     pub intra_bytes_per_second: Field<u64>,
     /// Bytes per second between nodes of a custom cluster.
     pub inter_bytes_per_second: Field<u64>,
+    /// Processes of a local cluster, one rank each.
+    pub ranks: Field<u64>,
     /// Mean time between failures of one node, seconds.
     pub node_mtbf_seconds: Field<u64>,
 }
@@ -593,6 +597,10 @@ pub struct Channel {
     pub manifest: Field<String>,
     /// An augmented manifest file in S3.
     pub augmented_manifest: Field<String>,
+    /// An S3 place with conversations in Converse format.
+    pub converse: Field<String>,
+    /// ARN of a data set of a SageMaker hub.
+    pub dataset: Field<String>,
     /// Attributes of an augmented manifest.
     pub attributes: Field<Vec<String>>,
     /// The name of a `storage`.
@@ -615,6 +623,12 @@ pub struct Channel {
     pub shuffle_seed: Field<u64>,
     /// Instance groups that get it.
     pub groups: Field<Vec<String>>,
+    /// ARN of a private hub's reference to a model.
+    pub hub: Field<String>,
+    /// Whether the model's licence is accepted.
+    pub accept_eula: Field<bool>,
+    /// Key that its objects are encrypted with.
+    pub kms: Field<String>,
 }
 
 /// `checkpoint`.
@@ -630,6 +644,8 @@ pub struct Checkpoint {
     pub every: Field<Every>,
     /// How many are kept.
     pub keep: Field<u64>,
+    /// Key that the bucket encrypts with.
+    pub kms: Field<String>,
 }
 
 /// How often a checkpoint is written.

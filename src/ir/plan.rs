@@ -7,6 +7,7 @@ use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
 use super::source_tree::SourceTree;
+use super::worker::Worker;
 
 /// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.
 pub const DIGEST_MARK: &str = "d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e";
@@ -34,6 +35,8 @@ pub struct Plan {
     pub image: Option<Image>,
     /// Which generation of SageMaker model parallel the image has (engine `smp`).
     pub smp: Option<Smp>,
+    /// What engine `worker` is told.
+    pub worker: Option<Worker>,
     /// Price of one instance.
     pub price: Option<Price>,
     /// The program's files.
@@ -114,10 +117,10 @@ pub enum Smp {
 pub struct Price {
     /// US dollars per hour.
     pub usd_per_hour: f64,
-    /// The region that it holds for.
-    pub region: String,
-    /// Since when.
-    pub date: String,
+    /// The region that the catalogue's row holds for; none where the user gave the price.
+    pub region: Option<String>,
+    /// Since when, a day or words as `before 2025-06`; none where the user gave the price.
+    pub date: Option<String>,
     /// Who says so; `--price` when the user did.
     pub source: String,
 }

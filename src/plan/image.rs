@@ -1,10 +1,12 @@
 //! The container: from versions as written to the registry path of the region.
 
+use super::newest;
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
 use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
+use crate::resolve::T0220;
 use crate::source::Span;
 use crate::text;
 
@@ -40,7 +42,16 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let Some(ask) = &job.image else {
         if engine == Some(Engine::Worker) {
-            return newest(job, region?);
+            return newest::worker(job, region?);
+        }
+        if job.needs_program {
+            let name = job.name.value().map_or("", String::as_str);
+            let fit = newest::fitting(job, region);
+            problems.push(
+                Diagnostic::new(&T0220, job.span, format!("job `{name}` has no `image`"))
+                    .help(format!("add `{fit}`"))
+                    .note("the newest container that fits; `trainc catalog images` lists all"),
+            );
         }
         return None;
     };
@@ -53,7 +64,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     let Some(family) = ask.family.value().map(String::as_str) else {
         problems.push(
             Diagnostic::new(&T0336, ask.span, "`image` names neither a family nor a `uri`")
-                .help("write `image \"pytorch\" version=\"2.7.1\" python=\"py312\"`, or `image uri=\"…\"`"),
+                .help(format!("write `{}`, or `image uri=\"…\"`", newest::fitting(job, region))),
         );
         return None;
     };
@@ -244,38 +255,6 @@ fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
         _ => return true,
     };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
-}
-
-/// The newest PyTorch GPU container of the region.
-fn newest(job: &Job, region: &Region) -> Option<Image> {
-    let listed = images::newest_pytorch_gpu(&region.name)?;
-    let instance = job.cluster.as_ref()?.instance.value()?;
-    let python = listed.python.last().map(String::as_str);
-    let query = ImageQuery {
-        framework: Framework::PyTorch,
-        pytorch: &listed.pytorch,
-        transformers: None,
-        python,
-        region: &region.name,
-        instance,
-        smdistributed: false,
-    };
-    let found = images::resolve(&query).ok()?;
-    Some(Image {
-        uri: found.uri,
-        family: "pytorch".to_owned(),
-        pytorch: Some(found.pytorch_full_version),
-        transformers: None,
-        python: found.python,
-        patch_window: found.patch_window,
-        toolkit: true,
-        sdk_v2: false,
-        origin: Origin::Catalogue {
-            row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
-            source: found.provenance.source,
-            date: found.provenance.date,
-        },
-    })
 }
 
 fn is_smp_v2(pytorch: &str) -> bool {

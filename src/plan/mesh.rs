@@ -202,7 +202,14 @@ impl Layout<'_> {
                 || p.prescaled_batch.is_bad()
                 || smp_only.iter().any(|degree| degree.is_bad()));
         let replicas = self.replicas(&mut mesh, problems);
-        let parts = if is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
+        // A degree that the image's generation of SMP lacks is reported by its rule, and nothing follows from it.
+        let lacking = match (self.engine, smp) {
+            (Engine::Smp, Some(Smp::V1(_))) => mesh.context_degree.value > 1 || mesh.expert_degree.value > 1,
+            (Engine::Smp, Some(Smp::V2)) => mesh.pipeline_degree.value > 1,
+            _ => false,
+        };
+        let parts =
+            if lacking || is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
         if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }

@@ -9,6 +9,8 @@ pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod newest;
+pub mod worker;
 
 use crate::diag::{Code, Problems};
 use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
@@ -17,7 +19,7 @@ use crate::source::SourceMap;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [mesh::CODES, batch::CODES, cluster::CODES, image::CODES, model::CODES].concat()
+    [mesh::CODES, batch::CODES, cluster::CODES, image::CODES, model::CODES, worker::CODES].concat()
 }
 
 /// What the caller read for the plan: this stage touches no file.
@@ -33,6 +35,8 @@ pub struct Given {
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
+    /// SHA-256 of the worker's binary, where engine `worker` runs and there is one.
+    pub worker_sha256: Option<String>,
 }
 
 /// Makes the plan.
@@ -46,6 +50,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
+    let worker = worker::worker(&job, model.as_ref(), &run, given.worker_sha256.clone(), problems);
     let price = price(&job, &given);
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
@@ -62,6 +67,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         run,
         image,
         smp,
+        worker,
         price,
         missing: missing(given.source.as_ref()),
         missing_dependencies: given
@@ -80,7 +86,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
 fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
     match source {
         Some(Err(LayerFault::NotFound)) => Some("it is not there".to_owned()),
-        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the repository".to_owned()),
+        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the root directory".to_owned()),
         Some(Err(LayerFault::Unreadable(why))) => Some(why.clone()),
         Some(Ok(_)) | None => None,
     }
@@ -92,16 +98,16 @@ fn price(job: &Job, given: &Given) -> Option<Price> {
     let region = job.region.value()?;
     let written = given.prices.iter().rev().find(|(name, _)| name == instance);
     let mut price = if let Some((_, usd)) = written {
-        Price {
-            usd_per_hour: *usd,
-            region: region.clone(),
-            date: String::new(),
-            source: "--price".to_owned(),
-        }
+        Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
     } else {
         let row = crate::catalog::prices::newest(instance, region)?;
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
-        Price { usd_per_hour: row.usd_per_hour, region: region.clone(), date, source: row.provenance.source }
+        Price {
+            usd_per_hour: row.usd_per_hour,
+            region: Some(region.clone()),
+            date: Some(date),
+            source: row.provenance.source,
+        }
     };
     if let Some(discount) = given.discount {
         price.usd_per_hour *= 1.0 - discount;

@@ -31,12 +31,11 @@ fn price(document: &Document, plan: &Plan) -> String {
     {
         let _ = write!(line, " × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour));
     }
-    let date = price.date.as_str();
     // A date is a day, or words such as `before 2025-06`.
-    let from = match date.chars().next() {
+    let from = match price.date.as_deref() {
         None => format!(" (from {})", price.source),
-        Some(first) if first.is_ascii_digit() => format!(" (price of {date})"),
-        Some(_) => format!(" (price from {date})"),
+        Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!(" (price of {day})"),
+        Some(words) => format!(" (price from {words})"),
     };
     line + &from
 }

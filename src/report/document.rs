@@ -4,7 +4,7 @@ use super::json::{
     Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override,
     Price, Run, Source, Speed,
 };
-use super::{Subject, cost, links, notes, resources};
+use super::{Subject, cost, notes, resources};
 use crate::diag::json::problem;
 use crate::ir::{Axis, Plan};
 
@@ -55,7 +55,7 @@ pub fn document(subject: &Subject) -> Document {
             data_ranks: mesh.data_ranks.value,
             minimum_nodes: mesh.minimum_nodes.as_ref().map(|val| val.value),
             recommended_nodes: mesh.recommended_nodes.as_ref().map(|val| val.value),
-            shard_group_nodes: links::nodes_of_group(mesh, Axis::Shard),
+            shard_group_nodes: mesh.nodes_of_group(Axis::Shard),
         }),
         groups: mesh.map(groups).unwrap_or_default(),
         model: plan.and_then(model),
@@ -108,7 +108,6 @@ pub fn document(subject: &Subject) -> Document {
 }
 
 fn groups(mesh: &crate::ir::Mesh) -> Groups {
-    let mesh = &links::of_ranks(mesh);
     Groups {
         shard: mesh.groups(Axis::Shard),
         replica: mesh.groups(Axis::Replica),
@@ -141,10 +140,10 @@ fn run(plan: &Plan) -> Run {
         steps: plan.run.steps.as_ref().map(|val| val.value),
         tokens: plan.run.tokens.as_ref().map(|val| val.value),
         most_usd: cost::most_usd(plan),
-        price_source: plan
-            .price
-            .as_ref()
-            .map(|price| format!("{} {}", price.source, price.date).trim().to_owned()),
+        price_source: plan.price.as_ref().map(|price| match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        }),
         ..Run::default()
     }
 }

@@ -5,6 +5,7 @@ use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
+use crate::ir::size::GIB;
 use crate::text;
 use std::fmt::Write as _;
 
@@ -167,7 +168,7 @@ fn memory(page: &mut Page, document: &Document) {
     ]
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
-    let gib = |n: f64| format!("{} GiB", text::short(n / 1_073_741_824.0));
+    let gib = |n: f64| format!("{} GiB", text::short(n / GIB as f64));
     draw(page, bar(&parts, whole, page.columns(), gib));
 }
 
@@ -276,8 +277,14 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
     for problem in &shown {
         one(page, problem);
     }
-    if shown.len() < all.len() {
-        page.field("", &format!("and {} more: `-v` shows all", all.len() - shown.len()));
+    let hidden: Vec<&&Diagnostic> = all.iter().skip(shown.len()).collect();
+    let notes = hidden.iter().filter(|problem| problem.severity == Severity::Note).count();
+    match (hidden.len() - notes, notes) {
+        (0, 0) => {}
+        (0, 1) => page.field("", "`-v` shows the note"),
+        (0, _) => page.field("", "`-v` shows the notes"),
+        (more, 0) => page.field("", &format!("`-v` shows {more} more")),
+        (more, _) => page.field("", &format!("`-v` shows {more} more and the notes")),
     }
 }
 

@@ -200,8 +200,8 @@ pub struct Run {
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct Price {
     pub usd_per_hour: f64,
-    pub region: String,
-    pub date: String,
+    pub region: Option<String>,
+    pub date: Option<String>,
     pub source: String,
 }
 

@@ -3,35 +3,17 @@
 use crate::ir::{Axis, Engine, Mesh, Plan, Scalar};
 use crate::text;
 
-/// Ranks of one node: its processes, except that a device map counts GPUs.
-pub(super) fn ranks_per_node(mesh: &Mesh) -> u64 {
-    if mesh.engine == Engine::DeviceMap { mesh.gpus_per_node } else { mesh.processes_per_node }
-}
-
-/// The mesh with as many GPUs per node as there are ranks: what rank arithmetic needs where a process has
-/// several GPUs, or some GPUs have none.
-pub(super) fn of_ranks(mesh: &Mesh) -> Mesh {
-    let per_node = ranks_per_node(mesh);
-    Mesh { gpus_per_node: per_node, world_size: mesh.nodes.saturating_mul(per_node), ..mesh.clone() }
-}
-
-/// Nodes that one group of an axis touches, at most.
-pub(super) fn nodes_of_group(mesh: &Mesh, axis: Axis) -> u64 {
-    of_ranks(mesh).nodes_of_group(axis)
-}
-
 /// One line for each axis of degree above 1: the axis, and its groups with the links that they use.
 pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
-    let ranks = of_ranks(mesh);
     let mut out = Vec::new();
     for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
-        let degree = ranks.degree(axis);
+        let degree = mesh.degree(axis);
         if degree <= 1 {
             continue;
         }
         let member = if mesh.engine == Engine::None { "host" } else { "GPU" };
-        let groups = ranks.world_size.checked_div(degree).unwrap_or(0).max(1);
-        let nodes = ranks.nodes_of_group(axis);
+        let groups = mesh.ranks().checked_div(degree).unwrap_or(0).max(1);
+        let nodes = mesh.nodes_of_group(axis);
         let mut line = if groups == 1 {
             text::count(degree, member)
         } else {

@@ -11,7 +11,7 @@ pub mod json;
 mod links;
 pub mod markdown;
 mod notes;
-mod origins;
+pub mod origins;
 mod page;
 mod picture;
 mod resources;

@@ -14,17 +14,19 @@ use crate::text;
 
 /// A value of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub struct Row {
     /// What it is, as `cluster.nodes`.
-    pub(super) path: String,
+    pub path: String,
     /// The value, with its unit.
-    pub(super) value: String,
+    pub value: String,
     /// Where it comes from.
-    pub(super) why: String,
+    pub why: String,
+    /// The place where it was written, if it was.
+    pub span: Option<Span>,
 }
 
 /// All values of a plan.
-pub(super) fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
+pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
     let mut table = Table { sources, rows: Vec::new(), prefix: String::new() };
     plan::plan(&mut table, plan);
     for row in &mut table.rows {
@@ -71,7 +73,14 @@ impl Table<'_> {
             (prefix, "") => prefix.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        self.rows.push(Row { path, value: value.into(), why: why.into() });
+        self.rows.push(Row { path, value: value.into(), why: why.into(), span: None });
+    }
+
+    /// The value just pushed was written there.
+    fn written_at(&mut self, span: Option<Span>) {
+        if let Some(row) = self.rows.last_mut() {
+            row.span = span;
+        }
     }
 
     /// The place of what was written, and the placeholder if the value came through one; else the reason.
@@ -88,11 +97,13 @@ impl Table<'_> {
     fn node(&mut self, name: &str, value: impl Into<String>, span: Span) {
         let why = self.why(&Origin::Written(span));
         self.push(name, value, why);
+        self.written_at(Some(span));
     }
 
     fn val<T>(&mut self, name: &str, val: &Val<T>, show: impl Fn(&T) -> String) {
         let why = self.why(&val.origin);
         self.push(name, show(&val.value), why);
+        self.written_at(val.origin.span());
     }
 
     fn field<T>(&mut self, name: &str, field: &Field<T>, show: impl Fn(&T) -> String) {

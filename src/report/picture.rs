@@ -2,7 +2,6 @@
 //!
 //! Nodes that only continue what their neighbours show are left out and counted.
 
-use super::links;
 use crate::ir::{Axis, Engine, Mesh};
 use crate::text;
 
@@ -31,7 +30,7 @@ enum Row {
 
 /// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell.
 pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
-    let picture = Cells { mesh, ranks: links::of_ranks(mesh) };
+    let picture = Cells { mesh };
     let rows = picture.rows();
     let digits = mesh.nodes.saturating_sub(1).to_string().len();
     let wide = rows.iter().flat_map(|row| match row {
@@ -87,13 +86,12 @@ fn elided(mut cells: Vec<Piece>, gpus: u64, room: usize) -> Vec<Piece> {
 
 struct Cells<'a> {
     mesh: &'a Mesh,
-    ranks: Mesh,
 }
 
 impl Cells<'_> {
     /// The rank whose work a GPU does; none for a GPU without a process.
     fn rank(&self, node: u64, gpu: u64) -> Option<u64> {
-        let per_node = self.ranks.gpus_per_node;
+        let per_node = self.mesh.ranks_per_node();
         if self.mesh.engine == Engine::None {
             return Some(node);
         }
@@ -109,28 +107,28 @@ impl Cells<'_> {
 
     /// The replica's name: a letter while there are enough of them.
     fn replica(&self, rank: u64) -> String {
-        let replica = self.ranks.coordinate(Axis::Replica, rank);
+        let replica = self.mesh.coordinate(Axis::Replica, rank);
         let letter = u8::try_from(replica)
             .ok()
-            .filter(|_| self.ranks.replicas.value <= LETTERS)
+            .filter(|_| self.mesh.replicas.value <= LETTERS)
             .map(|n| char::from(b'A' + n));
         letter.map_or_else(|| replica.to_string(), |letter| letter.to_string())
     }
 
     /// The axes beside the replica on which ranks differ.
     fn axes(&self) -> impl Iterator<Item = Axis> {
-        [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.ranks.degree(*axis) > 1)
+        [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.mesh.degree(*axis) > 1)
     }
 
     fn label(&self, rank: u64) -> String {
         let parts: Vec<String> =
-            self.axes().map(|axis| self.ranks.coordinate(axis, rank).to_string()).collect();
-        let many = self.ranks.replicas.value > 1;
+            self.axes().map(|axis| self.mesh.coordinate(axis, rank).to_string()).collect();
+        let many = self.mesh.replicas.value > 1;
         match (many, parts.is_empty()) {
             (true, true) => self.replica(rank),
             (false, true) => "A".to_owned(),
             (false, false) => parts.join("."),
-            (true, false) if self.ranks.replicas.value <= LETTERS => {
+            (true, false) if self.mesh.replicas.value <= LETTERS => {
                 format!("{}{}", self.replica(rank), parts.join("."))
             }
             (true, false) => format!("{}.{}", self.replica(rank), parts.join(".")),
@@ -140,8 +138,8 @@ impl Cells<'_> {
     fn cell(&self, node: u64, gpu: u64) -> Piece {
         match self.rank(node, gpu) {
             Some(rank) => {
-                let axis = if self.ranks.replicas.value > 1 { Axis::Replica } else { Axis::Pipeline };
-                Piece { text: self.label(rank), group: Some(self.ranks.coordinate(axis, rank)) }
+                let axis = if self.mesh.replicas.value > 1 { Axis::Replica } else { Axis::Pipeline };
+                Piece { text: self.label(rank), group: Some(self.mesh.coordinate(axis, rank)) }
             }
             None => plain("-".to_owned()),
         }
@@ -152,7 +150,7 @@ impl Cells<'_> {
         self.gpus()
             .filter_map(|gpu| self.rank(node, gpu))
             .map(|rank| {
-                (self.ranks.coordinate(Axis::Replica, rank), self.ranks.coordinate(Axis::Pipeline, rank))
+                (self.mesh.coordinate(Axis::Replica, rank), self.mesh.coordinate(Axis::Pipeline, rank))
             })
             .collect()
     }
@@ -221,7 +219,7 @@ impl Cells<'_> {
         let key = self.key(first);
         let Some(one) = key.first() else { return String::new() };
         let mut what = Vec::new();
-        if self.ranks.replicas.value > 1
+        if self.mesh.replicas.value > 1
             && self.mesh.nodes <= MOST_NODES
             && key.iter().all(|other| other.0 == one.0)
         {
@@ -230,7 +228,7 @@ impl Cells<'_> {
                 self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()
             ));
         }
-        if self.ranks.pipeline_degree.value > 1
+        if self.mesh.pipeline_degree.value > 1
             && self.mesh.nodes <= MOST_NODES
             && key.iter().all(|other| other.1 == one.1)
         {
@@ -242,10 +240,10 @@ impl Cells<'_> {
     /// How to read a cell: the last one, in words.
     fn legend(&self) -> String {
         let last = self.mesh.nodes.saturating_sub(1);
-        let gpu = self.ranks.gpus_per_node.saturating_sub(1);
+        let gpu = self.mesh.ranks_per_node().saturating_sub(1);
         let Some(rank) = self.rank(last, gpu) else { return String::new() };
         let mut words = Vec::new();
-        if self.ranks.replicas.value > 1 {
+        if self.mesh.replicas.value > 1 {
             words.push(format!("replica {}", self.replica(rank)));
         }
         for axis in self.axes() {
@@ -258,13 +256,13 @@ impl Cells<'_> {
                 Axis::Context => "context rank",
                 Axis::Expert => "expert rank",
             };
-            words.push(format!("{word} {}", self.ranks.coordinate(axis, rank)));
+            words.push(format!("{word} {}", self.mesh.coordinate(axis, rank)));
         }
         if words.is_empty() {
             return "A: one GPU holds everything".to_owned();
         }
         if self.axes().next().is_none() {
-            let name = if self.ranks.replicas.value <= LETTERS { "letter" } else { "number" };
+            let name = if self.mesh.replicas.value <= LETTERS { "letter" } else { "number" };
             return format!("one {name} for each replica");
         }
         format!("{}: {}", self.label(rank), words.join(", "))

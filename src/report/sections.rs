@@ -200,7 +200,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
         }
     }
     let mut line = format!("{engine}: {}", factors.join(" × "));
-    let ranks = mesh.nodes.saturating_mul(super::links::ranks_per_node(mesh));
+    let ranks = mesh.ranks();
     if mesh.engine != crate::ir::Engine::None {
         let _ = write!(line, " = {}", text::count(ranks, "GPU"));
         if ranks < mesh.world_size {
@@ -218,7 +218,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
 /// What the 3-billion rule says, where it speaks.
 pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
-    let has = super::links::nodes_of_group(mesh, crate::ir::Axis::Shard);
+    let has = mesh.nodes_of_group(crate::ir::Axis::Shard);
     let better = if recommended.value > minimum.value {
         format!(", better {}", recommended.value)
     } else {

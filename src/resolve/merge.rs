@@ -1,8 +1,8 @@
 //! Laying one set of nodes over another: same node and same name merge, later wins.
 
 use crate::ir::Override;
-use crate::source::{Span, Spanned};
-use crate::syntax::ast::{Node, Value};
+use crate::source::Span;
+use crate::syntax::ast::Node;
 use crate::syntax::spec::Repeat;
 use std::collections::BTreeMap;
 
@@ -42,35 +42,40 @@ fn join(path: &str, node: &Node) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// Drops the earlier properties that exclude what the later layer writes, as `arn` when it says `create`.
-fn choose_anew(
-    earlier: &mut Node,
-    later: &[(Spanned<String>, Spanned<Value>)],
-    path: &str,
-    overrides: &mut Vec<Override>,
-) {
+/// Drops what the earlier layers wrote that excludes what the later one writes, as `arn` when it says `create`.
+fn choose_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
-    let chosen =
-        |set: &[&str]| set.first().and_then(|leader| later.iter().find(|(name, _)| name.value == *leader));
-    let Some((by, _)) = alternatives.iter().find_map(|set| chosen(set)) else { return };
+    let chosen = |set: &[&str]| set.first().and_then(|leader| place_of(later, leader));
+    let Some(by) = alternatives.iter().find_map(|set| chosen(set)) else { return };
     let kept: Vec<&str> =
         alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
-    let all: Vec<&str> = alternatives.iter().flat_map(|set| set.iter().copied()).collect();
-    earlier.props.retain(|(name, value)| {
-        let stays = !all.contains(&name.value.as_str()) || kept.contains(&name.value.as_str());
-        if !stays {
-            overrides.push(Override {
-                path: format!("{path}.{}", name.value),
-                from: value.span,
-                by: by.span,
-            });
+    let all = alternatives.iter().flat_map(|set| set.iter().copied());
+    for name in all.filter(|name| !kept.contains(name)) {
+        let Some(from) = place_of(earlier, name) else { continue };
+        overrides.push(Override { path: format!("{path}.{name}"), from, by });
+        earlier.props.retain(|(key, _)| key.value != name);
+        earlier.children.retain(|child| child.name.value != name);
+        if let Some(at) = argument(earlier, name) {
+            earlier.args.truncate(at);
         }
-        stays
-    });
+    }
+}
+
+/// Where a node says the property, child or argument of that name.
+fn place_of(node: &Node, name: &str) -> Option<Span> {
+    let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value.span);
+    let child = || node.children.iter().find(|child| child.name.value == name).map(|child| child.name.span);
+    let arg = || argument(node, name).and_then(|at| node.args.get(at)).map(|arg| arg.span);
+    prop.or_else(child).or_else(arg)
+}
+
+/// The position of the argument of that name.
+fn argument(node: &Node, name: &str) -> Option<usize> {
+    node.spec?.args.iter().position(|arg| arg.name == name)
 }
 
 fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
-    choose_anew(earlier, &later.props, path, overrides);
+    choose_anew(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
     let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });

@@ -65,13 +65,9 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         }
     }
     if needs_program {
-        for (what, example) in [
-            ("program", "program \"train.py\" source=\"./scripts\""),
-            ("image", "image \"pytorch\" version=\"2.7.1\" python=\"py312\""),
-        ] {
-            if !node.children.iter().any(|child| child.name.value == what) {
-                missing(what, example);
-            }
+        // A missing `image` is said by `plan`, which knows what there is to write.
+        if !node.children.iter().any(|child| child.name.value == "program") {
+            missing("program", "program \"train.py\" source=\"./scripts\"");
         }
     }
     let mut allows = Vec::new();
@@ -87,6 +83,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         quantize: node.child("quantize").map(quantize),
         cluster: node.child("cluster").map(cluster),
         parallel,
+        needs_program,
         train: node.child("train").map(|n| train(n, problems)).unwrap_or_default(),
         program: node.child("program").map(program),
         image: node.child("image").map(image),
@@ -223,6 +220,7 @@ fn cluster(node: &Node) -> Cluster {
         }),
         intra_bytes_per_second: rate(first(node.child("intra"))),
         inter_bytes_per_second: rate(first(node.child("inter"))),
+        ranks: whole(first(node.child("ranks"))),
         node_mtbf_seconds: seconds(first(node.child("node-mtbf"))),
     }
 }

@@ -45,6 +45,8 @@ pub(super) fn channel(node: &Node) -> Channel {
         s3: text(node.prop("s3")),
         manifest: text(node.prop("manifest")),
         augmented_manifest: text(node.prop("augmented-manifest")),
+        converse: text(node.prop("converse")),
+        dataset: text(node.prop("dataset")),
         attributes: words(node.prop("attributes")),
         from,
         path: text(node.prop("path")),
@@ -56,6 +58,9 @@ pub(super) fn channel(node: &Node) -> Channel {
         content_type: text(node.prop("content-type")),
         shuffle_seed: whole(node.prop("shuffle-seed")),
         groups: words(node.prop("groups")),
+        hub: text(node.prop("hub")),
+        accept_eula: boolean(node.prop("accept-eula")),
+        kms: text(node.prop("kms")),
     }
 }
 
@@ -66,6 +71,7 @@ pub(super) fn checkpoint(node: &Node) -> Checkpoint {
         local: text(node.prop("local")),
         every: every(node.prop("every")),
         keep: whole(node.prop("keep")),
+        kms: text(node.prop("kms")),
     }
 }
 

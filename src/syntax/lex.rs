@@ -73,6 +73,8 @@ pub(super) enum FaultKind {
     /// `'text'`.
     SingleQuotes,
     UnclosedString,
+    /// A closing quote without an opening one; `other` is the value that it closes.
+    UnopenedString,
     UnclosedMulti,
     UnclosedComment,
     UnclosedBrace,

@@ -76,6 +76,37 @@ pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)>
     })
 }
 
+/// What of CreateFileSystem the language leaves out, by the names that people try: why, and what to do instead.
+pub(super) fn left_out(name: &str) -> Option<&'static str> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    Some(match plain.as_str() {
+        "intelligenttiering"
+        | "throughputcapacity"
+        | "readcache"
+        | "datareadcache"
+        | "datareadcacheconfiguration" => {
+            "trainc makes no Intelligent-Tiering file systems: they have no S3 links; make it apart, and name it with `id=` and `mount=`"
+        }
+        "backup"
+        | "backups"
+        | "backupdays"
+        | "backupretention"
+        | "automaticbackupretentiondays"
+        | "dailyautomaticbackupstarttime"
+        | "copytagstobackups"
+        | "backupid" => {
+            "trainc makes file systems without backups, which S3 links exclude: the data are in S3; make one with backups apart, and name it with `id=` and `mount=`"
+        }
+        "rootsquash" | "rootsquashconfiguration" | "log" | "logconfiguration" => {
+            "trainc leaves this setting at the service's default; it can be changed later (UpdateFileSystem)"
+        }
+        "importpath" | "exportpath" | "importedfilechunksize" | "autoimportpolicy" => {
+            "the S3 link of CreateFileSystem itself is the old form; write the children `import \"s3://…\"` and `export \"s3://…\"`"
+        }
+        _ => return None,
+    })
+}
+
 /// Where in the language a node of that name stands: the names of its parents.
 pub(super) fn homes_of(name: &str) -> Vec<String> {
     parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()

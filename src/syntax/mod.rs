@@ -7,6 +7,7 @@
 pub mod ast;
 mod braces;
 pub mod edit;
+mod faults;
 pub mod format;
 mod lex;
 mod literal;
@@ -17,6 +18,7 @@ pub mod recover;
 pub mod require;
 pub mod schema;
 pub mod spec;
+mod top;
 mod tree;
 pub mod units;
 pub(crate) mod value;
@@ -26,15 +28,23 @@ use crate::source::SourceId;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [recover::CODES.to_vec(), read::CODES.to_vec()].concat()
+    [recover::CODES.to_vec(), top::CODES.to_vec(), read::CODES.to_vec()].concat()
 }
 
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
-    let document = recover::parse(source, text, problems)?;
     let mut found = Problems::default();
-    let file = read::file(&document, source, text, &mut found);
-    read::cap(&mut found);
+    let document = recover::parse(source, text, &mut found);
+    if let Some(yaml) = document.as_ref().and_then(|document| top::written_as_yaml(document, source)) {
+        // What is no KDL in it, and what a manifest would lack, follows from that.
+        problems.push(yaml);
+        return None;
+    }
+    problems.extend(found);
+    let document = document?;
+    let mut found = Problems::default();
+    let file = top::file(&document, source, text, &mut found);
+    top::cap(&mut found);
     problems.extend(found);
     Some(file)
 }

@@ -3,8 +3,8 @@
 //! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
 //! [`ast::Value::Bad`], and the rest goes on.
 
-use super::ast::{File, Node, Value};
-use super::meant::{add_missing, homes_of, other_spelling, parents_of, put_under};
+use super::ast::{Node, Value};
+use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
 use super::recover;
 use super::spec::{NodeSpec, Repeat, Ty};
@@ -13,7 +13,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
 use crate::text;
-use kdl::{KdlDocument, KdlEntry, KdlNode};
+use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
@@ -28,152 +28,38 @@ declare_code!(T0128, "surplus-argument", Error, "an argument that its node does 
 declare_code!(T0129, "missing-value", Error, "a node lacks an argument or a property that it must have");
 declare_code!(T0130, "out-of-range", Error, "a number outside its range");
 declare_code!(T0131, "type-annotation", Error, "a type annotation, which the language does not use");
-declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
-declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
 
 /// The codes of this file.
-pub static CODES: &[&Code] = &[
-    &T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0132,
-    &T0133,
-];
-
-/// Reads the top level of a file.
-pub fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
-    let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
-    let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
-    let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
-    let mut loose: Vec<&KdlNode> = Vec::new();
-    let mut beside: Vec<Node> = Vec::new();
-    for node in document.nodes() {
-        match node.name().value() {
-            "job" => {
-                let mut read = reader.node(node, &nodes::JOB);
-                reader.bring_home(std::slice::from_mut(&mut read));
-                if let Some(first) = &file.job {
-                    let first_span = first.name.span;
-                    reader.push(
-                        Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
-                            .label(first_span, "the first")
-                            .help(
-                                "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
-                            ),
-                    );
-                } else {
-                    file.job = Some(read);
-                }
-            }
-            "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
-            "env" => {
-                let mut read = reader.node(node, &nodes::ENV);
-                reader.bring_home(std::slice::from_mut(&mut read));
-                let first = file
-                    .envs
-                    .iter()
-                    .find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
-                if let Some(first) = first {
-                    let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
-                    reader.push(
-                        Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
-                            .label(first, "the first")
-                            .help("put both into one node"),
-                    );
-                } else {
-                    file.envs.push(read);
-                }
-            }
-            name if has_job => {
-                let span = reader.span(node.name().span());
-                if let Some(spec) = nodes::JOB.child(name) {
-                    reader.push(
-                        Diagnostic::new(
-                            &T0133,
-                            span,
-                            format!("`{name}` stands beside `job`; it belongs inside"),
-                        )
-                        .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
-                    );
-                    let read = reader.node(node, spec);
-                    beside.push(read);
-                } else {
-                    let diagnostic =
-                        reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
-                    reader.push(diagnostic);
-                }
-            }
-            _ => loose.push(node),
-        }
-    }
-    if !has_job {
-        file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
-        let mut layer = std::mem::take(&mut file.layer);
-        reader.bring_home(&mut layer);
-        file.layer = layer;
-    }
-    if let Some(job) = &mut file.job {
-        for node in beside {
-            add_missing(&mut job.children, node);
-        }
-    }
-    file
-}
+pub static CODES: &[&Code] =
+    &[&T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131];
 
 /// After so many mistakes of one file the rest is only counted: the file is most likely no manifest.
-const MOST_PROBLEMS: usize = 300;
+pub(super) const MOST_PROBLEMS: usize = 300;
 
-/// Keeps the first mistakes of a file and counts the rest.
-pub(super) fn cap(problems: &mut Problems) {
-    let all = problems.iter().count();
-    if all <= MOST_PROBLEMS {
-        return;
-    }
-    problems.sort();
-    let mut seen = 0;
-    let mut next = None;
-    problems.retain(|diagnostic| {
-        seen += 1;
-        if seen == MOST_PROBLEMS + 1 {
-            next = Some(diagnostic.span);
-        }
-        seen <= MOST_PROBLEMS
-    });
-    if let Some(span) = next {
-        let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
-        problems.push(
-            Diagnostic::new(
-                &recover::T0101,
-                span,
-                format!("{} more follow from here on", text::count(rest, "mistake")),
-            )
-            .here("the first that is not shown")
-            .fact("mistakes", all),
-        );
-    }
-}
-
-struct Reader<'a> {
-    source: SourceId,
-    text: &'a str,
-    problems: &'a mut Problems,
+pub(super) struct Reader<'a> {
+    pub(super) source: SourceId,
+    pub(super) text: &'a str,
+    pub(super) problems: &'a mut Problems,
     /// Nodes that stand elsewhere than they belong, with the name of the parent they belong to: reported once,
     /// and read on as if they stood there, so that nothing is said to be missing.
-    strays: Vec<(&'static str, Node)>,
+    pub(super) strays: Vec<(&'static str, Node)>,
     /// Mistakes so far.
-    heard: usize,
+    pub(super) heard: usize,
 }
 
 impl Reader<'_> {
-    fn bring_home(&mut self, list: &mut [Node]) {
+    pub(super) fn bring_home(&mut self, list: &mut [Node]) {
         for (parent, node) in std::mem::take(&mut self.strays) {
             put_under(list, parent, &mut Some(node));
         }
     }
 
-    fn push(&mut self, diagnostic: Diagnostic) {
+    pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         self.heard += 1;
         self.problems.push(diagnostic);
     }
 
-    fn span(&self, span: miette::SourceSpan) -> Span {
+    pub(super) fn span(&self, span: miette::SourceSpan) -> Span {
         Span::new(self.source, span.offset(), span.offset() + span.len())
     }
 
@@ -181,7 +67,7 @@ impl Reader<'_> {
         recover::value_span(self.source, entry)
     }
 
-    fn node(&mut self, node: &KdlNode, spec: &'static NodeSpec) -> Node {
+    pub(super) fn node(&mut self, node: &KdlNode, spec: &'static NodeSpec) -> Node {
         let name = Spanned::new(node.name().value().to_owned(), self.span(node.name().span()));
         if let Some(ty) = node.ty() {
             let span = self.span(ty.span());
@@ -361,12 +247,27 @@ impl Reader<'_> {
         }
     }
 
-    fn children(&mut self, list: &[&KdlNode], specs: &'static [&'static NodeSpec], place: &str) -> Vec<Node> {
+    pub(super) fn children(
+        &mut self,
+        list: &[&KdlNode],
+        specs: &'static [&'static NodeSpec],
+        place: &str,
+    ) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
         let mut meant: Vec<Node> = Vec::new();
         let mut index: BTreeMap<(&str, String), usize> = BTreeMap::new();
         for node in list {
-            let name = node.name().value();
+            let written = node.name().value();
+            let stem = without_colon(node, |stem| specs.iter().any(|spec| spec.name == stem));
+            let name = stem.unwrap_or(written);
+            if stem.is_some() {
+                let span = self.span(node.name().span());
+                self.push(
+                    Diagnostic::new(&T0120, span, format!("unknown node `{written}` {place}"))
+                        .help(format!("write `{name}` without the colon"))
+                        .fix(span, name),
+                );
+            }
             let spec = if name == "allow" {
                 Some(&nodes::ALLOW)
             } else {
@@ -385,7 +286,8 @@ impl Reader<'_> {
                 meant.extend(self.node_as_meant(node, name, specs));
                 continue;
             };
-            let read = self.node(node, spec);
+            let mut read = self.node(node, spec);
+            name.clone_into(&mut read.name.value);
             let key = match spec.repeat {
                 Repeat::Many | Repeat::Once => String::new(),
                 Repeat::ByFirst | Repeat::ByName => {
@@ -538,7 +440,7 @@ impl Reader<'_> {
         read
     }
 
-    fn unknown_node(&self, node: &KdlNode, name: &str, known: &[&str], place: &str) -> Diagnostic {
+    pub(super) fn unknown_node(&self, node: &KdlNode, name: &str, known: &[&str], place: &str) -> Diagnostic {
         let span = self.span(node.name().span());
         let diagnostic = Diagnostic::new(&T0120, span, format!("unknown node `{name}` {place}"));
         if let Some((wanted, why)) = other_spelling(name).filter(|(wanted, _)| known.contains(wanted)) {
@@ -565,6 +467,9 @@ impl Reader<'_> {
             let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
             return diagnostic.help(format!("write it as a child: `{} {shown}`", key.value));
         }
+        if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
+            return diagnostic.note(why);
+        }
         let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
         if let Some(near) = text::nearest(&key.value, known.iter().copied()) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(key.span, near);
@@ -584,9 +489,19 @@ impl Reader<'_> {
             Err(_) if recover::is_mended(entry) => Value::Bad,
             Err(fault) => {
                 let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
-                self.push(fault.diagnostic(ty, &shown, span, of));
+                let diagnostic = fault.diagnostic(ty, &shown, span, of);
+                let words = matches!(ty, Ty::Word(_));
+                self.push(match left_out(&shown).filter(|_| words && of == "`type`") {
+                    Some(why) => diagnostic.note(why),
+                    None => diagnostic,
+                });
                 Value::Bad
             }
         }
     }
+}
+
+/// The name of a node without the colon that YAML wants, if that leaves a name that is known.
+fn without_colon(node: &KdlNode, is_known: impl Fn(&str) -> bool) -> Option<&str> {
+    node.name().value().strip_suffix(':').filter(|stem| is_known(stem))
 }

@@ -136,8 +136,9 @@ pub struct NodeSpec {
     pub free_children: bool,
     /// How often it may stand.
     pub repeat: Repeat,
-    /// Sets of properties that exclude each other, each led by the property that chooses it: a later layer that
-    /// writes the leader drops the earlier layers' properties of the other sets, so that it can choose anew.
+    /// Sets of properties, arguments and children, by name, that exclude each other, each led by the one that chooses
+    /// it: a later layer that writes the leader drops what earlier layers wrote of the other sets, so that it can
+    /// choose anew.
     pub alternatives: &'static [&'static [&'static str]],
 }
 

@@ -123,7 +123,8 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     if lexed.cut_short {
         brace_faults.clear();
     }
-    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults };
+    let lexed_faults = lexed.faults.len();
+    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults, lexed: lexed_faults };
     reader.faults.append(&mut brace_faults);
     let items = reader.items();
     let mut faults = reader.faults;
@@ -192,6 +193,8 @@ struct Reader<'t> {
     tokens: Vec<Token>,
     at: usize,
     faults: Vec<Fault>,
+    /// How many of the faults are the lexer's.
+    lexed: usize,
 }
 
 impl Reader<'_> {
@@ -448,6 +451,10 @@ impl Reader<'_> {
                     if !spaced && !matches!(token.kind, Kind::Broken | Kind::Unclosed) {
                         self.fault(FaultKind::MissingSpace, token);
                     }
+                    if !spaced && token.kind == Kind::Unclosed && self.closes_what_was_not_opened(node, token)
+                    {
+                        continue;
+                    }
                     if let Some(entry) = self.entry() {
                         node.end = entry.end;
                         node.parts.push(Part::Entry(entry));
@@ -457,6 +464,28 @@ impl Reader<'_> {
             }
             spaced = false;
         }
+    }
+
+    /// `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
+    /// mistake, and the rest of the line, which the quote took in, is no value of its own.
+    fn closes_what_was_not_opened(&mut self, node: &Node, quote: Token) -> bool {
+        let value = match node.parts.last() {
+            Some(Part::Entry(Entry { value: Some(value), .. })) => value,
+            Some(_) => return false,
+            None => &node.name,
+        };
+        let opened = (value.start, value.end);
+        // The lexer's faults stand first, in order of place.
+        let lexed = self.faults.get_mut(..self.lexed).unwrap_or(&mut []);
+        let at = lexed.partition_point(|fault| fault.start < quote.start);
+        let said = |fault: &&mut Fault| fault.kind == FaultKind::UnclosedString && fault.start == quote.start;
+        let Some(fault) = lexed.get_mut(at).filter(said).filter(|_| opened.1 == quote.start) else {
+            return false;
+        };
+        fault.kind = FaultKind::UnopenedString;
+        fault.other = Some(opened);
+        self.at += 1;
+        true
     }
 
     /// A line comment that is all that is left of this line.

@@ -104,8 +104,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if scan.options.iter().filter(|option| option.name.starts_with(&h.name)).count() == 1 {
             continue;
         }
+        let is_secret = |problem: &Diagnostic| {
+            problem.code == &super::credentials::T0252 && Some(problem.span) == h.value.span()
+        };
+        if problems.iter().any(is_secret) {
+            continue;
+        }
         let alike = scan.options.iter().find(|option| same(&option.name, &h.name));
         if alike.is_none() && !scan.complete {
+            continue;
+        }
+        // Written both ways: T0266.
+        if alike.is_some_and(|option| program.hyperparameters.iter().any(|other| other.name == option.name)) {
             continue;
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))

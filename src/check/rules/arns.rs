@@ -60,6 +60,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .iter()
             .filter_map(|storage| Some((storage.kms.val()?, storage.span, "the file system's key"))),
     );
+    let inputs = job.channels.iter().filter_map(|channel| Some((channel.kms.val()?, channel.span)));
+    let checkpoint = job.checkpoint.as_ref().and_then(|node| Some((node.kms.val()?, node.span)));
+    for (key, span) in inputs.chain(checkpoint) {
+        key_form(plan, key, span, problems);
+        keys.push((key, span, "the bucket's key"));
+    }
     for (key, span, what) in keys {
         elsewhere(plan, key, span, what, false, problems);
     }
@@ -105,6 +111,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// A key that only the role's policy names: no shape of a request looks at it.
+fn key_form(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Problems) {
+    let text = key.value.as_str();
+    let good = if let Some(arn) = read(text) {
+        arn.service == "kms" && (arn.resource.starts_with("key/") || arn.resource.starts_with("alias/"))
+    } else {
+        let name = text.strip_prefix("alias/").unwrap_or(text);
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'))
+    };
+    if good {
+        return;
+    }
+    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let account = plan.job.account.value().map_or("ACCOUNT", String::as_str);
+    let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str());
+    problems.push(
+        Diagnostic::new(&T0437, key.span_or(fallback), format!("`{text}` is neither a key's ARN nor its id"))
+            .help(format!("write `kms=\"arn:{partition}:kms:{region}:{account}:key/KEY-ID\"`"))
+            .note("the role's policy names this key"),
+    );
 }
 
 /// Whether a secret's ARN ends as Secrets Manager ends it: a hyphen and six letters or digits.

@@ -21,8 +21,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let span = usd.span_or(budget.span);
     let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
-        // An instance type that does not exist has been refused already.
-        if let Some(instance) = cluster.instance.val().filter(|_| plan.instance.is_some()) {
+        // An instance type or a region that does not exist has been refused already.
+        if let Some(instance) =
+            cluster.instance.val().filter(|_| plan.instance.is_some() && plan.region.is_some())
+        {
             let region = plan.job.region.value().map_or("this region", String::as_str);
             problems.push(
                 Diagnostic::new(
@@ -61,10 +63,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         text::count(nodes, "instance"),
         text::short(hours)
     ))
-    .note(if price.date.is_empty() {
-        format!("the price is from {}", price.source)
-    } else {
-        format!("the price of {} as of {}; `--price` gives another", price.region, price.date)
+    .note(match price.region.as_ref().zip(price.date.as_ref()) {
+        Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
+        None => format!("the price is from {}", price.source),
     })
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);

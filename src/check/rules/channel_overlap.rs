@@ -74,7 +74,7 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
 fn regions(plan: &Plan, problems: &mut Problems) {
     let Some(region) = &plan.region else { return };
     let channels = plan.job.channels.iter().flat_map(|channel| {
-        [&channel.s3, &channel.manifest, &channel.augmented_manifest]
+        [&channel.s3, &channel.manifest, &channel.augmented_manifest, &channel.converse]
             .into_iter()
             .filter_map(|field| field.val())
             .map(|val| (val, channel.span))

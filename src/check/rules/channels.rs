@@ -76,10 +76,17 @@ fn input(channel: &Channel, problems: &mut Problems) {
     if channel.input.is_bad() {
         return;
     }
-    if mode == "fast-file" && (!channel.manifest.is_absent() || !channel.augmented_manifest.is_absent()) {
+    let other = [
+        (&channel.manifest, "a manifest"),
+        (&channel.augmented_manifest, "a manifest"),
+        (&channel.converse, "conversations"),
+    ];
+    if let Some((_, what)) =
+        other.iter().find(|(field, _)| !field.is_absent()).filter(|_| mode == "fast-file")
+    {
         refuse(
             mode_span,
-            format!("channel `{name}`: fast-file mode takes an S3 prefix, not a manifest"),
+            format!("channel `{name}`: fast-file mode takes an S3 prefix, not {what}"),
             "write `input=\"file\"`, or `s3=` with a prefix",
         );
     }

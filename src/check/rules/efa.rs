@@ -1,5 +1,6 @@
 //! The network between nodes: whether it is EFA, and whether the container turns it on.
 
+use super::{smddp, smp_image};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -21,7 +22,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    if mesh.nodes <= 1 || mesh.engine == Engine::None {
+    // A type that the engine does not run on was refused, and so are several groups: the network is no matter.
+    let groups = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.len() > 1);
+    let refused = groups || smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
+    if mesh.nodes <= 1 || mesh.engine == Engine::None || refused {
         return;
     }
     let cluster = plan.job.cluster.as_ref();

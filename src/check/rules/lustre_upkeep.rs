@@ -93,32 +93,29 @@ fn leaving(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let note = "a file system is billed by the second until it is deleted, used or not";
     problems.push(
         match file_system::monthly_usd(plan, storage) {
-            Some((usd, price)) => {
-                let recalled = if price.recalled { ", a recalled figure" } else { "" };
-                Diagnostic::new(
-                    &T0482,
-                    span,
-                    format!(
-                        "`{name}` stays after the job and costs {} a month ({} an hour)",
-                        text::dollars(usd),
-                        text::dollars(usd / HOURS_PER_MONTH)
-                    ),
-                )
-                .note(format!(
-                    "{} × ${} per GiB and month in {} ({}{recalled})",
-                    storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
-                    price.usd_per_gb_month,
-                    price.region,
-                    price.provenance.date
-                ))
-                .fact("usd_per_month", usd)
-            }
+            Some((usd, price)) => Diagnostic::new(
+                &T0482,
+                span,
+                format!(
+                    "`{name}` stays after the job and costs {} a month ({} an hour)",
+                    text::dollars(usd),
+                    text::dollars(usd / HOURS_PER_MONTH)
+                ),
+            )
+            .note(format!(
+                "{} × ${} per GiB and month in {} ({})",
+                storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
+                price.usd_per_gb_month,
+                price.region,
+                price.provenance.date
+            ))
+            .fact("usd_per_month", usd),
             None => Diagnostic::new(
                 &T0482,
                 span,
                 format!("`{name}` stays after the job, and costs until it is deleted"),
             )
-            .note("the catalogue has no price of it for the region, so no figure is given"),
+            .note("the catalogue has no price of it with a source, for this region and throughput, so no figure is given"),
         }
         .help(help)
         .note(note),

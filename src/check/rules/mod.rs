@@ -31,14 +31,17 @@ mod isolation;
 mod job_name;
 mod kms_alias;
 mod limits;
+mod local_paths;
 mod lustre_links;
 mod lustre_settings;
 mod lustre_upkeep;
 mod metrics;
 mod optimizer;
 mod pipeline;
+mod placement;
 mod places;
 mod precision;
+mod preferences;
 mod processes;
 mod program_source;
 mod quantize;
@@ -47,10 +50,12 @@ mod refused;
 mod request_members;
 mod role;
 mod s3_uris;
+mod schedule;
 mod shard_group;
 mod smddp;
 mod smp_image;
 mod smp_parameters;
+mod smp_unread;
 mod smp_written;
 mod source;
 mod spot;
@@ -67,7 +72,6 @@ mod wrap;
 /// Every rule, in the order in which they run (the order does not matter).
 pub static RULES: &[Rule] = &[
     account::rule,
-    arguments::rule,
     arns::rule,
     batch_size::rule,
     budget::rule,
@@ -78,6 +82,8 @@ pub static RULES: &[Rule] = &[
     checkpoints::rule,
     container_network::rule,
     credentials::rule,
+    // After `credentials`: what must leave the manifest need not be declared.
+    arguments::rule,
     debugger::rule,
     degrees::rule,
     divisibility::rule,
@@ -94,22 +100,27 @@ pub static RULES: &[Rule] = &[
     job_name::rule,
     kms_alias::rule,
     limits::rule,
+    local_paths::rule,
     lustre_links::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
     metrics::rule,
     optimizer::rule,
     pipeline::rule,
+    placement::rule,
     precision::rule,
+    preferences::rule,
     processes::rule,
     program_source::rule,
     quantize::rule,
     role::rule,
     s3_uris::rule,
+    schedule::rule,
     shard_group::rule,
     smddp::rule,
     smp_image::rule,
     smp_parameters::rule,
+    smp_unread::rule,
     source::rule,
     spot::rule,
     storage_kind::rule,
@@ -157,23 +168,28 @@ pub(super) fn codes() -> Vec<&'static Code> {
         job_name::CODES,
         kms_alias::CODES,
         limits::CODES,
+        local_paths::CODES,
         lustre_links::CODES,
         lustre_settings::CODES,
         lustre_upkeep::CODES,
         metrics::CODES,
         optimizer::CODES,
         pipeline::CODES,
+        placement::CODES,
         precision::CODES,
+        preferences::CODES,
         processes::CODES,
         program_source::CODES,
         quantize::CODES,
         request_members::CODES,
         role::CODES,
         s3_uris::CODES,
+        schedule::CODES,
         shard_group::CODES,
         smddp::CODES,
         smp_image::CODES,
         smp_parameters::CODES,
+        smp_unread::CODES,
         source::CODES,
         spot::CODES,
         storage_kind::CODES,

@@ -240,6 +240,12 @@ fn data(plan: &Plan, places: &mut Places) {
         );
         places.field(&format!("{path}.ContentType"), &limits::T0444, &channel.content_type, "`content-type`");
         let source = format!("{path}.DataSource.S3DataSource");
+        for (member, field, what) in [
+            (format!("{path}.DataSource.DatasetSource.DatasetArn"), &channel.dataset, "`dataset`"),
+            (format!("{source}.HubAccessConfig.HubContentArn"), &channel.hub, "`hub`"),
+        ] {
+            places.field(&member, &arns::T0437, field, what);
+        }
         let attributes = channel.attributes.value().map_or(0, Vec::len);
         let groups = channel.groups.value().map_or(0, Vec::len);
         for at in 0..attributes {

@@ -27,6 +27,7 @@ pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
     for channel in &job.channels {
         out.push((&channel.s3, channel.span, "channel s3=".to_owned()));
         out.push((&channel.manifest, channel.span, "channel manifest=".to_owned()));
+        out.push((&channel.converse, channel.span, "channel converse=".to_owned()));
         out.push((&channel.augmented_manifest, channel.span, "channel augmented-manifest=".to_owned()));
     }
     if let Some(node) = &job.checkpoint {
@@ -91,7 +92,20 @@ struct Fault {
     note: Option<String>,
 }
 
+/// What is wrong, with a URI to write instead only where that one passes.
 fn fault(uri: &str) -> Option<Fault> {
+    let mut found = first_fault(uri)?;
+    if let Some(instead) = found.instead.take() {
+        found.instead = match first_fault(&instead) {
+            None => Some(instead),
+            // One slash too few, and capitals: both are mended, or nothing is.
+            Some(second) => second.instead.filter(|instead| first_fault(instead).is_none()),
+        };
+    }
+    Some(found)
+}
+
+fn first_fault(uri: &str) -> Option<Fault> {
     let plain = |why: &str, instead: Option<String>| Some(Fault { why: why.to_owned(), instead, note: None });
     let Some(rest) = uri.strip_prefix("s3://") else {
         let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
@@ -189,6 +203,10 @@ mod tests {
             ("s3a://bucket/x", Some("s3://bucket/x")),
             ("s3:/bucket/x", Some("s3://bucket/x")),
             ("s3://Bucket/x", Some("s3://bucket/x")),
+            ("s3:/Bucket/x", Some("s3://bucket/x")),
+            ("s3:/your_Bucket/x", None),
+            ("s3a://my_bucket/x", None),
+            ("https://s3.us-west-2.amazonaws.com/a/x", None),
             ("https://bucket.s3.us-west-2.amazonaws.com/x/y", Some("s3://bucket/x/y")),
             ("https://s3.us-west-2.amazonaws.com/bucket/x", Some("s3://bucket/x")),
             ("/data/train", None),

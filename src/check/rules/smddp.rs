@@ -6,7 +6,7 @@ use crate::catalog::support::{self, Support};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::{Engine, Plan};
+use crate::ir::{Engine, Parallel, Plan};
 use crate::source::Span;
 use crate::text;
 
@@ -33,9 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) = &plan.job.parallel else { return };
     let Some(engine) = parallel.engine.val() else { return };
-    let rewritten = engine.value == Engine::Ddp
-        && parallel.launcher.value().is_some_and(|launcher| launcher == "pytorchddp")
-        && plan.image.as_ref().is_some_and(|image| image.family == "pytorch");
+    let rewritten = is_rewritten(plan, parallel);
     if rewritten {
         let span = parallel.launcher.span().unwrap_or(parallel.span);
         problems.push(
@@ -61,6 +59,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("its gain is in the exchange between nodes; NVLink serves one node as well (SageMaker developer guide, SMDDP)"),
         );
     }
+}
+
+/// Whether the SDK's PyTorch estimator makes SageMaker data parallel of what the manifest calls `pytorchddp`.
+fn is_rewritten(plan: &Plan, parallel: &Parallel) -> bool {
+    parallel.engine.get() == Some(Engine::Ddp)
+        && parallel.launcher.value().is_some_and(|launcher| launcher == "pytorchddp")
+        && plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
 }
 
 fn image(plan: &Plan, problems: &mut Problems) {
@@ -128,21 +133,40 @@ fn trainer(plan: &Plan, problems: &mut Problems) {
     );
 }
 
-fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
-    let Some(row) = &plan.instance else { return };
-    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
-    let has = |engine| pytorch.is_some_and(|version| support::library(engine, version).is_some());
-    let (first, second) = (has(support::Engine::SmddpV1), has(support::Engine::SmddpV2));
-    // Where no table names the library of this PyTorch, either generation's types may be right.
-    let fits = if first == second {
-        row.smddp_v1 || row.smddp_v2
-    } else {
-        (first && row.smddp_v1) || (second && row.smddp_v2)
-    };
-    if fits {
-        return;
+/// The generation of the library in the image, by its PyTorch; nothing where that is not known.
+fn generation(plan: &Plan) -> Option<support::Engine> {
+    let pytorch = plan.image.as_ref()?.pytorch.as_deref()?;
+    if support::library(support::Engine::SmddpV1, pytorch).is_some() {
+        return Some(support::Engine::SmddpV1);
     }
-    let generation = if second && !first { support::Engine::SmddpV2 } else { support::Engine::SmddpV1 };
+    // A version that no table names has the library of its neighbours.
+    let first = support::engine(support::Engine::SmddpV2)?
+        .pytorch_versions
+        .into_iter()
+        .min_by(|a, b| version_key(a).cmp(&version_key(b)))?;
+    Some(if version_key(pytorch) >= version_key(&first) {
+        support::Engine::SmddpV2
+    } else {
+        support::Engine::SmddpV1
+    })
+}
+
+/// Whether the job starts the library on a type that it does not run on.
+pub(super) fn refuses_instance(plan: &Plan) -> bool {
+    let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
+    if !(is_rewritten(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
+        return false;
+    }
+    match generation(plan) {
+        Some(support::Engine::SmddpV2) => !row.smddp_v2,
+        Some(_) => !row.smddp_v1,
+        None => !(row.smddp_v1 || row.smddp_v2),
+    }
+}
+
+fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
+    let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
+    let generation = generation(plan).unwrap_or(support::Engine::SmddpV1);
     let Some(list) = support::engine(generation) else { return };
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.and_then(|cluster| cluster.instance.span()).unwrap_or(at);
@@ -151,7 +175,8 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
             &T0356,
             span,
             format!(
-                "SageMaker data parallel does not run on `{}`; it runs on {}",
+                "SageMaker data parallel{} does not run on `{}`; it runs on {}",
+                if generation == support::Engine::SmddpV2 { " 2" } else { "" },
                 row.name,
                 text::ticked(&list.instances, "and")
             ),
@@ -159,7 +184,7 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
         .label(at, "the engine")
         .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
         .note(format!(
-            "the SDK lets it pass, and the container fails after the start ({}, {})",
+            "the SDK looks at p5 only, and the container fails after the start ({}, {})",
             list.provenance.source, list.provenance.date
         ))
         .fact("instances", list.instances.clone()),

@@ -108,8 +108,14 @@ fn archived(library: &str, span: Span, problems: &mut Problems) {
     );
 }
 
+/// Whether SMP v1 is to start on a type that it does not run on.
+pub(super) fn refuses_instance(plan: &Plan) -> bool {
+    let smp = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Smp);
+    smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
+}
+
 fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
-    let Some(row) = plan.instance.as_ref().filter(|row| !row.smp_v1) else { return };
+    let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
     let Some(list) = support::engine(support::Engine::SmpV1) else { return };
     let span = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()).unwrap_or(at);
     problems.push(

@@ -45,10 +45,9 @@ declare_code!(
     "a parameter of SageMaker model parallel without another that it needs"
 );
 declare_code!(T0372, "smp-placement", Warning, "a placement that the SDK does not take");
-declare_code!(T0374, "offload-without-effect", Warning, "activations offloaded with one micro-batch");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372, &T0374];
+pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372];
 
 struct Smp1<'a> {
     plan: &'a Plan,
@@ -82,7 +81,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             }
         }
         smp1.precision(problems);
-        smp1.offload(problems);
     }
 }
 
@@ -338,6 +336,19 @@ impl Smp1<'_> {
         let Some(row) = parameter(SmpVersion::V1, &precision.value) else { return };
         let span = precision.span_or(self.parallel.span);
         self.since(&precision.value, span, &row, problems);
+        for name in &row.excludes {
+            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &T0370,
+                    other.span,
+                    format!("`{}` excludes `precision \"{}\"`", other.name, precision.value),
+                )
+                .label(span, "the precision")
+                .help(format!("remove `{}`, or write `precision \"fp16\"`", other.name))
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+            );
+        }
         let needs_sharding = row.needs.iter().any(|name| name == "sharded_data_parallel_degree");
         if needs_sharding
             && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use)
@@ -353,24 +364,6 @@ impl Smp1<'_> {
                 .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
             );
         }
-    }
-
-    fn offload(&self, problems: &mut Problems) {
-        let Some(offload) = self.find("offload_activations").filter(|one| one.in_use()) else { return };
-        let microbatches = self.int("microbatches").unwrap_or(1);
-        let active = self.int("active_microbatches");
-        let (what, help) = if microbatches <= 1 {
-            ("with one micro-batch", "remove it, or use it with `pipeline-degree N microbatches=4`")
-        } else if active == Some(1) {
-            ("with one active micro-batch", "write `active-microbatches=2` or more")
-        } else {
-            return;
-        };
-        problems.push(
-            Diagnostic::new(&T0374, offload.span, format!("`offload-activations` has no effect {what}"))
-                .help(help)
-                .note("SageMaker developer guide, activation offloading: the copy hides behind the next micro-batch"),
-        );
     }
 }
 

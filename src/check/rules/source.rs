@@ -24,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the directory `{}` cannot be read: {why}", dir.value),
             )
             .severity(severity)
-            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            .note(place_note(why)),
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
@@ -36,12 +36,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the source directory `{}` cannot be read: {why}", dir.value),
             )
             .severity(severity)
-            .note("the path is relative to the file that says it; `emit` and `apply` need it"),
+            .note(place_note(why)),
         );
         return;
     }
     let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
-    if tree.get(&entry.value).is_some() {
+    // A path that leads elsewhere is no entry point at all: T0263.
+    if tree.get(&entry.value).is_some() || super::program_source::is_elsewhere(&entry.value) {
         return;
     }
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
@@ -59,7 +60,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if shown.is_empty() {
             diagnostic
         } else {
-            diagnostic.note(format!("there are {}", text::ticked(&shown, "and")))
+            diagnostic.note(format!("its scripts: {}", shown.join(", ")))
         }
     });
+}
+
+/// What to know of the path, by why it could not be read.
+fn place_note(why: &str) -> &'static str {
+    if why.contains("root directory") {
+        "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
+    } else {
+        "the path is relative to the file that says it; `emit` and `apply` need it"
+    }
 }

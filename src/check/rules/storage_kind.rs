@@ -142,7 +142,7 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
         );
         return;
     }
-    if storage.capacity_bytes.is_absent() {
+    if storage.capacity_bytes.is_absent() && !storage.storage_type.is_bad() {
         problems.push(
             Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say its capacity"))
                 .help("add `capacity=\"4800GiB\"`")

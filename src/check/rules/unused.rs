@@ -1,9 +1,11 @@
 //! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
 
+mod cluster;
+
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field, Raw};
+use crate::ir::{Engine, Field};
 use crate::source::Span;
 use crate::text;
 
@@ -26,6 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     judge.checkpoint();
     judge.channels();
     judge.role();
+    judge.cluster();
     judge.rest();
 }
 
@@ -182,18 +185,27 @@ impl Judge<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
+        self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
         for (name, field) in [
-            ("family", &image.family),
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
         ] {
-            self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            // Beside a family it is a part of what `uri` excludes, and said with it.
+            if image.family.is_absent() {
+                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
+            }
         }
+    }
+
+    /// Whether the job runs on this machine, where a channel is a directory.
+    fn is_local(&self) -> bool {
+        let cluster = self.context.plan.job.cluster.as_ref();
+        cluster.and_then(|cluster| cluster.instance.value()).map(String::as_str) == Some("local")
     }
 
     fn channels(&mut self) {
@@ -206,16 +218,28 @@ impl Judge<'_, '_> {
                     ("from", &channel.from),
                     ("manifest", &channel.manifest),
                     ("augmented-manifest", &channel.augmented_manifest),
+                    ("converse", &channel.converse),
+                    ("dataset", &channel.dataset),
                 ],
             );
-            if [&channel.s3, &channel.from, &channel.manifest, &channel.augmented_manifest]
-                .iter()
-                .all(|field| field.is_absent())
-            {
+            let data = [
+                &channel.s3,
+                &channel.from,
+                &channel.manifest,
+                &channel.augmented_manifest,
+                &channel.converse,
+                &channel.dataset,
+            ];
+            let is_here = self.is_local() && !channel.path.is_absent();
+            if data.iter().all(|field| field.is_absent()) && !is_here {
                 self.incomplete(
                     channel.span,
                     "`channel` names no data",
-                    "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`",
+                    if self.is_local() {
+                        "add `path=` with a directory of this machine"
+                    } else {
+                        "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`"
+                    },
                 );
             }
             if channel.from.is_absent() {
@@ -226,20 +250,32 @@ impl Judge<'_, '_> {
                     "it is the access to a file system, and `channel` has no `from`",
                     help,
                 );
-                self.unused(
-                    &channel.path,
-                    "path",
-                    "it is a path of a file system, and `channel` has no `from`",
-                    help,
-                );
+                if !self.is_local() {
+                    self.unused(
+                        &channel.path,
+                        "path",
+                        "it is a path of a file system, and `channel` has no `from`",
+                        help,
+                    );
+                }
+            }
+            let elsewhere = if !channel.from.is_absent() {
+                Some("it is for data in S3, and the channel is a file system")
+            } else if !channel.dataset.is_absent() {
+                Some("it is for data in S3, and the channel is a data set of a hub")
             } else {
-                let why = "it is for data in S3, and the channel is a file system";
+                None
+            };
+            if let Some(why) = elsewhere {
                 for (name, span) in [
                     ("shard", channel.shard.span()),
                     ("compression", channel.compression.span()),
                     ("record-wrapper", channel.record_wrapper.span()),
                     ("shuffle-seed", channel.shuffle_seed.span()),
                     ("groups", channel.groups.span()),
+                    ("hub", channel.hub.span()),
+                    ("accept-eula", channel.accept_eula.span()),
+                    ("kms", channel.kms.span()),
                 ] {
                     if let Some(span) = span {
                         self.unused_at(span, name, why, "remove it");
@@ -278,6 +314,14 @@ impl Judge<'_, '_> {
             let why = "it is for a role that trainc makes";
             self.unused(&role.boundary, "boundary", why, "remove it");
             self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+            let job = &self.context.plan.job;
+            let help = "remove it, and grant the key to the role that exists";
+            for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
+                self.unused(&channel.kms, "kms", why, help);
+            }
+            if let Some(checkpoint) = &job.checkpoint {
+                self.unused(&checkpoint.kms, "kms", why, help);
+            }
         }
     }
 
@@ -290,63 +334,6 @@ impl Judge<'_, '_> {
                 "only `epochs` asks for the size of the data",
                 "remove it, or write `epochs`",
             );
-        }
-        if let Some(cluster) = &job.cluster {
-            let custom = cluster.instance.value().map(String::as_str) == Some("custom");
-            if !custom && !cluster.instance.is_bad() {
-                if let Some(gpu) = &cluster.gpu {
-                    self.unused_at(
-                        gpu.span,
-                        "gpu",
-                        "the instance type says what a node is",
-                        "remove it, or write `cluster \"custom\"`",
-                    );
-                }
-                let help = "remove it, or write `cluster \"custom\"`";
-                self.unused(
-                    &cluster.intra_bytes_per_second,
-                    "intra",
-                    "the instance type says what a node is",
-                    help,
-                );
-                self.unused(
-                    &cluster.inter_bytes_per_second,
-                    "inter",
-                    "the instance type says what a node is",
-                    help,
-                );
-            }
-            if !self.context.plan.deployable {
-                let why = "no service runs this cluster";
-                for (name, span) in [
-                    ("warm-pool", cluster.warm_pool_seconds.span()),
-                    ("max-pending", cluster.max_pending_seconds.span()),
-                    ("retry", cluster.retry.span()),
-                    ("training-plan", cluster.training_plan.span()),
-                    ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
-                ] {
-                    if let Some(span) = span {
-                        self.unused_at(span, name, why, "remove it");
-                    }
-                }
-            }
-            let preferences = job.request.iter().find(|member| {
-                member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
-            });
-            if let (Some(member), Some(span)) = (
-                preferences,
-                cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
-            ) {
-                self.problems.push(
-                    Diagnostic::new(
-                        &T0251,
-                        member.span,
-                        "`InstancePreferences` excludes the instance type and groups of `cluster`",
-                    )
-                    .label(span, "of `cluster`")
-                    .note("botocore's model of ResourceConfig"),
-                );
-            }
         }
         if let Some(checkpoint) = &job.checkpoint
             && checkpoint.s3.is_absent()

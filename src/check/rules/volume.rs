@@ -4,6 +4,7 @@ use crate::catalog::quotas;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::size::GIB;
 use crate::text;
 
 declare_code!(T0427, "volume-on-nvme", Note, "a volume size on a type whose storage is its local NVMe");
@@ -13,8 +14,6 @@ declare_code!(T0430, "volume-quota", Note, "a volume above the default quota");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0427, &T0428, &T0429, &T0430];
-
-const GIB: u64 = 1 << 30;
 
 /// The volume of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {

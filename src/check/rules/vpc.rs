@@ -95,8 +95,9 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
         let addresses = limit.value.saturating_mul(nodes);
         diagnostic = diagnostic
             .note(format!(
-                "{} take at least {} free addresses of the subnet, {} each ({})",
+                "{} {} at least {} free addresses of the subnet, {} each ({})",
                 text::count(nodes, "instance"),
+                if nodes == 1 { "takes" } else { "take" },
                 text::group(addresses),
                 limit.value,
                 limit.provenance.source
@@ -105,6 +106,7 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
     }
     let lustre = plan.job.storage.iter().any(|storage| !file_system::is_efs(storage));
     let efs = plan.job.storage.iter().any(file_system::is_efs);
+    let secrets = plan.job.program.as_ref().is_some_and(|program| !program.secrets.is_empty());
     if efa && several {
         diagnostic = diagnostic.note("EFA: the security group allows all traffic to and from itself, in both directions (AWS developer guide, train-vpc)");
     } else if several {
@@ -121,8 +123,11 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
     if network.encrypt_traffic.get() == Some(true) && several {
         diagnostic = diagnostic.note("encrypted traffic: UDP 500 and IP protocol 50 among the members (AWS developer guide, train-encrypt)");
     }
-    if plan.job.program.as_ref().is_some_and(|program| !program.secrets.is_empty()) {
+    if secrets {
         diagnostic = diagnostic.note("secrets: an interface endpoint for secretsmanager, or a NAT gateway, or the job stops at its start");
     }
-    problems.push(diagnostic);
+    // A single node that only reads and writes S3 asks nothing of the VPC but what every job asks of it.
+    if several || lustre || efs || secrets {
+        problems.push(diagnostic);
+    }
 }

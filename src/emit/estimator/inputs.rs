@@ -10,12 +10,17 @@ pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsayable: &mut 
         channels
             .iter()
             .filter_map(Value::as_object)
-            .map(|channel| {
+            .filter_map(|channel| {
                 let mut channel = channel.clone();
                 let name = text(channel.remove("ChannelName"));
+                if channel.get("DataSource").is_some_and(|source| source.get("DatasetSource").is_some()) {
+                    // TrainingInput begins with an S3 URI: the channel is left out, and the script says so.
+                    unsayable.push(format!("InputDataConfig.{name}.DataSource.DatasetSource"));
+                    return None;
+                }
                 let code = one(&mut channel, modules);
                 unsayable.extend(channel.keys().map(|member| format!("InputDataConfig.{name}.{member}")));
-                (name, code)
+                Some((name, code))
             })
             .collect(),
     )

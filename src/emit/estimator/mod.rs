@@ -23,8 +23,9 @@ use serde_json::{Map, Value};
 
 /// The script of a request; `None` where the SDK has no word for the job at all.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
-    // A serverless job has no instances, and no estimator can do without.
-    if request.get("ServerlessJobConfig").is_some() {
+    // A serverless job has no instances, a job with preferred types no one type: no estimator can do without.
+    let preferred = request.pointer("/ResourceConfig/InstancePreferences").is_some();
+    if preferred || request.get("ServerlessJobConfig").is_some() {
         return None;
     }
     let mut script = Script {
@@ -129,7 +130,19 @@ impl Script<'_> {
     fn program(&mut self) {
         let plan = self.plan;
         let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
-        self.say("entry_point", Code::text(&names::program(plan)));
+        // The SDK clones by itself: the start script that fetches secrets is not in the clone.
+        let cloned = program.git.value().is_some() && !program.secrets.is_empty();
+        let entry = if cloned {
+            let names: Vec<&str> = program.secrets.iter().map(|secret| secret.name.as_str()).collect();
+            self.unsayable.push(format!(
+                "the secrets {}: their start script is not in the repository that the SDK clones",
+                crate::text::list(&names, "and")
+            ));
+            program.entry.value().cloned().unwrap_or_default()
+        } else {
+            names::program(plan)
+        };
+        self.say("entry_point", Code::text(&entry));
         if let Some(git) = program.git.value() {
             let mut config = vec![("repo".to_owned(), Code::text(git))];
             for (key, field) in [("branch", &program.branch), ("commit", &program.commit)] {

@@ -4,6 +4,7 @@
 //! What a role of one's own (`role arn=`) needs is the same list, [`statements`], which the reports can show.
 
 mod document;
+mod keys;
 mod reach;
 mod statements;
 #[cfg(test)]

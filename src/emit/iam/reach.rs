@@ -144,6 +144,7 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
         let because = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
         add(Purpose::Channels, channel.s3.value(), false, because.clone());
         add(Purpose::Channels, channel.manifest.value(), true, because.clone());
+        add(Purpose::Channels, channel.converse.value(), false, because.clone());
         add(Purpose::Channels, channel.augmented_manifest.value(), true, because);
     }
     let packed =

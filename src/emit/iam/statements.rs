@@ -46,7 +46,7 @@ impl Condition {
         Self { operator, key, values }
     }
 
-    fn one(operator: &'static str, key: &'static str, value: impl Into<String>) -> Self {
+    pub(super) fn one(operator: &'static str, key: &'static str, value: impl Into<String>) -> Self {
         Self::new(operator, key, vec![value.into()])
     }
 }
@@ -98,13 +98,13 @@ fn all(plan: &Plan, reaches: &[Reach]) -> Vec<Statement> {
 }
 
 /// Where the job runs.
-struct Scope<'a> {
-    plan: &'a Plan,
+pub(super) struct Scope<'a> {
+    pub(super) plan: &'a Plan,
 }
 
 impl Scope<'_> {
     /// An ARN of this region and account.
-    fn arn(&self, service: &str, resource: &str) -> String {
+    pub(super) fn arn(&self, service: &str, resource: &str) -> String {
         let plan = self.plan;
         format!(
             "arn:{}:{service}:{}:{}:{resource}",
@@ -115,73 +115,13 @@ impl Scope<'_> {
     }
 
     /// The condition that a service of this region makes the call, not the job itself.
-    fn via(&self, service: &str) -> Condition {
+    pub(super) fn via(&self, service: &str) -> Condition {
         let suffix = self.plan.region.as_ref().map_or("amazonaws.com", |region| region.dns_suffix.as_str());
         Condition::one(
             "StringEquals",
             "kms:ViaService",
             format!("{service}.{}.{suffix}", names::region(self.plan)),
         )
-    }
-
-    fn keys(&self, out: &mut Vec<Statement>) {
-        let job = &self.plan.job;
-        if let Some(key) = job.output.as_ref().and_then(|output| output.kms.value()) {
-            let (resource, alias) = self.key(key);
-            let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
-            // S3 encrypts with a data key, and reads parts back to join them; Encrypt is what SageMaker's own list
-            // names, and it says not through which service.
-            out.push(Statement {
-                sid: "EncryptOutput".to_owned(),
-                because: "`output kms=`, through S3".to_owned(),
-                actions: vec!["kms:Decrypt", "kms:GenerateDataKey"],
-                resources: vec![resource.clone()],
-                conditions: with(Some(self.via("s3"))),
-            });
-            out.push(Statement {
-                sid: "UseOutputKey".to_owned(),
-                because: "`output kms=`, which SageMaker checks".to_owned(),
-                actions: vec!["kms:DescribeKey", "kms:Encrypt"],
-                resources: vec![resource],
-                conditions: with(None),
-            });
-        }
-        if let Some(key) = job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value()) {
-            let (resource, alias) = self.key(key);
-            let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
-            out.push(Statement {
-                sid: "GrantVolumeKey".to_owned(),
-                because: "`volume kms=`, for EBS".to_owned(),
-                actions: vec!["kms:CreateGrant"],
-                resources: vec![resource.clone()],
-                conditions: with(Some(Condition::one("Bool", "kms:GrantIsForAWSResource", "true"))),
-            });
-            out.push(Statement {
-                sid: "DescribeVolumeKey".to_owned(),
-                because: "`volume kms=`, which SageMaker checks".to_owned(),
-                actions: vec!["kms:DescribeKey"],
-                resources: vec![resource],
-                conditions: with(None),
-            });
-        }
-    }
-
-    /// The ARN of a key. An alias is no resource of a key's policy: it becomes a condition on every key.
-    fn key(&self, key: &str) -> (String, Option<Condition>) {
-        let aliased = |alias: &str| {
-            Some(Condition::one("ForAnyValue:StringEquals", "kms:ResourceAliases", format!("alias/{alias}")))
-        };
-        if let Some((arn, alias)) = key.split_once(":alias/") {
-            return (format!("{arn}:key/*"), aliased(alias));
-        }
-        if let Some(alias) = key.strip_prefix("alias/") {
-            return (self.arn("kms", "key/*"), aliased(alias));
-        }
-        if key.starts_with("arn:") {
-            (key.to_owned(), None)
-        } else {
-            (self.arn("kms", &format!("key/{key}")), None)
-        }
     }
 
     fn logs(&self, out: &mut Vec<Statement>) {

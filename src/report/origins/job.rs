@@ -42,6 +42,7 @@ pub(super) fn job(table: &mut Table, it: &Job) {
         allows,
         is_whole: _,
         overrides: _,
+        needs_program: _,
     } = it;
     table.below("");
     table.text("job", name);
@@ -155,6 +156,7 @@ fn cluster(table: &mut Table, it: &Cluster) {
         gpu,
         intra_bytes_per_second,
         inter_bytes_per_second,
+        ranks,
         node_mtbf_seconds,
     } = it;
     table.text("instance", instance);
@@ -188,6 +190,7 @@ fn cluster(table: &mut Table, it: &Cluster) {
     table.below("cluster");
     table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
     table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
+    table.count("ranks", ranks);
     table.seconds("node-mtbf", node_mtbf_seconds);
 }
 

@@ -151,6 +151,8 @@ pub(super) fn channel(table: &mut Table, it: &Channel) {
         s3,
         manifest,
         augmented_manifest,
+        converse,
+        dataset,
         attributes,
         from,
         path,
@@ -162,11 +164,16 @@ pub(super) fn channel(table: &mut Table, it: &Channel) {
         content_type,
         shuffle_seed,
         groups,
+        hub,
+        accept_eula,
+        kms,
     } = it;
     table.text("name", name);
     table.text("s3", s3);
     table.text("manifest", manifest);
     table.text("augmented-manifest", augmented_manifest);
+    table.text("converse", converse);
+    table.text("dataset", dataset);
     table.names("attributes", attributes);
     table.text("from", from);
     table.text("path", path);
@@ -178,14 +185,18 @@ pub(super) fn channel(table: &mut Table, it: &Channel) {
     table.text("content-type", content_type);
     table.count("shuffle-seed", shuffle_seed);
     table.names("groups", groups);
+    table.text("hub", hub);
+    table.switch("accept-eula", accept_eula);
+    table.text("kms", kms);
 }
 
 pub(super) fn checkpoint(table: &mut Table, it: &Checkpoint) {
-    let Checkpoint { span: _, s3, local, every, keep } = it;
+    let Checkpoint { span: _, s3, local, every, keep, kms } = it;
     table.text("s3", s3);
     table.text("local", local);
     table.field("every", every, every_words);
     table.count("keep", keep);
+    table.text("kms", kms);
 }
 
 pub(super) fn output(table: &mut Table, it: &Output) {

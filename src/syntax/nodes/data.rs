@@ -73,9 +73,15 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("s3", Ty::Text, "S3 prefix; end a directory with /"),
         prop("manifest", Ty::Text, "a manifest file in S3"),
         prop("augmented-manifest", Ty::Text, "an augmented manifest file in S3"),
+        prop("converse", Ty::Text, "S3 place of conversations in Converse format"),
+        prop("dataset", Ty::Text, "ARN of a data set of a SageMaker hub"),
         prop("attributes", Ty::Text, "attributes of an augmented manifest, separated by commas"),
         prop("from", Ty::Text, "the name of a `storage`"),
-        prop("path", Ty::Text, "path below the file system's mount"),
+        prop(
+            "path",
+            Ty::Text,
+            "path below the file system's mount; of a local cluster, a directory of this machine",
+        ),
         prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; ro if left out"),
         prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "how S3 data arrive"),
         prop("shard", Ty::Word(&["replicated", "by-key"]), "which hosts get which keys"),
@@ -84,9 +90,19 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("content-type", Ty::Text, "MIME type"),
         prop("shuffle-seed", Ty::Int(0, u64::MAX), "seed with which keys are shuffled"),
         prop("groups", Ty::Text, "instance groups that get it, separated by commas"),
+        prop("hub", Ty::Text, "ARN of a private hub's reference to a JumpStart model"),
+        prop("accept-eula", Ty::Bool, "the licence of the model in the channel is accepted"),
+        prop("kms", Ty::Text, "key that its objects are encrypted with, for a role that trainc makes"),
     ],
     repeat: Repeat::ByFirst,
-    alternatives: &[&["s3"], &["manifest"], &["augmented-manifest", "attributes"], &["from", "path", "mode"]],
+    alternatives: &[
+        &["s3"],
+        &["manifest"],
+        &["augmented-manifest", "attributes"],
+        &["converse"],
+        &["dataset"],
+        &["from", "path", "mode"],
+    ],
     ..NodeSpec::LEAF
 };
 
@@ -98,6 +114,7 @@ pub(crate) static CHECKPOINT: NodeSpec = NodeSpec {
         prop("local", Ty::Text, "path in the container; /opt/ml/checkpoints if left out"),
         prop("every", Ty::Every, "interval"),
         prop("keep", Ty::Int(1, 1_000_000), "how many are kept"),
+        prop("kms", Ty::Text, "key that the bucket encrypts with, for a role that trainc makes"),
     ],
     ..NodeSpec::LEAF
 };

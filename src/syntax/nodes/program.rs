@@ -65,6 +65,7 @@ pub(crate) static PROGRAM: NodeSpec = NodeSpec {
         prop("s3", Ty::Text, "an archive that exists"),
         prop("upload", Ty::Text, "S3 prefix for the archive; the SDK's default bucket if left out"),
     ],
+    alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]],
     children: &[&HYPERPARAMETER, &ENVIRONMENT, &SECRET, &METRIC, &DEPENDENCY, &ENTRYPOINT, &ARGUMENTS],
     ..NodeSpec::LEAF
 };
@@ -80,5 +81,6 @@ pub(crate) static IMAGE: NodeSpec = NodeSpec {
         prop("python", Ty::Text, "Python, as py310"),
         prop("uri", Ty::Text, "a registry path, used as it stands"),
     ],
+    alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]],
     ..NodeSpec::LEAF
 };

@@ -93,5 +93,6 @@ pub(crate) static TRAIN: NodeSpec = NodeSpec {
         &DATASET,
         &SEED,
     ],
+    alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]],
     ..NodeSpec::LEAF
 };

@@ -1,0 +1,260 @@
+//! Directories of artefacts: compared with what they should hold, and replaced all of them or none.
+
+use super::world::describe;
+use crate::text;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Files by their path below the directory.
+pub(super) type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
+/// A directory and what it is to hold.
+pub(super) struct Target {
+    pub(super) dir: PathBuf,
+    pub(super) tree: Tree,
+}
+
+/// What differs between the directories and what they are to hold, one line each.
+pub(super) fn differences(targets: &[Target]) -> Vec<String> {
+    let mut out = Vec::new();
+    for Target { dir, tree } in targets {
+        let there = files_of(dir);
+        for (path, bytes) in tree {
+            let full = dir.join(path);
+            if !there.contains(path) {
+                out.push(format!("missing    {}", full.display()));
+            } else if fs::read(&full).ok().as_ref() != Some(bytes) {
+                out.push(format!("different  {}", full.display()));
+            }
+        }
+        for path in there.iter().filter(|path| !tree.contains_key(*path)) {
+            out.push(format!("surplus    {}", dir.join(path).display()));
+        }
+    }
+    out
+}
+
+/// Every file below a directory, links and all else that is no directory included.
+fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
+    fn walk(root: &Path, dir: &Path, out: &mut BTreeSet<PathBuf>) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                walk(root, &path, out);
+            } else if let Ok(relative) = path.strip_prefix(root) {
+                out.insert(relative.to_path_buf());
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    walk(dir, dir, &mut out);
+    out
+}
+
+/// The files that an earlier `emit` wrote into a directory, by its `plan.json`; none where that is not there or is
+/// another's. `plan -o json` writes one without the list, and other tools have theirs.
+fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
+    let plan: serde_json::Value = serde_json::from_slice(&fs::read(dir.join("plan.json")).ok()?).ok()?;
+    plan.get("trainc_version")?;
+    let files = plan.get("files")?.as_array()?;
+    Some(files.iter().filter_map(|file| file.as_str()).map(PathBuf::from).collect())
+}
+
+/// Why a directory may not be replaced: something is in it that `emit` did not write, and would be lost.
+fn in_the_way(target: &Target) -> Option<String> {
+    let Target { dir, .. } = target;
+    if !dir.exists() {
+        return None;
+    }
+    if !dir.is_dir() {
+        return Some(format!("`{}` is no directory", dir.display()));
+    }
+    let known = written_before(dir).unwrap_or_default();
+    let foreign: Vec<String> = files_of(dir)
+        .into_iter()
+        .filter(|path| !known.contains(path))
+        .map(|path| format!("`{}`", path.display()))
+        .collect();
+    let (first, rest) = foreign.split_at(foreign.len().min(3));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    let pronoun = if foreign.len() == 1 { "it" } else { "them" };
+    (!foreign.is_empty()).then(|| {
+        format!(
+            "`{}` holds {}{more}, which `emit` did not write; move {pronoun} away, or name another directory",
+            dir.display(),
+            if rest.is_empty() { text::list(first, "and") } else { first.join(", ") },
+        )
+    })
+}
+
+/// A directory on its way: the new one beside it, and where the present one goes meanwhile.
+struct Staged<'a> {
+    target: &'a Target,
+    fresh: PathBuf,
+    old: PathBuf,
+}
+
+/// Replaces all directories or none: all are looked at, then written beside their places, then put into them; where
+/// one cannot be, those before it go back. The error says what is in the way.
+pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
+    if let Some(why) = targets.iter().find_map(in_the_way) {
+        return Err(why);
+    }
+    let staged: Vec<Staged> = targets.iter().map(staged).collect();
+    let cannot = |target: &Target, error: &io::Error| {
+        format!("`{}` cannot be written: {}", target.dir.display(), describe(error))
+    };
+    let give_up = |done: &[Staged]| {
+        for one in done.iter().rev() {
+            take_back(one);
+        }
+        for one in &staged {
+            let _ = fs::remove_dir_all(&one.fresh);
+        }
+    };
+    for one in &staged {
+        if let Err(error) = write(one) {
+            give_up(&[]);
+            return Err(cannot(one.target, &error));
+        }
+    }
+    for (at, one) in staged.iter().enumerate() {
+        if let Err(error) = put(one) {
+            give_up(staged.get(..at).unwrap_or(&[]));
+            return Err(cannot(one.target, &error));
+        }
+    }
+    for one in &staged {
+        // What is left of the old directory holds nothing that is not in the new one or was written by us.
+        let _ = fs::remove_dir_all(&one.old);
+    }
+    Ok(())
+}
+
+fn staged(target: &Target) -> Staged<'_> {
+    let parent =
+        target.dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let name = target.dir.file_name().map_or_else(|| "out".into(), |name| name.to_string_lossy());
+    Staged {
+        target,
+        fresh: parent.join(format!(".{name}.trainc-new")),
+        old: parent.join(format!(".{name}.trainc-old")),
+    }
+}
+
+/// Writes the new directory beside its place.
+fn write(one: &Staged) -> io::Result<()> {
+    for leftover in [&one.fresh, &one.old] {
+        if leftover.exists() {
+            fs::remove_dir_all(leftover)?;
+        }
+    }
+    fs::create_dir_all(&one.fresh)?;
+    for (path, bytes) in &one.target.tree {
+        let full = one.fresh.join(path);
+        if let Some(parent) = full.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(full, bytes)?;
+    }
+    Ok(())
+}
+
+/// Puts the new directory into its place.
+fn put(one: &Staged) -> io::Result<()> {
+    let dir = &one.target.dir;
+    if dir.exists() {
+        fs::rename(dir, &one.old)?;
+    }
+    fs::rename(&one.fresh, dir).inspect_err(|_| {
+        if one.old.exists() {
+            let _ = fs::rename(&one.old, dir);
+        }
+    })
+}
+
+/// Undoes [`put`].
+fn take_back(one: &Staged) {
+    let dir = &one.target.dir;
+    if fs::rename(dir, &one.fresh).is_ok() && one.old.exists() {
+        let _ = fs::rename(&one.old, dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(dir: &Path, files: &[(&str, &str)]) -> Target {
+        let tree = files.iter().map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec())).collect();
+        Target { dir: dir.to_path_buf(), tree }
+    }
+
+    fn plan(files: &[&str]) -> String {
+        serde_json::json!({"trainc_version": "0", "files": files}).to_string()
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("trainc-directory-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_emit_did_not_write_is_named_and_kept() {
+        let root = scratch("foreign");
+        let out = root.join("out");
+        let list = plan(&["plan.json", "source/a.py", "source/b.py"]);
+        let first = target(&out, &[("plan.json", &list), ("source/a.py", "1"), ("source/b.py", "2")]);
+        replace_all(&[first]).unwrap();
+        // A file of before that is no longer written goes; one of the user's does not.
+        let list = plan(&["plan.json", "source/a.py"]);
+        let second = [target(&out, &[("plan.json", &list), ("source/a.py", "3")])];
+        fs::write(out.join("source/notes.txt"), "mine").unwrap();
+        let why = replace_all(&second).unwrap_err();
+        assert!(why.contains("holds `source/notes.txt`, which `emit` did not write; move it away"), "{why}");
+        assert_eq!(fs::read_to_string(out.join("source/a.py")).unwrap(), "1");
+        fs::remove_file(out.join("source/notes.txt")).unwrap();
+        replace_all(&second).unwrap();
+        assert_eq!(files_of(&out).len(), 2);
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_others_is_not_ours() {
+        let root = scratch("others");
+        for (name, text) in [("plan.json", "{}"), ("terraform.tfstate", "")] {
+            let out = root.join(name);
+            fs::create_dir_all(&out).unwrap();
+            fs::write(out.join(name), text).unwrap();
+            assert!(replace_all(&[target(&out, &[("plan.md", "")])]).is_err(), "{name}");
+            assert_eq!(fs::read_to_string(out.join(name)).unwrap(), text);
+        }
+        let file = root.join("file");
+        fs::write(&file, "").unwrap();
+        let why = replace_all(&[target(&file, &[("plan.md", "")])]).unwrap_err();
+        assert!(why.ends_with("is no directory"), "{why}");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn all_or_none() {
+        let root = scratch("all");
+        let a = root.join("a");
+        let list = plan(&["plan.json"]);
+        replace_all(&[target(&a, &[("plan.json", &list)])]).unwrap();
+        // The second lies in the first, so that its staged directory is gone when its turn comes.
+        let inner = a.join("b");
+        let newer = plan(&["plan.json", "plan.md"]);
+        let both = [target(&a, &[("plan.json", &newer), ("plan.md", "new")]), target(&inner, &[("x", "")])];
+        assert!(replace_all(&both).is_err());
+        assert_eq!(fs::read_to_string(a.join("plan.json")).unwrap(), list, "the first is back");
+        assert!(!a.join("plan.md").exists() && !root.join(".a.trainc-new").exists());
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+//! The page of a code for people at a terminal: headings, wrapped text, and manifests set in, without the signs of
+//! Markdown.
+//!
+//! In: the page as it stands in `codes/`. Out: the same in plain text, or with colour where the caller says so.
+
+use super::human::Options;
+use crate::text;
+
+/// Columns before a manifest or a transcript.
+const INDENT: &str = "    ";
+
+/// The page as a terminal shows it.
+pub fn render(page: &str, options: Options) -> String {
+    let columns = options.columns();
+    let mut out = String::new();
+    let mut paragraph: Vec<&str> = Vec::new();
+    let mut in_block = false;
+    for line in page.lines() {
+        let is_fence = line.starts_with("```");
+        let stands_alone =
+            is_fence || in_block || line.trim().is_empty() || line.starts_with(['#', '|', '-']);
+        if stands_alone {
+            flush(&mut paragraph, columns, options, &mut out);
+        }
+        if is_fence {
+            in_block = !in_block;
+        } else if in_block {
+            out.push_str(format!("{INDENT}{line}").trim_end());
+            out.push('\n');
+        } else if line.starts_with('#') {
+            out.push_str(&options.paint("1", &plain(line.trim_start_matches('#').trim_start())));
+            out.push('\n');
+        } else if let Some(item) = line.strip_prefix("- ") {
+            for (at, line) in text::wrap(&plain(item), columns.saturating_sub(2), 0).iter().enumerate() {
+                out.push_str(if at == 0 { "- " } else { "  " });
+                out.push_str(&inline(line, options));
+                out.push('\n');
+            }
+        } else if stands_alone {
+            out.push_str(line);
+            out.push('\n');
+        } else {
+            paragraph.push(line);
+        }
+    }
+    flush(&mut paragraph, columns, options, &mut out);
+    out
+}
+
+fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut String) {
+    if paragraph.is_empty() {
+        return;
+    }
+    for line in text::wrap(&plain(&paragraph.join(" ")), columns, 0) {
+        out.push_str(&inline(&line, options));
+        out.push('\n');
+    }
+    paragraph.clear();
+}
+
+/// Text without the signs of emphasis; a link is its words and its address. What stands in backticks stays.
+fn plain(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for (at, piece) in line.split('`').enumerate() {
+        if at > 0 {
+            out.push('`');
+        }
+        if at % 2 == 1 {
+            out.push_str(piece);
+        } else {
+            out.push_str(&links(&piece.replace("**", "")));
+        }
+    }
+    out
+}
+
+/// `[words](address)` as `words (address)`.
+fn links(text: &str) -> String {
+    let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
+    match rest.split_once("](").and_then(|(words, rest)| Some((words, rest.split_once(')')?))) {
+        Some((words, (address, after))) if !words.contains('[') => {
+            format!("{before}{words} ({address}){}", links(after))
+        }
+        _ => format!("{before}[{}", links(rest)),
+    }
+}
+
+/// What stands between backticks in colour.
+fn inline(line: &str, options: Options) -> String {
+    let pairs = line.matches('`').count().is_multiple_of(2);
+    if !options.color || !pairs {
+        return line.to_owned();
+    }
+    let pieces = line.split('`').enumerate();
+    pieces
+        .map(|(at, piece)| if at % 2 == 1 { options.paint("36", piece) } else { piece.to_owned() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# T0000 some-name\n\nOne **short** sentence\nover two lines, see [the guide](https://a.b/c).\n\n## Wrong\n\n```kdl must-fail\nregion \"x\" {\n    a\n}\n```\n\n- `a [b](c)` is\n- not a link\n";
+
+    fn show(color: bool) -> String {
+        render(PAGE, Options { color, width: 60, ..Options::default() })
+    }
+
+    #[test]
+    fn a_page_has_no_signs_of_markdown() {
+        assert_eq!(
+            show(false),
+            "T0000 some-name\n\nOne short sentence over two lines, see the guide\n(https://a.b/c).\n\nWrong\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
+        );
+    }
+
+    #[test]
+    fn colour_takes_the_place_of_backticks() {
+        let shown = show(true);
+        assert!(shown.starts_with("\u{1b}[1mT0000 some-name\u{1b}[0m\n"), "{shown}");
+        assert!(shown.contains("- \u{1b}[36ma [b](c)\u{1b}[0m is\n"), "{shown}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The top level of a file: its job, its layers, and what may stand beside them.
+
+use super::ast::{File, Node};
+use super::meant::add_missing;
+use super::read::{MOST_PROBLEMS, Reader, T0122};
+use super::{nodes, recover};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::source::SourceId;
+use crate::text;
+use kdl::{KdlDocument, KdlNode};
+
+declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
+declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
+declare_code!(T0150, "written-as-yaml", Error, "a manifest that is written as YAML");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150];
+
+/// The one problem of a file that is written as YAML: it has `job:` and no `job`.
+pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
+    let named = |wanted: &str| document.nodes().iter().find(|node| node.name().value() == wanted);
+    let job = named("job:").filter(|node| named("job").is_none() && node.children().is_none())?;
+    Some(
+        Diagnostic::new(
+            &T0150,
+            recover::name_span(source, job),
+            "the file is written as YAML; a manifest is KDL",
+        )
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+        .note(
+            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
+        ),
+    )
+}
+
+/// Reads the top level of a file.
+pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
+    let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
+    let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
+    let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
+    let mut loose: Vec<&KdlNode> = Vec::new();
+    let mut beside: Vec<Node> = Vec::new();
+    for node in document.nodes() {
+        match node.name().value() {
+            "job" => {
+                let mut read = reader.node(node, &nodes::JOB);
+                reader.bring_home(std::slice::from_mut(&mut read));
+                if let Some(first) = &file.job {
+                    let first_span = first.name.span;
+                    reader.push(
+                        Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
+                            .label(first_span, "the first")
+                            .help(
+                                "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
+                            ),
+                    );
+                } else {
+                    file.job = Some(read);
+                }
+            }
+            "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
+            "env" => {
+                let mut read = reader.node(node, &nodes::ENV);
+                reader.bring_home(std::slice::from_mut(&mut read));
+                let first = file
+                    .envs
+                    .iter()
+                    .find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
+                if let Some(first) = first {
+                    let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
+                    reader.push(
+                        Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
+                            .label(first, "the first")
+                            .help("put both into one node"),
+                    );
+                } else {
+                    file.envs.push(read);
+                }
+            }
+            name if has_job => {
+                let span = reader.span(node.name().span());
+                if let Some(spec) = nodes::JOB.child(name) {
+                    reader.push(
+                        Diagnostic::new(
+                            &T0133,
+                            span,
+                            format!("`{name}` stands beside `job`; it belongs inside"),
+                        )
+                        .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
+                    );
+                    let read = reader.node(node, spec);
+                    beside.push(read);
+                } else {
+                    let diagnostic =
+                        reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
+                    reader.push(diagnostic);
+                }
+            }
+            _ => loose.push(node),
+        }
+    }
+    if !has_job {
+        file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
+        let mut layer = std::mem::take(&mut file.layer);
+        reader.bring_home(&mut layer);
+        file.layer = layer;
+    }
+    if let Some(job) = &mut file.job {
+        for node in beside {
+            add_missing(&mut job.children, node);
+        }
+    }
+    file
+}
+
+/// Keeps the first mistakes of a file and counts the rest.
+pub(super) fn cap(problems: &mut Problems) {
+    let all = problems.iter().count();
+    if all <= MOST_PROBLEMS {
+        return;
+    }
+    problems.sort();
+    let mut seen = 0;
+    let mut next = None;
+    problems.retain(|diagnostic| {
+        seen += 1;
+        if seen == MOST_PROBLEMS + 1 {
+            next = Some(diagnostic.span);
+        }
+        seen <= MOST_PROBLEMS
+    });
+    if let Some(span) = next {
+        let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
+        problems.push(
+            Diagnostic::new(
+                &recover::T0101,
+                span,
+                format!("{} more follow from here on", text::count(rest, "mistake")),
+            )
+            .here("the first that is not shown")
+            .fact("mistakes", all),
+        );
+    }
+}

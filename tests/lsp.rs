@@ -1,0 +1,310 @@
+//! The language server, as an editor speaks with it: a real process, from `initialize` to `exit`.
+
+use crate::support::{Scratch, TODAY, read};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+struct Editor {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: Receiver<Value>,
+    next: i64,
+    /// Problems by URI, as last published.
+    problems: std::collections::BTreeMap<String, Vec<Value>>,
+}
+
+impl Editor {
+    /// Starts the server and says hello; `encodings` is what the client offers.
+    fn start(encodings: &[&str]) -> (Self, Value) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
+            .args(["lsp", "--today", TODAY])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let (send, from) = channel();
+        std::thread::spawn(move || {
+            loop {
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    if out.read_line(&mut line).unwrap_or(0) == 0 {
+                        return;
+                    }
+                    if let Some(given) = line.strip_prefix("Content-Length: ") {
+                        length = given.trim().parse().unwrap();
+                    }
+                    if line == "\r\n" {
+                        break;
+                    }
+                }
+                let mut body = vec![0; length];
+                out.read_exact(&mut body).unwrap();
+                if send.send(serde_json::from_slice(&body).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let to = child.stdin.take();
+        let mut editor = Self { child, to, from, next: 0, problems: std::collections::BTreeMap::new() };
+        let capabilities = json!({"general": {"positionEncodings": encodings}});
+        let hello = editor.ask("initialize", json!({"processId": null, "capabilities": capabilities}));
+        editor.tell("initialized", json!({}));
+        (editor, hello)
+    }
+
+    fn write(&mut self, message: &Value) {
+        let body = message.to_string();
+        let to = self.to.as_mut().unwrap();
+        write!(to, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        to.flush().unwrap();
+    }
+
+    fn tell(&mut self, method: &str, params: Value) {
+        self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// The whole answer to a request; what is published meanwhile is kept.
+    fn answer(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let message = self.from.recv_timeout(Duration::from_secs(30)).unwrap();
+            if message["method"] == "textDocument/publishDiagnostics" {
+                let list = message["params"]["diagnostics"].as_array().unwrap().clone();
+                self.problems.insert(message["params"]["uri"].as_str().unwrap().to_owned(), list);
+            } else if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    fn open(&mut self, uri: &str, text: &str) {
+        let document = json!({"uri": uri, "languageId": "kdl", "version": 1, "text": text});
+        self.tell("textDocument/didOpen", json!({"textDocument": document}));
+    }
+
+    fn change(&mut self, uri: &str, text: &str) {
+        let document = json!({"uri": uri, "version": 2});
+        self.tell(
+            "textDocument/didChange",
+            json!({"textDocument": document, "contentChanges": [{"text": text}]}),
+        );
+    }
+
+    /// The codes published for a file, once the server has read all that was told.
+    fn codes(&mut self, uri: &str) -> Vec<String> {
+        // Messages are taken in order: an answer comes after what was published before.
+        self.ask("textDocument/documentSymbol", json!({"textDocument": {"uri": uri}}));
+        let list = self.problems.get(uri).cloned().unwrap_or_default();
+        list.iter().map(|problem| problem["code"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        assert_eq!(self.ask("shutdown", Value::Null), Value::Null);
+        self.tell("exit", Value::Null);
+        drop(self.to.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Where the first `|` stands in a text, and the text without it.
+fn marked(text: &str) -> (String, Value) {
+    let at = text.find('|').unwrap();
+    let before = &text[..at];
+    let line = before.matches('\n').count();
+    let column = before.rsplit('\n').next().unwrap().encode_utf16().count();
+    (text.replacen('|', "", 1), json!({"line": line, "character": column}))
+}
+
+fn labels(items: &Value) -> Vec<&str> {
+    items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect()
+}
+
+/// A directory with a layer and a job over it.
+struct Files {
+    _dir: Scratch,
+    base: String,
+    job: String,
+}
+
+fn files(name: &str) -> Files {
+    let dir = Scratch::new(name);
+    let base = dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "");
+    let job = dir.write("job.kdl", "extends \"base.kdl\"\njob \"example\" {\n}\n");
+    let uri = |path: &std::path::Path| format!("file://{}", path.canonicalize().unwrap().display());
+    Files { base: uri(&base), job: uri(&job), _dir: dir }
+}
+
+#[test]
+fn a_session_from_initialize_to_exit() {
+    let files = files("lsp-session");
+    let (mut editor, hello) = Editor::start(&["utf-16"]);
+    assert_eq!(hello["capabilities"]["positionEncoding"], "utf-16");
+    assert_eq!(hello["serverInfo"]["name"], "trainc");
+
+    let text = "extends \"base.kdl\"\njob \"example\" {\n    /* ä😀 */ train { micro-batchh 2; }\n}\n";
+    editor.open(&files.job, text);
+    assert_eq!(editor.codes(&files.job), ["T0120"], "{:?}", editor.problems);
+    let problem = editor.problems[&files.job][0].clone();
+    // In units of UTF-16 the sign before it counts two.
+    let start = text.lines().nth(2).unwrap().split("micro").next().unwrap().encode_utf16().count();
+    assert_eq!(problem["range"]["start"], json!({"line": 2, "character": start}));
+    assert_eq!(problem["severity"], 1);
+    assert!(problem["message"].as_str().unwrap().contains("help: did you mean `micro-batch`?"), "{problem}");
+
+    // Its edit mends it.
+    let actions = editor.ask(
+        "textDocument/codeAction",
+        json!({"textDocument": {"uri": files.job}, "range": problem["range"], "context": {"diagnostics": []}}),
+    );
+    let edit = &actions[0]["edit"]["changes"][&files.job][0];
+    assert_eq!(edit["newText"], "micro-batch", "{actions}");
+    editor.change(&files.job, &text.replace("micro-batchh", "micro-batch"));
+    assert!(editor.codes(&files.job).is_empty(), "{:?}", editor.problems);
+
+    // A method that it does not have is refused, and the session goes on.
+    let answer = editor.answer("textDocument/rename", json!({}));
+    assert_eq!(answer["error"]["code"], -32601);
+    assert_eq!(editor.stop(), Some(0));
+}
+
+#[test]
+fn unsaved_layers_count() {
+    let files = files("lsp-layers");
+    let (mut editor, hello) = Editor::start(&["utf-16", "utf-8"]);
+    assert_eq!(hello["capabilities"]["positionEncoding"], "utf-8");
+    editor.open(&files.job, "extends \"base.kdl\"\njob \"example\" {\n}\n");
+    assert!(editor.codes(&files.job).is_empty());
+    // The layer itself is no mistake for lack of a job.
+    let base = read("tests/fixtures/base.kdl");
+    editor.open(&files.base, &base);
+    assert!(!editor.codes(&files.base).contains(&"T0207".to_owned()));
+    // What is typed into it is a problem of it, seen from the job, without being saved.
+    editor.change(
+        &files.base,
+        &base.replace("nodes=2", "nodes=2 {\n    max-run 5").replace("{\n    max-run \"1d\"", ""),
+    );
+    assert_eq!(editor.codes(&files.base).first().map(String::as_str), Some("T0125"), "{:?}", editor.problems);
+    // Closed, the file on disk counts again.
+    editor.tell("textDocument/didClose", json!({"textDocument": {"uri": files.base}}));
+    assert!(editor.codes(&files.job).is_empty());
+    assert!(
+        !editor.problems[&files.base].iter().any(|problem| problem["severity"] == 1),
+        "{:?}",
+        editor.problems
+    );
+    assert_eq!(editor.stop(), Some(0));
+}
+
+#[test]
+fn hover_says_what_it_is_and_what_became_of_it() {
+    let files = files("lsp-hover");
+    let (mut editor, _) = Editor::start(&[]);
+    let mut hover = |nodes: &str| {
+        let (text, position) = marked(&format!("extends \"base.kdl\"\njob \"example\" {{\n{nodes}\n}}\n"));
+        editor.open(&files.job, &text);
+        let place = json!({"textDocument": {"uri": files.job}, "position": position});
+        editor.ask("textDocument/hover", place)["contents"]["value"].as_str().unwrap_or("").to_owned()
+    };
+    let node = hover("    tra|in { micro-batch 2; }");
+    assert!(node.contains("exactly one of steps, tokens, epochs"), "{node}");
+    let value = hover("    train { micro-batch |2; }");
+    assert!(
+        value.contains("sequences through one model replica") && value.contains("`train.micro-batch` = 2"),
+        "{value}"
+    );
+    let property = hover("    cluster \"ml.p4d.24xlarge\" no|des=4");
+    assert!(
+        property.contains("a whole number from 1") && property.contains("`cluster.nodes` = 4"),
+        "{property}"
+    );
+    let placeholder = hover("    program \"train.py\" { hyperparameter \"steps\" \"{{ run.st|eps }}\"; }");
+    assert!(placeholder.starts_with("`{{ run.steps }}` = 100, from "), "{placeholder}");
+    assert_eq!(hover("    |"), "");
+    assert_eq!(editor.stop(), Some(0));
+}
+
+#[test]
+fn completion_knows_the_language_and_the_catalogue() {
+    let files = files("lsp-complete");
+    let (mut editor, _) = Editor::start(&[]);
+    let mut complete = |nodes: &str| {
+        let (text, position) = marked(&format!("extends \"base.kdl\"\njob \"example\" {{\n{nodes}\n}}\n"));
+        editor.open(&files.job, &text);
+        editor
+            .ask("textDocument/completion", json!({"textDocument": {"uri": files.job}, "position": position}))
+    };
+    let nodes = complete("    train {\n        steps 5\n        |\n    }");
+    assert!(labels(&nodes).contains(&"micro-batch") && !labels(&nodes).contains(&"steps"), "{nodes}");
+    let job = complete("    che|");
+    assert!(labels(&job).contains(&"checkpoint") && labels(&job).contains(&"channel"), "{job}");
+    let engines = complete("    parallel engine=\"|\"");
+    assert_eq!(labels(&engines), ["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"]);
+    assert_eq!(engines[0]["textEdit"]["newText"], "\"fsdp\"");
+    let of_engine = complete("    parallel engine=\"fsdp\" {\n        |\n    }");
+    assert!(
+        labels(&of_engine).contains(&"wrap") && !labels(&of_engine).contains(&"tensor-degree"),
+        "{of_engine}"
+    );
+    let words = complete("    train { precision \"|\"; }");
+    assert_eq!(labels(&words), ["fp32", "fp16", "bf16"]);
+    for (place, wanted) in [
+        ("    region \"|\"", "us-west-2"),
+        ("    cluster \"|\" nodes=2", "ml.p4d.24xlarge"),
+        ("    model \"|\"", "gpt2-xl"),
+        ("    image \"pytorch\" version=\"|\"", "2.8.0"),
+        ("    cluster \"ml.p4d.24xlarge\" |", "nodes="),
+        ("    train { flash-attention |; }", "#true"),
+    ] {
+        let found = complete(place);
+        assert!(labels(&found).contains(&wanted), "{place}: {:?}", labels(&found));
+    }
+    assert_eq!(editor.stop(), Some(0));
+}
+
+#[test]
+fn definition_outline_and_layout() {
+    let files = files("lsp-define");
+    let (mut editor, _) = Editor::start(&[]);
+    let (text, position) = marked("extends \"ba|se.kdl\"\njob \"example\" {\n}\n");
+    editor.open(&files.job, &text);
+    let place = |position: &Value| json!({"textDocument": {"uri": files.job}, "position": position});
+    let found = editor.ask("textDocument/definition", place(&position));
+    assert_eq!(found["uri"], json!(files.base), "{found}");
+
+    let (text, position) = marked(
+        "extends \"base.kdl\"\njob \"example\" {\n  program \"train.py\" {\n    hyperparameter \"lr\" \"{{ train.l|r }}\"\n  }\n}\n",
+    );
+    editor.change(&files.job, &text);
+    let found = editor.ask("textDocument/definition", place(&position));
+    assert_eq!(found["uri"], json!(files.base), "{found}");
+    let line = read("tests/fixtures/base.kdl").lines().position(|line| line.contains("optimizer")).unwrap();
+    assert_eq!(found["range"]["start"]["line"], json!(line));
+
+    let outline = editor.ask("textDocument/documentSymbol", json!({"textDocument": {"uri": files.job}}));
+    assert_eq!(outline[1]["name"], "job");
+    assert_eq!(outline[1]["detail"], "example");
+    assert_eq!(outline[1]["children"][0]["children"][0]["detail"], "lr");
+
+    let options = json!({"tabSize": 4, "insertSpaces": true});
+    let ask = json!({"textDocument": {"uri": files.job}, "options": options});
+    let edits = editor.ask("textDocument/formatting", ask.clone());
+    let new = edits[0]["newText"].as_str().unwrap().to_owned();
+    assert!(new.contains("\n    program \"train.py\" {\n        hyperparameter"), "{new}");
+    editor.change(&files.job, &new);
+    assert_eq!(editor.ask("textDocument/formatting", ask), json!([]));
+    assert_eq!(editor.stop(), Some(0));
+}
