@@ -236,6 +236,12 @@ impl Engine {
         self.pass.rows
     }
 
+    /// Where each row's document begins in its sequence, for the passes that follow; empty: documents are joined.
+    pub fn keep_apart(&mut self, begins: &[u32]) {
+        self.pass.begins.clear();
+        self.pass.begins.extend(begins);
+    }
+
     fn in_place(&self) -> bool {
         self.degree == 1 && self.wire == Wire::F32
     }

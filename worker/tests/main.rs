@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
 
 mod cases;
+mod data;
 mod faults;
 mod layouts;
 mod parity;

@@ -158,7 +158,6 @@ pub fn check(c: &Config) -> Vec<Problem> {
         "schedule.warmup_steps",
         format!("{} is more than {} steps", c.schedule.warmup_steps, c.schedule.steps),
     );
-    need(!c.data.document_mask, "data.document_mask", "not implemented; only false is".to_owned());
     need(c.data.epochs.is_none_or(|e| e > 0), "data.epochs", "0 epochs train nothing".to_owned());
     need(
         c.log.evaluate_every_steps.is_none() || c.data.validation.is_some(),
