@@ -48,6 +48,11 @@ class Example:
             if "S3DataSource" in channel["DataSource"]:
                 read.add(channel["DataSource"]["S3DataSource"]["S3Uri"])
         network = self.request.get("VpcConfig", {})
+        there = {}
+        for channel in self.request.get("InputDataConfig", []):
+            system = channel["DataSource"].get("FileSystemDataSource", {})
+            if not system.get("FileSystemId", "${").startswith("${"):
+                there[system["FileSystemId"]] = system["DirectoryPath"].split("/")[1]
         arns = set(re.findall(r"arn:aws:(?:secretsmanager|kms):[^\"\\]+", self.text))
         role = self.request["RoleArn"]
         return {
@@ -56,6 +61,7 @@ class Example:
             "security_groups": network.get("SecurityGroupIds", []),
             "buckets": sorted(buckets),
             "objects": [uri if not uri.endswith("/") else uri + "part-0" for uri in sorted(read)],
+            "file_systems": [{"id": identity, "mount": mount} for identity, mount in sorted(there.items())],
             "secrets": sorted(arn for arn in arns if ":secretsmanager:" in arn and "*" not in arn),
             "keys": sorted(arn for arn in arns if ":kms:" in arn and "*" not in arn),
             "roles": [role] if self.role is None and role.startswith("arn:") else [],
@@ -115,8 +121,9 @@ class Run:
             wrong.append(f"{len(state['jobs'])} training jobs")
         elif state["jobs"][0]["status"] not in status:
             wrong.append(f"the job is {state['jobs'][0]['status']}")
-        if len(state["file_systems"]) != len(example.systems):
-            wrong.append(f"{len(state['file_systems'])} file systems, expected {len(example.systems)}")
+        systems = [system for system in state["file_systems"] if system["Tags"]]
+        if len(systems) != len(example.systems):
+            wrong.append(f"{len(systems)} file systems, expected {len(example.systems)}")
         if len(state["associations"]) != len(example.links):
             wrong.append(f"{len(state['associations'])} associations, expected {len(example.links)}")
         ours = [role for role in state["roles"] if role["path"] == "/trainc/"]
@@ -134,7 +141,8 @@ class Run:
     def left(self):
         """What of trainc's is left after a destroy, but for the job's history."""
         state = self.account.state()
-        left = [s["FileSystemId"] for s in state["file_systems"]] + [a["AssociationId"] for a in state["associations"]]
+        left = [s["FileSystemId"] for s in state["file_systems"] if s["Tags"]]
+        left += [a["AssociationId"] for a in state["associations"]]
         left += [role["name"] for role in state["roles"] if role["path"] == "/trainc/"]
         left += [uri for uri in state["objects"] if uri.endswith("sourcedir.tar.gz")]
         left += [job["name"] for job in state["jobs"] if job["status"] in ("InProgress", "Stopping")]

@@ -3,7 +3,7 @@
 from .wire import Refused, ok
 from .world import page
 
-PLENTY = 100_000.0
+PLENTY = 10_000_000.0
 
 
 class ServiceQuotas:

@@ -8,7 +8,7 @@ from moto.s3.models import s3_backends
 
 
 def seed(world, wanted):
-    """Makes `subnets`, `security_groups` (ids), `buckets`, `objects` (s3 URIs) `roles`, `secrets` and
+    """Makes `subnets`, `security_groups` (ids), `buckets`, `objects` (s3 URIs), `file_systems` (id, mount) `roles`, `secrets` and
     `keys` (ARNs) in `region`."""
     region = wanted["region"]
     account = world.account
@@ -46,6 +46,28 @@ def seed(world, wanted):
         iam.put_role_policy(
             role.name, "all", '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}'
         )
+    for system in wanted.get("file_systems", []):
+        world.file_systems[region, system["id"]] = {
+            "reads": 0,
+            "lag": 0,
+            "token": None,
+            "interface": None,
+            "described": {
+                "OwnerId": account,
+                "CreationTime": 1_700_000_000,
+                "FileSystemId": system["id"],
+                "FileSystemType": "LUSTRE",
+                "Lifecycle": "AVAILABLE",
+                "StorageCapacity": 12000,
+                "StorageType": "SSD",
+                "VpcId": vpc.id,
+                "SubnetIds": wanted["subnets"][:1],
+                "NetworkInterfaceIds": [],
+                "ResourceARN": f"arn:aws:fsx:{region}:{account}:file-system/{system['id']}",
+                "FileSystemTypeVersion": "2.12",
+                "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "MountName": system["mount"]},
+            },
+        }
     world.named.update(wanted.get("secrets", []) + wanted.get("keys", []))
     return {"vpc": vpc.id}
 
@@ -59,7 +81,10 @@ def state(world):
             {"name": name, "region": region, "status": job.status, "tags": world.tags.get(job.arn, {})}
             for (region, name), job in world.jobs.items()
         ],
-        "file_systems": [s["described"] for s in world.file_systems.values()],
+        "file_systems": [
+            {**s["described"], "Tags": world.tags.get(s["described"]["ResourceARN"], {})}
+            for s in world.file_systems.values()
+        ],
         "associations": [a["described"] for a in world.associations.values()],
         "roles": [
             {
