@@ -32,6 +32,8 @@ pub mod emit;
 
 pub mod calibrate;
 
+pub mod tune;
+
 pub mod report;
 
 pub mod import;

@@ -29,6 +29,7 @@ mod plan;
 mod run;
 mod schema;
 mod shards;
+mod tune;
 mod worker;
 mod world;
 
@@ -75,6 +76,7 @@ enum Command {
     Explain(explain::Args),
     Import(import::Args),
     Data(data::Args),
+    Tune(tune::Args),
     Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
@@ -113,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Tune(args) => tune::run(&mut io, &app.global, args),
         Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
