@@ -36,6 +36,7 @@ pub mod report;
 
 pub mod import;
 
+pub mod data;
 pub mod lsp;
 
 pub mod cli;
@@ -52,6 +53,10 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
+    /// SHA-256 of the worker's binary, in hexadecimal; none where there is no binary.
+    fn worker_sha256(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// What a run chooses from outside the manifest.
@@ -69,6 +74,8 @@ pub struct Options {
     pub constants: Option<predict::Constants>,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+    /// The worker's binary, where it was named.
+    pub worker: Option<std::path::PathBuf>,
 }
 
 /// One manifest, compiled as far as it goes.
@@ -87,6 +94,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Nothing could be read.
+    pub fn nothing(problems: Problems) -> Self {
+        Self { job: None, plan: None, prediction: predict::Prediction::default(), problems, is_layer: false }
+    }
+
     /// The plan if it has no error: what emit takes.
     pub fn checked(&self) -> Option<&Plan> {
         self.plan.as_ref().filter(|_| self.problems.errors() == 0)
@@ -104,6 +116,7 @@ pub fn codes() -> &'static [&'static Code] {
             check::codes(),
             emit::codes(),
             import::codes(),
+            data::codes(),
             cli::codes(),
         ]
         .concat();
@@ -124,25 +137,13 @@ pub fn compile(
     let mut problems = Problems::default();
     let Some(file) = syntax::parse(source, text, &mut problems) else {
         problems.sort();
-        return Compiled {
-            job: None,
-            plan: None,
-            prediction: predict::Prediction::default(),
-            problems,
-            is_layer: false,
-        };
+        return Compiled::nothing(problems);
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
     let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
-        return Compiled {
-            job: None,
-            plan: None,
-            prediction: predict::Prediction::default(),
-            problems,
-            is_layer,
-        };
+        return Compiled { is_layer, ..Compiled::nothing(problems) };
     };
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);
@@ -177,6 +178,9 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
     }
     if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
         given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
+    }
+    if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
+        given.worker_sha256 = world.worker_sha256();
     }
     given
 }

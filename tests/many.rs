@@ -178,7 +178,7 @@ fn a_bad_file_never_hides_the_next() {
     std::os::unix::fs::symlink("nowhere.kdl", scratch.0.join("jobs/gone.kdl")).unwrap();
     scratch.write("jobs/good.kdl", "job \"good\" {\n    region \"us-wset-2\"\n}\n");
     scratch.write("jobs/latin.kdl", b"job \"latin\" {\n    tags team=\"caf\xe9\"\n    region 7\n}\n");
-    let ran = trainc_in(&scratch.0, &["check", "jobs", "-o", "json"], b"", Duration::from_secs(20));
+    let ran = trainc_in(&scratch.0, &["check", "jobs", "-o", "json"], b"", Duration::from_mins(2));
     assert_eq!(ran.code, Some(3), "{}", ran.err);
     let found = ran.json();
     let by_path = |name: &str| {
@@ -204,7 +204,7 @@ fn a_directory_named_like_a_manifest_is_walked_and_an_argument_that_is_none_is_s
         &scratch.0,
         &["check", "x.kdl", "nowhere.kdl", "*.none", "-o", "json"],
         b"",
-        Duration::from_secs(20),
+        Duration::from_mins(2),
     );
     assert_eq!(ran.code, Some(3));
     let found = ran.json();
@@ -218,7 +218,7 @@ fn two_jobs_of_one_name_are_an_error() {
     let job = crate::support::read("examples/roberta-mnli-pipeline/trainc.kdl");
     scratch.write("a.kdl", &job);
     scratch.write("b.kdl", &job);
-    let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_secs(20));
+    let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_mins(2));
     assert_eq!(ran.code, Some(3));
     let found = ran.json();
     let second = &found["manifests"][1];
@@ -236,13 +236,13 @@ fn two_jobs_of_one_name_are_an_error() {
 /// Two jobs over one layer that names the checkpoints, as their `checkpoint` says it.
 fn over_one_layer(name: &str, checkpoint: &str) -> Vec<Vec<String>> {
     let scratch = Scratch::new(name);
-    scratch.write("base.kdl", &crate::support::read("tests/fixtures/base.kdl"));
+    scratch.write("base.kdl", crate::support::read("tests/fixtures/base.kdl"));
     scratch.write("scripts/train.py", "import argparse\n");
     for job in ["first", "second"] {
         let text = format!("extends \"base.kdl\"\njob \"{job}\" {{\n    {checkpoint}\n}}\n");
         scratch.write(&format!("{job}.kdl"), &text);
     }
-    let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_secs(20));
+    let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_mins(2));
     assert_eq!(ran.code, Some(0), "{}", ran.json());
     ran.json()["manifests"].as_array().unwrap().iter().map(codes_of).collect()
 }
@@ -272,7 +272,7 @@ fn the_digest_tells_jobs_of_two_names_apart() {
             crate::support::root(),
             &["plan", "-", "--offline", "-o", "json", "--exit-zero"],
             text.as_bytes(),
-            Duration::from_secs(20),
+            Duration::from_mins(2),
         );
         ran.json()["digest"].as_str().map(str::to_owned)
     };
@@ -289,7 +289,7 @@ fn a_script_of_a_cloned_program_says_that_it_fetches_no_secrets() {
     let program = "program \"train.py\" git=\"https://github.com/example/repo\" {\n    secret \"KEY\" \
                    from=\"arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf\"\n}";
     scratch.write("x.kdl", format!("job \"x\" {{\n{}{program}{}\n}}\n", &base[..from], &base[to..]));
-    let ran = trainc_in(&scratch.0, &["emit", "x.kdl", "--out", "out", "-q"], b"", Duration::from_secs(20));
+    let ran = trainc_in(&scratch.0, &["emit", "x.kdl", "--out", "out", "-q"], b"", Duration::from_mins(2));
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     let script = std::fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
     assert!(script.contains("# not sayable in the SDK: the secrets KEY"), "{script}");
@@ -302,7 +302,7 @@ fn standard_input_is_a_manifest() {
         crate::support::root(),
         &["check", "-", "-o", "json"],
         b"job \"x\" {\n region 7\n}\n",
-        Duration::from_secs(20),
+        Duration::from_mins(2),
     );
     assert_eq!(ran.code, Some(3));
     assert!(codes_of(&ran.json()["manifests"][0]).contains(&"T0124".to_owned()));

@@ -19,8 +19,17 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0142", "many: two jobs of one name"),
     ("T0467", "many: two jobs whose checkpoints lie at one place"),
     ("T0143", "the unit tests of its rule"),
+    ("T0520", "packing: lines that are no documents"),
+    ("T0521", "packing: lines that are no documents"),
+    ("T0522", "packing: conversations that their template refuses"),
+    ("T0523", "packing: what the tokenizer cannot do"),
+    ("T0524", "packing: what the tokenizer cannot do"),
+    ("T0525", "packing: too little to pack"),
+    ("T0526", "packing: a template that drops what was said"),
+    ("T0527", "packing: what the tokenizer cannot do"),
     ("T0530", "import/tests.rs: a file that is no JSON"),
     ("T0531", "import/tests.rs: JSON without a job"),
+    ("T0544", "run: a job of another engine"),
     ("T0470", "the unit tests of its rule"),
 ];
 

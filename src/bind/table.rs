@@ -235,7 +235,11 @@ impl Table {
                 self.put("checkpoint.local", None::<&str>, "it has a placeholder of its own");
             }
             local => {
-                self.field("checkpoint.local", &local.unwrap_or(Field::Absent), "the job has no `checkpoint`")
+                self.field(
+                    "checkpoint.local",
+                    &local.unwrap_or(Field::Absent),
+                    "the job has no `checkpoint`",
+                );
             }
         }
     }

@@ -3,6 +3,8 @@
 use super::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity, find};
+use crate::ir::Allow;
+use crate::source::Span;
 use crate::text;
 
 /// The warning that is found once all jobs of a run are known.
@@ -27,35 +29,16 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
         let Some(written) = allow.code.val() else { continue };
         let span = written.span_or(allow.span);
         let Some(code) = find(codes, &written.value) else {
-            let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
-            let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{}`", written.value));
-            verdicts.push(match text::nearest(&written.value, names) {
-                Some(near) => {
-                    diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
-                }
-                None => diagnostic.help("`trainc catalog rules` lists all codes"),
-            });
+            verdicts.push(unknown(&written.value, span, codes));
             continue;
         };
-        if let Some(until) = allow.until.val() {
-            let until_span = until.span_or(allow.span);
-            if !is_date(&until.value) {
-                verdicts.push(
-                    Diagnostic::new(&T0244, until_span, format!("`{}` is no date", until.value))
-                        .help("write `until=\"2026-12-31\"`"),
-                );
-            } else if until.value.as_str() < context.today {
-                verdicts.push(
-                    Diagnostic::new(
-                        &T0242,
-                        until_span,
-                        format!("this `allow` ended on {}; today is {}", until.value, context.today),
-                    )
-                    .label(span, format!("{} is reported again", code.id))
-                    .help("mend the cause and remove the `allow`, or give it a new day and say why"),
-                );
+        match last_day(allow, code, span, context.today) {
+            Some(verdict) if verdict.code == &T0242 => {
+                verdicts.push(verdict);
                 continue;
             }
+            Some(verdict) => verdicts.push(verdict),
+            None => {}
         }
         let inside = |diagnostic: &Diagnostic| {
             let span = diagnostic.span;
@@ -86,35 +69,63 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
         if errors == 0 && problems.errors() > 0 {
             continue;
         }
-        verdicts.push(if errors > 0 {
-            Diagnostic::new(
-                &T0243,
-                span,
-                format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name),
-            )
-            .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
-        } else {
-            let diagnostic = Diagnostic::new(
-                &T0241,
-                allow.span,
-                format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
-            )
-            .help("remove it");
-            if code.severity == Severity::Error {
-                diagnostic
-                    .note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
-            } else {
-                diagnostic
-            }
-        });
+        verdicts.push(idle(allow, code, span, errors > 0));
     }
     for verdict in verdicts {
         problems.push(verdict);
     }
 }
 
+fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
+    let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
+    let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{written}`"));
+    match text::nearest(written, names) {
+        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None => diagnostic.help("`trainc catalog rules` lists all codes"),
+    }
+}
+
+/// What is wrong with the last day of an `allow`: it is none, or it is past, and then nothing is silenced.
+fn last_day(allow: &Allow, code: &Code, span: Span, today: &str) -> Option<Diagnostic> {
+    let until = allow.until.val()?;
+    let at = until.span_or(allow.span);
+    if !is_date(&until.value) {
+        let message = format!("`{}` is no date", until.value);
+        return Some(Diagnostic::new(&T0244, at, message).help("write `until=\"2026-12-31\"`"));
+    }
+    (until.value.as_str() < today).then(|| {
+        Diagnostic::new(&T0242, at, format!("this `allow` ended on {}; today is {today}", until.value))
+            .label(span, format!("{} is reported again", code.id))
+            .help("mend the cause and remove the `allow`, or give it a new day and say why")
+    })
+}
+
+/// An `allow` that silenced nothing: what it names is an error here, or is not reported.
+fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
+    if is_error {
+        Diagnostic::new(
+            &T0243,
+            span,
+            format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name),
+        )
+        .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
+    } else {
+        let diagnostic = Diagnostic::new(
+            &T0241,
+            allow.span,
+            format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
+        )
+        .help("remove it");
+        if code.severity == Severity::Error {
+            diagnostic.note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
+        } else {
+            diagnostic
+        }
+    }
+}
+
 /// An `allow` that stands in the job itself covers the job, its layers included.
-fn is_whole_job(context: &Context, allow: &crate::ir::Allow) -> bool {
+fn is_whole_job(context: &Context, allow: &Allow) -> bool {
     let job = context.plan.job.span;
     allow
         .scopes

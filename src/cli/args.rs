@@ -7,6 +7,7 @@ use crate::diag::{self, Format, ManifestReport};
 use crate::predict::Constants;
 use crate::resolve::Choices;
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 
 /// When results are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,13 +102,16 @@ pub(super) struct Input {
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
+    /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
+    #[arg(long, value_name = "PATH", value_parser = binary)]
+    pub worker: Option<PathBuf>,
     /// Constants of the cost model, as `trainc calibrate --write` makes them
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Constants>,
-    /// Treat warnings as errors
+    /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found, for upload steps
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
 }
@@ -167,6 +171,11 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
+fn binary(written: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(written);
+    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+}
+
 fn calibration(path: &str) -> Result<Constants, String> {
     super::calibrate::constants(Some(std::path::Path::new(path)))
 }
@@ -195,6 +204,7 @@ impl Input {
             discount: self.discount,
             constants: self.calibration.clone(),
             complete,
+            worker: self.worker.clone(),
         }
     }
 

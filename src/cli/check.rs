@@ -13,7 +13,7 @@ use crate::diag::{Diagnostic, Format, find, fix};
 /// rule. Exits with 3 if any manifest has an error.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc check job.kdl\n  trainc check . -o short\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
+    after_help = "Examples:\n  trainc check\n  trainc check job.kdl\n  trainc check job.kdl --env prod --set cluster.nodes=4\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// How to write: human, json, short (one line each), sarif, github, markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = format)]
     output: Format,
-    /// Write the suggested edit of every problem of this code (or `all`), then check again
+    /// Write into the files the edit that mends every problem of this code (or `all`), then check again
     #[arg(long, value_name = "CODE")]
     fix: Option<String>,
 }

@@ -6,5 +6,7 @@ pub(super) const DONE: u8 = 0;
 pub(super) const USAGE: u8 = 2;
 /// The manifest has errors, or cannot be read.
 pub(super) const MANIFEST: u8 = 3;
+/// The training itself failed or was stopped.
+pub(super) const FAILED: u8 = 8;
 /// Differences.
 pub(super) const DIFFERENT: u8 = 4;

@@ -10,7 +10,7 @@ use crate::text;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
 pub(super) struct Args {
-    /// A code, as T0301, or its name
+    /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
     code: String,
 }
 

@@ -16,7 +16,9 @@ use std::path::Path;
 ///
 /// Rewrites the files in place. A file with syntax errors is left as it is.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl")]
+#[command(
+    after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     named: Named,

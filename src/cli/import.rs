@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json && trainc import job.json -o job.kdl"
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json -o job.kdl"
 )]
 pub(super) struct Args {
     /// A JSON file, or `-` for standard input
@@ -63,13 +63,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let source = sources.add(shown, text.as_str());
     let mut found = Problems::default();
     let Some(imported) = import::import(source, &text, &mut found) else {
-        let compiled = Compiled {
-            job: None,
-            plan: None,
-            prediction: crate::predict::Prediction::default(),
-            problems: found,
-            is_layer: false,
-        };
+        let compiled = Compiled::nothing(found);
         let set = set(shown, compiled, sources);
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);
@@ -114,7 +108,8 @@ fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
     let source = sources.add(name, imported.manifest.as_str());
     let root = std::env::current_dir().unwrap_or_default();
     let options = Options { today: io.today.clone(), ..Options::default() };
-    let mut compiled = compile(source, &imported.manifest, &options, &mut Files::new(root), &mut sources);
+    let mut compiled =
+        compile(source, &imported.manifest, &options, &mut Files::new(root, None), &mut sources);
     let mut unsaid = imported.unsaid.clone();
     unsaid.extend(lost(imported, &compiled));
     if !unsaid.is_empty() && !global.quiet {

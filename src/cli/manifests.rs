@@ -77,13 +77,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         .map(|(path, problems)| Manifest {
             path,
             sha256: String::new(),
-            compiled: Compiled {
-                job: None,
-                plan: None,
-                prediction: crate::predict::Prediction::default(),
-                problems,
-                is_layer: false,
-            },
+            compiled: Compiled::nothing(problems),
         })
         .collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
@@ -133,7 +127,7 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
-            slot => slot.insert(Files::new(root)),
+            slot => slot.insert(Files::new(root, options.worker.clone())),
         };
         let manifest = one(file, options, reader, &mut out.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
@@ -154,13 +148,7 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
     let fail = |problems: Problems| Manifest {
         path: file.shown.clone(),
         sha256: String::new(),
-        compiled: Compiled {
-            job: None,
-            plan: None,
-            prediction: crate::predict::Prediction::default(),
-            problems,
-            is_layer: false,
-        },
+        compiled: Compiled::nothing(problems),
     };
     let bytes = match read(&file.path) {
         Ok(bytes) => bytes,

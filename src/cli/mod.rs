@@ -12,10 +12,12 @@ mod calibrate;
 mod catalog;
 mod check;
 mod completions;
+mod data;
 mod directory;
 mod emit;
 mod exit;
 mod explain;
+mod feed;
 mod fmt;
 mod import;
 mod init;
@@ -24,7 +26,10 @@ mod lsp;
 mod manifests;
 mod neighbours;
 mod plan;
+mod run;
 mod schema;
+mod shards;
+mod worker;
 mod world;
 
 use crate::diag::Code;
@@ -35,7 +40,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [manifests::CODES, neighbours::CODES].concat()
+    [manifests::CODES, neighbours::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -65,9 +70,11 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Run(run::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
+    Data(data::Args),
     Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
@@ -100,10 +107,12 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),

@@ -11,7 +11,8 @@ use crate::report::{self, Options, Subject};
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
 ///
-/// Checks first. With `--offline` it needs no credentials and compares with nothing.
+/// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
+/// first. With `--offline` it needs no credentials and compares with nothing.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan --offline job.kdl -v\n  trainc plan --offline jobs/ -o json"
@@ -25,7 +26,7 @@ pub(super) struct Args {
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
-    /// Exit with 4 if the account differs from the plan; offline there is nothing to compare
+    /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
     #[arg(long)]
     detailed_exit_code: bool,
 }

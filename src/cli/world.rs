@@ -23,12 +23,16 @@ pub(super) struct Files {
     root: PathBuf,
     /// Directories already read.
     trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
+    /// The worker's binary, where it was named.
+    worker: Option<PathBuf>,
+    /// Its digest, read once.
+    worker_sha256: std::sync::OnceLock<Option<String>>,
 }
 
 impl Files {
     /// Files below a root.
-    pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, trees: BTreeMap::new() }
+    pub(super) fn new(root: PathBuf, worker: Option<PathBuf>) -> Self {
+        Self { root, trees: BTreeMap::new(), worker, worker_sha256: std::sync::OnceLock::new() }
     }
 
     /// The root, canonical.
@@ -130,6 +134,10 @@ impl World for Files {
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
         let found = self.find(from, path)?;
         read_text(&found, MOST_CONFIG_BYTES)
+    }
+
+    fn worker_sha256(&mut self) -> Option<String> {
+        self.worker_sha256.get_or_init(|| super::worker::sha256(self.worker.as_deref())).clone()
     }
 }
 

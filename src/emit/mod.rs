@@ -32,6 +32,7 @@ pub(crate) use launch::{launcher_words, python_str, smp_name};
 pub use resources::{Resource, resources};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
 pub(crate) use shell::{is_plain, quoted, unquoted};
+pub use worker::config as worker_config;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
@@ -88,7 +89,8 @@ pub fn identity(plan: &Plan) -> Identity {
     shape.insert("job".to_owned(), Value::from(plan.job.name.value().map_or("", String::as_str)));
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
     shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
-    shape.insert("mesh".to_owned(), mesh_shape(plan));
+    // Engine `worker` reads it from its config: it does not stand in the request.
+    shape.insert("mesh".to_owned(), worker::shape(plan));
     // A job of this name in another account is the same job: the account is no part of its shape.
     let mut text = canonical::compact(&Value::Object(shape));
     if let Some(account) = plan.job.account.value() {
@@ -112,51 +114,6 @@ fn sort_named(request: &mut Value) {
             items.sort_by_key(|item| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
         }
     }
-}
-
-/// What of the plan shapes a run without standing in its request: engine `worker` reads it from its config.
-fn mesh_shape(plan: &Plan) -> Value {
-    let mut out = serde_json::Map::new();
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
-        != Some(crate::ir::Engine::Worker)
-    {
-        return Value::Object(out);
-    }
-    let mut put =
-        |key: &str, value: Option<u64>| out.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
-    put("shard_degree", plan.mesh.as_ref().map(|mesh| mesh.shard_degree.value));
-    put("micro", plan.batch.as_ref().map(|batch| batch.micro.value));
-    put("accumulation", plan.batch.as_ref().map(|batch| batch.accumulation.value));
-    put("steps", plan.run.steps.as_ref().map(|steps| steps.value));
-    put("parameters", plan.model.as_ref().map(|model| model.parameters.value));
-    put("sequence_length", plan.job.train.sequence_length.get());
-    put("seed", plan.job.train.seed.get());
-    let train = &plan.job.train;
-    out.insert(
-        "train".to_owned(),
-        Value::from(format!(
-            "{:?} {:?} {:?}",
-            train.precision.value(),
-            train.activation_checkpointing.value(),
-            train.optimizer.as_ref().map(optimizer_shape)
-        )),
-    );
-    Value::Object(out)
-}
-
-fn optimizer_shape(o: &crate::ir::Optimizer) -> String {
-    format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        o.name.value(),
-        o.lr.get(),
-        o.betas.get(),
-        o.eps.get(),
-        o.weight_decay.get(),
-        o.clip.get(),
-        o.warmup.get(),
-        o.schedule.value(),
-        o.min_lr.get()
-    )
 }
 
 /// The request of a plan under its own name, with the digest in its texts.
@@ -192,6 +149,7 @@ pub fn emit(plan: &Plan) -> Bundle {
     }
     files.extend(iam::files(plan, &identity.digest));
     files.extend(fsx::files(plan, &identity.digest));
+    files.extend(worker::files(plan, &identity.digest));
     for file in archive::files(plan) {
         files.push((format!("source/{}", file.path), file.bytes.to_vec()));
     }

@@ -89,6 +89,7 @@ pub(super) struct Channel {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::enum_variant_names, reason = "the API's own names")]
 pub(super) enum DataSource {
     S3DataSource(S3DataSource),
     FileSystemDataSource(FileSystemDataSource),

@@ -260,9 +260,14 @@ fn resources(plan: &Plan) -> ResourceConfig {
         })
         .collect();
     let single = groups.is_empty();
+    // The counts stand on every preference, or on the job.
+    let counted = plan
+        .job
+        .preferences()
+        .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
     ResourceConfig {
         instance_type: text(&cluster.instance).filter(|_| single),
-        instance_count: cluster.nodes.get().filter(|_| single),
+        instance_count: cluster.nodes.get().filter(|_| single && !counted),
         volume_size_gb: cluster.volume_bytes.get().map_or(30, |bytes| bytes.div_ceil(GIB)),
         volume_kms_key_id: text(&cluster.volume_kms),
         keep_alive_period_seconds: cluster.warm_pool_seconds.get(),

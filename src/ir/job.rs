@@ -173,6 +173,8 @@ pub struct Cluster {
     pub intra_bytes_per_second: Field<u64>,
     /// Bytes per second between nodes of a custom cluster.
     pub inter_bytes_per_second: Field<u64>,
+    /// Processes of a local cluster, one rank each.
+    pub ranks: Field<u64>,
     /// Mean time between failures of one node, seconds.
     pub node_mtbf_seconds: Field<u64>,
 }

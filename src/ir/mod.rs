@@ -9,9 +9,11 @@ pub mod mesh;
 pub mod model;
 pub mod origin;
 pub mod plan;
+pub mod preferences;
 pub mod scalar;
 pub mod size;
 pub mod source_tree;
+pub mod worker;
 
 pub use image::Image;
 pub use job::*;
@@ -19,5 +21,6 @@ pub use mesh::{Axis, Mesh};
 pub use model::ModelFacts;
 pub use origin::{Field, Origin, Val};
 pub use plan::*;
+pub use preferences::Preference;
 pub use scalar::{Raw, Scalar};
 pub use source_tree::{SourceFile, SourceTree};

@@ -7,6 +7,7 @@ use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
 use super::source_tree::SourceTree;
+use super::worker::Worker;
 
 /// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.
 pub const DIGEST_MARK: &str = "d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e";
@@ -34,6 +35,8 @@ pub struct Plan {
     pub image: Option<Image>,
     /// Which generation of SageMaker model parallel the image has (engine `smp`).
     pub smp: Option<Smp>,
+    /// What engine `worker` is told.
+    pub worker: Option<Worker>,
     /// Price of one instance.
     pub price: Option<Price>,
     /// The program's files.

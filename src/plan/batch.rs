@@ -44,90 +44,20 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
         Some(Field::Absent) | None => 1,
     };
     let at = Arithmetic { ranks: mesh.data_ranks.value, microbatches, span: train_span };
-    let too_large = |span: Span, problems: &mut Problems| {
-        problems.push(
-            Diagnostic::new(&T0315, span, "the batch is past what a computer counts")
-                .help("check its factors"),
-        );
-    };
-    let (micro, accumulation, global) = match (micro, accumulation, global) {
-        (Some(micro), None, None) => {
-            let accumulation = Val::default(1, "one pass per optimizer step");
-            let Some(global) = at.global(micro.value, 1) else {
-                too_large(micro.span_or(train_span), problems);
-                return None;
-            };
-            (micro.clone(), accumulation, global)
-        }
-        (Some(micro), Some(accumulation), None) => {
-            let Some(global) = at.global(micro.value, accumulation.value) else {
-                too_large(accumulation.span_or(train_span), problems);
-                return None;
-            };
-            (micro.clone(), accumulation.clone(), global)
-        }
-        (Some(micro), None, Some(global)) => {
-            let unit = at.unit(micro.value)?;
-            let found = at.divide(global, unit, &format!("micro-batch {}", micro.value), micro, problems)?;
-            let shown = format!("{} / ({})", global.value, at.shown(&format!("micro-batch {}", micro.value)));
-            (micro.clone(), Val::derived(found, shown), global.clone())
-        }
-        (None, Some(accumulation), Some(global)) => {
-            let unit = at.unit(accumulation.value)?;
-            let found = at.divide(
-                global,
-                unit,
-                &format!("accumulation {}", accumulation.value),
-                accumulation,
-                problems,
-            )?;
-            let shown =
-                format!("{} / ({})", global.value, at.shown(&format!("accumulation {}", accumulation.value)));
-            (Val::derived(found, shown), accumulation.clone(), global.clone())
-        }
-        (Some(micro), Some(accumulation), Some(global)) => {
-            let Some(computed) = at.global(micro.value, accumulation.value) else {
-                too_large(accumulation.span_or(train_span), problems);
-                return None;
-            };
-            if computed.value != global.value {
-                problems.push(
-                    Diagnostic::new(
-                        &T0311,
-                        global.span_or(train_span),
-                        format!(
-                            "`global-batch` {} is not {} = {}",
-                            global.value,
-                            at.shown(&format!(
-                                "micro-batch {} × accumulation {}",
-                                micro.value, accumulation.value
-                            )),
-                            computed.value
-                        ),
-                    )
-                    .label(micro.span_or(train_span), "one factor")
-                    .label(accumulation.span_or(train_span), "another")
-                    .help(format!("remove one of the three, or write `global-batch {}`", computed.value)),
-                );
-                return None;
-            }
-            (micro.clone(), accumulation.clone(), global.clone())
-        }
-        (None, _, _) => return None,
-    };
-    let global_tokens = match train.sequence_length.get() {
-        None => None,
-        Some(length) => {
-            if let Some(tokens) = global.value.checked_mul(length) {
-                Some(tokens)
-            } else {
-                too_large(train.sequence_length.span().unwrap_or(train_span), problems);
-                None
-            }
-        }
-    };
+    let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
+    let length = train.sequence_length.get();
+    let global_tokens = length.and_then(|length| global.value.checked_mul(length));
+    if length.is_some() && global_tokens.is_none() {
+        too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+    }
     let per_replica = micro.value.checked_mul(microbatches)?;
     Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })
+}
+
+fn too_large(span: Span, problems: &mut Problems) {
+    problems.push(
+        Diagnostic::new(&T0315, span, "the batch is past what a computer counts").help("check its factors"),
+    );
 }
 
 struct Arithmetic {
@@ -137,6 +67,89 @@ struct Arithmetic {
 }
 
 impl Arithmetic {
+    /// Micro-batch, accumulation and global batch, of which any two give the third.
+    fn factors(
+        &self,
+        micro: Option<&Val<u64>>,
+        accumulation: Option<&Val<u64>>,
+        global: Option<&Val<u64>>,
+        problems: &mut Problems,
+    ) -> Option<(Val<u64>, Val<u64>, Val<u64>)> {
+        match (micro, accumulation, global) {
+            (Some(micro), None, None) => {
+                let global = self.product(micro, 1, micro, problems)?;
+                Some((micro.clone(), Val::default(1, "one pass per optimizer step"), global))
+            }
+            (Some(micro), Some(accumulation), None) => {
+                let global = self.product(micro, accumulation.value, accumulation, problems)?;
+                Some((micro.clone(), accumulation.clone(), global))
+            }
+            (Some(micro), None, Some(global)) => {
+                let found = self.quotient(global, "micro-batch", micro, problems)?;
+                Some((micro.clone(), found, global.clone()))
+            }
+            (None, Some(accumulation), Some(global)) => {
+                let found = self.quotient(global, "accumulation", accumulation, problems)?;
+                Some((found, accumulation.clone(), global.clone()))
+            }
+            (Some(micro), Some(accumulation), Some(global)) => {
+                let computed = self.product(micro, accumulation.value, accumulation, problems)?;
+                if computed.value != global.value {
+                    problems.push(self.contradiction(micro, accumulation, global, computed.value));
+                    return None;
+                }
+                Some((micro.clone(), accumulation.clone(), global.clone()))
+            }
+            (None, _, _) => None,
+        }
+    }
+
+    /// The global batch; too large a one is the fault of the factor `blame`.
+    fn product(
+        &self,
+        micro: &Val<u64>,
+        accumulation: u64,
+        blame: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        let global = self.global(micro.value, accumulation);
+        if global.is_none() {
+            too_large(blame.span_or(self.span), problems);
+        }
+        global
+    }
+
+    /// The factor that is left when the global batch is divided by the other.
+    fn quotient(
+        &self,
+        global: &Val<u64>,
+        name: &str,
+        other: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        let factor = format!("{name} {}", other.value);
+        let found = self.divide(global, self.unit(other.value)?, &factor, other, problems)?;
+        Some(Val::derived(found, format!("{} / ({})", global.value, self.shown(&factor))))
+    }
+
+    fn contradiction(
+        &self,
+        micro: &Val<u64>,
+        accumulation: &Val<u64>,
+        global: &Val<u64>,
+        computed: u64,
+    ) -> Diagnostic {
+        let factors = format!("micro-batch {} × accumulation {}", micro.value, accumulation.value);
+        Diagnostic::new(
+            &T0311,
+            global.span_or(self.span),
+            format!("`global-batch` {} is not {} = {computed}", global.value, self.shown(&factors)),
+        )
+        .label(micro.span_or(self.span), "one factor")
+        .label(accumulation.span_or(self.span), "another")
+        .help(format!("remove one of the three, or write `global-batch {computed}`"))
+    }
+
     fn unit(&self, factor: u64) -> Option<u64> {
         factor.checked_mul(self.microbatches)?.checked_mul(self.ranks)
     }

@@ -50,6 +50,11 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
                 return instances::get(group);
             }
+            // The service takes the first that it has: the plan is made for the first.
+            if let Some((_, preferences)) = job.preferences() {
+                let first = preferences.first()?.instance?;
+                return instances::get(first);
+            }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
                     .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
@@ -86,17 +91,13 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
         let sizes: Vec<&str> =
             names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('.')).collect();
         if !sizes.is_empty() {
-            return match text::nearest(
-                size,
-                sizes.iter().copied().filter(|near| digits(near) == digits(size)),
-            ) {
-                Some(near) => meant(&format!("{family}.{near}"), diagnostic),
-                None => {
-                    let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
-                    all.sort_by_key(|name| name.rsplit('.').next().map(digits));
-                    diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")))
-                }
-            };
+            let slip = sizes.iter().copied().filter(|near| digits(near) == digits(size));
+            if let Some(near) = text::nearest(size, slip) {
+                return meant(&format!("{family}.{near}"), diagnostic);
+            }
+            let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
+            all.sort_by_key(|name| name.rsplit('.').next().map(digits));
+            return diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")));
         }
         let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
         if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
@@ -131,8 +132,12 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
     match cluster.instance.value().map(String::as_str) {
         Some("custom") => custom(job, problems),
         Some("local") => {
-            // This machine: ranks are processes on its cores; nothing is known of GPUs.
-            let per_node = cluster.gpu.as_ref().and_then(|gpu| gpu.per_node.get()).unwrap_or(1);
+            if let Some(gpu) = &cluster.gpu {
+                return accelerator(gpu, Some(false), problems);
+            }
+            // Ranks are processes on this machine's cores. As many as one copy is sharded over, if nobody says.
+            let shards = job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
+            let per_node = cluster.ranks.get().or(shards).unwrap_or(1);
             Some(Machine {
                 gpus_per_node: per_node,
                 gpu: None,
@@ -196,6 +201,11 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         );
         return None;
     };
+    accelerator(gpu, None, problems)
+}
+
+/// A node of accelerators that the catalogue knows.
+fn accelerator(gpu: &crate::ir::CustomGpu, efa: Option<bool>, problems: &mut Problems) -> Option<Machine> {
     let per_node = gpu.per_node.get()?;
     let name = gpu.name.val()?;
     let Some(row) = accelerators::get(&name.value) else {
@@ -216,6 +226,6 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         gpu: Some(row.product.clone()),
         gpu_memory_bytes: row.memory_bytes,
         bf16: Some(row.bf16),
-        efa: None,
+        efa,
     })
 }

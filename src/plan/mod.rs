@@ -10,6 +10,7 @@ mod image;
 pub mod mesh;
 mod model;
 mod newest;
+pub mod worker;
 
 use crate::diag::{Code, Problems};
 use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
@@ -18,7 +19,7 @@ use crate::source::SourceMap;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [mesh::CODES, batch::CODES, cluster::CODES, image::CODES, model::CODES].concat()
+    [mesh::CODES, batch::CODES, cluster::CODES, image::CODES, model::CODES, worker::CODES].concat()
 }
 
 /// What the caller read for the plan: this stage touches no file.
@@ -34,6 +35,8 @@ pub struct Given {
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
+    /// SHA-256 of the worker's binary, where engine `worker` runs and there is one.
+    pub worker_sha256: Option<String>,
 }
 
 /// Makes the plan.
@@ -47,6 +50,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
+    let worker = worker::worker(&job, model.as_ref(), &run, given.worker_sha256.clone(), problems);
     let price = price(&job, &given);
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
@@ -63,6 +67,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         run,
         image,
         smp,
+        worker,
         price,
         missing: missing(given.source.as_ref()),
         missing_dependencies: given

@@ -105,7 +105,7 @@ names! {
     Host = "links.host_bytes_per_second";
     /// Bytes per second and GPU between GPU and host memory.
     HostCopy = "links.host_copy_bytes_per_second";
-    /// Share of the hidden one of computing and gathering that FSDP still pays.
+    /// Share of the hidden one of computing and communicating that FSDP and DDP still pay.
     OverlapFsdp = "overlap.fsdp";
     /// The same for DeepSpeed's ZeRO-3.
     OverlapDeepSpeed = "overlap.deepspeed";

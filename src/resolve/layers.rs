@@ -126,21 +126,7 @@ pub(super) fn merge(
         let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
         if !known.contains(wanted) {
             incomplete = true;
-            let text = format!("--env {wanted}");
-            let at = sources.add(format!("<{text}>"), text.clone());
-            let mut diagnostic = Diagnostic::new(
-                &T0204,
-                Span::new(at, "--env ".len(), text.len()),
-                format!("no layer of `{name}` defines `env \"{wanted}\"`"),
-            );
-            if let Some(near) = text::nearest(wanted, known.iter().map(String::as_str)) {
-                diagnostic = diagnostic.help(format!("did you mean `--env {near}`?"));
-            } else if known.is_empty() {
-                diagnostic = diagnostic.note("the file and its layers have no `env`");
-            } else {
-                diagnostic = diagnostic.note(format!("defined here: {}", known.join(", ")));
-            }
-            problems.push(diagnostic);
+            problems.push(unknown_env(wanted, &known, &name, sources));
         }
         for env in envs {
             if env.first_text() == Some(wanted) {
@@ -155,6 +141,24 @@ pub(super) fn merge(
     }
     job.children = children;
     Some(Merged { job, overrides, incomplete })
+}
+
+/// `--env` names what no layer defines.
+fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceMap) -> Diagnostic {
+    let text = format!("--env {wanted}");
+    let at = sources.add(format!("<{text}>"), text.clone());
+    let diagnostic = Diagnostic::new(
+        &T0204,
+        Span::new(at, "--env ".len(), text.len()),
+        format!("no layer of `{file}` defines `env \"{wanted}\"`"),
+    );
+    if let Some(near) = text::nearest(wanted, known.iter().map(String::as_str)) {
+        diagnostic.help(format!("did you mean `--env {near}`?"))
+    } else if known.is_empty() {
+        diagnostic.note("the file and its layers have no `env`")
+    } else {
+        diagnostic.note(format!("defined here: {}", known.join(", ")))
+    }
 }
 
 impl Layers<'_> {
@@ -182,6 +186,26 @@ impl Layers<'_> {
                         format!("layer `{path}` cannot be read: {why}"),
                     ));
                 }
+            }
+        }
+    }
+
+    /// Holds a layer against the digest that `extends` pins.
+    fn pinned(&mut self, loaded: &Loaded, node: &Node, path: &str) {
+        if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
+            crate::syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
+            _ => None,
+        }) {
+            let found = crate::ir::digest::sha256_hex(loaded.text.as_bytes());
+            if !wanted.eq_ignore_ascii_case(&found) {
+                self.problems.push(
+                    Diagnostic::new(
+                        &T0206,
+                        span,
+                        format!("`{path}` has digest {found}, not the one pinned here"),
+                    )
+                    .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
+                );
             }
         }
     }
@@ -220,22 +244,7 @@ impl Layers<'_> {
             }
             return;
         }
-        if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
-            crate::syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
-            _ => None,
-        }) {
-            let found = crate::ir::digest::sha256_hex(loaded.text.as_bytes());
-            if !wanted.eq_ignore_ascii_case(&found) {
-                self.problems.push(
-                    Diagnostic::new(
-                        &T0206,
-                        span,
-                        format!("`{}` has digest {found}, not the one pinned here", path.value),
-                    )
-                    .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
-                );
-            }
-        }
+        self.pinned(loaded, node, &path.value);
         let (file, is_new) = if let Some(file) = self.read.get(&loaded.identity) {
             (file.clone(), false)
         } else {

@@ -59,6 +59,7 @@ pub fn resolve(
     require::require(&merged.job, problems);
     let mut job = nodes::job(&merged.job, problems);
     job.is_whole = is_whole;
+    job.take_preferred_count();
     job.overrides = merged.overrides;
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         name.push_str(suffix);

@@ -220,6 +220,7 @@ fn cluster(node: &Node) -> Cluster {
         }),
         intra_bytes_per_second: rate(first(node.child("intra"))),
         inter_bytes_per_second: rate(first(node.child("inter"))),
+        ranks: whole(first(node.child("ranks"))),
         node_mtbf_seconds: seconds(first(node.child("node-mtbf"))),
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn nodes(
         steps.push(Spanned::new(step, Span::new(source, at, at + step.len())));
         at += step.len() + 1;
     }
-    let path = Path { whole, value, value_span, existing };
+    let path = Path { whole, value, value_span };
     match path.build(&JOB, &steps, existing) {
         Ok(node) => Some(vec![node]),
         Err(diagnostic) => {
@@ -53,7 +53,29 @@ struct Path<'a> {
     whole: Span,
     value: &'a str,
     value_span: Span,
-    existing: &'a [Node],
+}
+
+/// A step and those behind it.
+type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
+
+/// The step that tells one node of a kind from the others, and the steps behind it.
+fn key<'s, 'p>(
+    spec: &NodeSpec,
+    first: &Spanned<&str>,
+    rest: &'s [Spanned<&'p str>],
+) -> Result<Split<'s, 'p>, Box<Diagnostic>> {
+    let nameless = |form: &str| {
+        Box::new(
+            Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
+                .help(format!("write `--set {}.NAME.{form}=…`", spec.name)),
+        )
+    };
+    let (key, after) = rest.split_first().ok_or_else(|| nameless("…"))?;
+    let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
+    if after.is_empty() && is_part && spec.arg(1).is_none() {
+        return Err(nameless(key.value));
+    }
+    Ok((key, after))
 }
 
 impl Path<'_> {
@@ -81,27 +103,7 @@ impl Path<'_> {
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
-            let Some((key, after)) = rest.split_first() else {
-                return Err(Box::new(
-                    Diagnostic::new(
-                        &T0211,
-                        first.span,
-                        format!("which `{}`? its name is missing", spec.name),
-                    )
-                    .help(format!("write `--set {}.NAME.…=…`", spec.name)),
-                ));
-            };
-            let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
-            if after.is_empty() && is_part && spec.arg(1).is_none() {
-                return Err(Box::new(
-                    Diagnostic::new(
-                        &T0211,
-                        first.span,
-                        format!("which `{}`? its name is missing", spec.name),
-                    )
-                    .help(format!("write `--set {}.NAME.{}=…`", spec.name, key.value)),
-                ));
-            }
+            let (key, after) = key(spec, first, rest)?;
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
             if spec.repeat == Repeat::ByFirst {
                 node.args.push(name);
@@ -112,18 +114,27 @@ impl Path<'_> {
                 existing.iter().find(|node| node.name.value == first.value && node.key() == Some(key.value));
             rest = after;
         }
+        let below = twin.map_or(&[][..], |node| node.children.as_slice());
+        self.put(&mut node, spec, first.span, rest, below)?;
+        Ok(node)
+    }
+
+    /// Puts the value where the rest of the path leads: the node's own value, a property, or something below.
+    fn put(
+        &self,
+        node: &mut Node,
+        spec: &'static NodeSpec,
+        at: Span,
+        rest: &[Spanned<&str>],
+        below: &[Node],
+    ) -> Result<(), Box<Diagnostic>> {
         match rest {
             [] => {
                 // The node's own value: its first argument that is not its name.
-                let at = node.args.len();
-                let Some(arg) = spec.arg(at) else {
+                let Some(arg) = spec.arg(node.args.len()) else {
                     return Err(Box::new(
-                        Diagnostic::new(
-                            &T0211,
-                            first.span,
-                            format!("`{}` has no value of its own", spec.name),
-                        )
-                        .note(format!("it has: {}", known(spec).join(", "))),
+                        Diagnostic::new(&T0211, at, format!("`{}` has no value of its own", spec.name))
+                            .note(format!("it has: {}", known(spec).join(", "))),
                     ));
                 };
                 let value = self.value(arg.ty, spec.name)?;
@@ -139,12 +150,10 @@ impl Path<'_> {
                 node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
             }
             deeper => {
-                let below = twin.map_or(&[][..], |node| node.children.as_slice());
                 node.children.push(self.build(spec, deeper, below)?);
             }
         }
-        let _ = self.existing;
-        Ok(node)
+        Ok(())
     }
 
     /// The value by the type of its place: as KDL if it reads so, else as text.
@@ -169,7 +178,10 @@ impl Path<'_> {
         }
         Err(Box::new(first_fault.map_or_else(
             || Diagnostic::new(&T0210, self.value_span, "the value cannot be read"),
-            |fault| fault.diagnostic(ty, self.value, self.value_span, &format!("`{of}`")),
+            |fault| {
+                let shown = if self.value.is_empty() { "nothing" } else { self.value };
+                fault.diagnostic(ty, shown, self.value_span, &format!("`{of}`"))
+            },
         )))
     }
 }

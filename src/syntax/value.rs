@@ -153,46 +153,50 @@ impl Fault {
                     diagnostic
                 }
             }
-            Self::UnitMissing => {
-                let (units, example) = match ty {
-                    Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
-                    Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
-                    Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
-                    Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
-                    _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
-                };
-                Diagnostic::new(
-                    &T0125,
-                    span,
-                    format!("{of} needs a unit: {expected}, not the bare number {shown}"),
-                )
-                .help(format!("write `{example}`"))
-                .note(format!("units here: {units}"))
-            }
-            Self::Unit(fault) => {
-                let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
-                match fault {
-                    units::Fault::UnknownUnit { near: Some(near), .. } => {
-                        diagnostic.help(format!("did you mean `{near}`?"))
-                    }
-                    units::Fault::UnknownUnit { unit, near: None } => {
-                        diagnostic.note(format!("`{unit}` is no unit that is known here"))
-                    }
-                    units::Fault::NoUnit => {
-                        let example = match ty {
-                            Ty::Bytes => "GiB",
-                            Ty::Duration => "h",
-                            Ty::Rate => "GB/s",
-                            _ => " steps",
-                        };
-                        let bare = shown.trim_matches('"').trim();
-                        diagnostic.help(format!("write `\"{bare}{example}\"`")).note("the unit is missing")
-                    }
-                    units::Fault::NoNumber => diagnostic,
-                    units::Fault::TooLarge => diagnostic.note("the value is too large"),
-                }
-            }
+            Self::UnitMissing => unit_missing(ty, shown, span, of),
+            Self::Unit(fault) => unit_unknown(fault, ty, shown, span, of),
         }
+    }
+}
+
+/// A bare number where a unit belongs.
+fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+    let expected = ty.expected();
+    let (units, example) = match ty {
+        Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
+        Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
+        Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
+        Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
+        _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
+    };
+    Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+        .help(format!("write `{example}`"))
+        .note(format!("units here: {units}"))
+}
+
+/// A quantity that cannot be read.
+fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+    let expected = ty.expected();
+    let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
+    match fault {
+        units::Fault::UnknownUnit { near: Some(near), .. } => {
+            diagnostic.help(format!("did you mean `{near}`?"))
+        }
+        units::Fault::UnknownUnit { unit, near: None } => {
+            diagnostic.note(format!("`{unit}` is no unit that is known here"))
+        }
+        units::Fault::NoUnit => {
+            let example = match ty {
+                Ty::Bytes => "GiB",
+                Ty::Duration => "h",
+                Ty::Rate => "GB/s",
+                _ => " steps",
+            };
+            let bare = shown.trim_matches('"').trim();
+            diagnostic.help(format!("write `\"{bare}{example}\"`")).note("the unit is missing")
+        }
+        units::Fault::NoNumber => diagnostic,
+        units::Fault::TooLarge => diagnostic.note("the value is too large"),
     }
 }
 

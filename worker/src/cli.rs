@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::bench;
 use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure, TABLE};
 use crate::fsdp::Bytes;
-use crate::launch;
+use crate::launch::{self, Purpose};
 use crate::model::layout::Shape;
+use crate::place;
 use crate::train::Outcome;
 
 /// Trains decoder-only transformers with fully sharded data parallelism.
@@ -32,6 +34,14 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Find out within a minute whether a run will work: ranks, links, data, checkpoints, clocks
+    Preflight {
+        /// worker.json
+        config: PathBuf,
+        /// As for `launch`
+        #[arg(long)]
+        ranks: Option<usize>,
+    },
     /// One rank; started by `launch`
     #[command(hide = true)]
     Rank {
@@ -42,6 +52,11 @@ enum Verb {
         memory: String,
         #[arg(long)]
         ranks: Option<usize>,
+        /// Where the first host's launcher listens
+        #[arg(long)]
+        rendezvous: Option<String>,
+        #[arg(long)]
+        preflight: bool,
     },
     /// Check a config and say what a rank will hold, touching nothing
     Check {
@@ -51,6 +66,8 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Time the matrix products of a training pass, alone on one thread
+    Bench,
     /// Say what a checkpoint is
     Inspect {
         /// Its directory
@@ -72,25 +89,40 @@ fn outcome(outcome: Outcome) -> u8 {
     }
 }
 
+/// Launches; a failure is also written where SageMaker looks for it.
+fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Failure> {
+    let config = read(path, ranks);
+    let file = if let Ok(config) = &config {
+        Some(PathBuf::from(&config.output.failure))
+    } else {
+        // Without a config, SageMaker's own place, where there is one.
+        let output = place::base(&std::env::vars().collect()).join("output");
+        output.is_dir().then(|| output.join("failure"))
+    };
+    if let Some(file) = &file {
+        // That of an earlier run.
+        let _ = std::fs::remove_file(file);
+    }
+    let result = config.and_then(|config| launch::launch(&config, path, ranks, purpose));
+    if let (Err(failure), Some(file)) = (&result, file) {
+        if let Some(parent) = file.parent() {
+            let _ = std::fs::create_dir_all(parent);
+        }
+        // The first 1,024 characters become the job's failure reason.
+        let reason: String = failure.message.chars().take(1000).collect();
+        let _ = std::fs::write(file, format!("{reason}\n"));
+    }
+    result.map(outcome)
+}
+
 #[allow(clippy::print_stdout, reason = "the command line prints")]
 fn run(command: Verb) -> Result<u8, Failure> {
     match command {
-        Verb::Launch { config: path, ranks } => {
-            let config = read(&path, ranks)?;
-            let result = launch::launch(&config, &path, ranks);
-            if let Err(failure) = &result {
-                // The first 1,024 bytes become the job's failure reason.
-                let failure_file = Path::new(&config.output.failure);
-                if let Some(parent) = failure_file.parent() {
-                    let _ = std::fs::create_dir_all(parent);
-                }
-                let reason: String = failure.message.chars().take(1000).collect();
-                let _ = std::fs::write(failure_file, format!("{reason}\n"));
-            }
-            result.map(outcome)
-        }
-        Verb::Rank { config, rank, memory, ranks } => {
-            launch::rank(&read(&config, ranks)?, rank, &memory).map(outcome)
+        Verb::Launch { config, ranks } => noted(&config, ranks, Purpose::Train),
+        Verb::Preflight { config, ranks } => noted(&config, ranks, Purpose::Preflight),
+        Verb::Rank { config, rank, memory, ranks, rendezvous, preflight } => {
+            let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
+            launch::rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose).map(outcome)
         }
         Verb::Check { config, ranks } => {
             let config = read(&config, ranks)?;
@@ -105,6 +137,15 @@ fn run(command: Verb) -> Result<u8, Failure> {
                     "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
                 })
             );
+            Ok(0)
+        }
+        Verb::Bench => {
+            for (product, gflops) in bench::products() {
+                println!(
+                    "{}",
+                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0})
+                );
+            }
             Ok(0)
         }
         Verb::Inspect { checkpoint: path } => {

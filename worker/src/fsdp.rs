@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::comm::{Groups, Wire};
+use crate::comm::shm::Plan;
+use crate::comm::{Groups, Topology, Wire};
 use crate::config::{Config, Format, Recompute};
 use crate::exit::Failure;
 use crate::kernels::rows;
@@ -47,6 +48,7 @@ pub struct Engine {
     pass: Pass<f32>,
     degree: usize,
     wire: Wire,
+    reduce: Wire,
     prefetch: usize,
     reshard: bool,
     recompute: bool,
@@ -64,7 +66,7 @@ pub struct Engine {
     d: Vec<f32>,
 }
 
-/// Bytes of a rank by part.
+/// Bytes of a rank by part; the names are those of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Bytes {
     /// Master weights.
@@ -75,10 +77,12 @@ pub struct Bytes {
     pub optimizer: usize,
     /// Kept and scratch activations.
     pub activations: usize,
-    /// Gathered units, and the whole gradient of one.
+    /// Gathered units, shards offered ahead, and the whole gradient of one unit.
     pub gathered: usize,
     /// A chunk of logits and the head's scratch.
     pub logits: usize,
+    /// This rank's part of the memory for sums, and the copy that a save under way writes.
+    pub buffers: usize,
 }
 
 impl Bytes {
@@ -96,29 +100,87 @@ impl Bytes {
         };
         let full = |u: &Unit| shard_len(u.len, degree) * degree;
         let largest = units.iter().map(full).max().unwrap_or(0);
+        let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
+        let blocks: Vec<usize> = units.iter().take(units.len().saturating_sub(1)).skip(1).map(full).collect();
         let gathered = if degree == 1 && config.precision.compute == Format::F32 {
             0
-        } else if config.memory.reshard_after_forward {
-            let block = units.get(1).map_or(0, full);
-            let ends = units.first().map_or(0, full) + units.last().map_or(0, full);
-            block * (1 + config.memory.prefetch) + ends
         } else {
-            units.iter().map(full).sum()
+            let one = if config.memory.reshard_after_forward { 1 } else { blocks.len() };
+            // The embedding is free again before anything else is gathered, unless it is the head as well.
+            let embed = units.first().map_or(0, full);
+            let again = blocks.first() == Some(&embed) || units.last().map(full) == Some(embed);
+            let spared = if again && !shape.tied { embed } else { 0 };
+            ends + blocks.iter().take(one).sum::<usize>() - spared
         };
         let tied = if shape.tied { units.first().map_or(0, full) } else { 0 };
+        let plan = plan(config);
+        let ahead = plan.gather_bytes() / plan.ranks();
+        let saving = config.checkpoint.every_steps.is_some() || config.checkpoint.every_seconds.is_some();
+        let copy = if saving { 12 * shards } else { 0 };
         Self {
             parameters: 4 * shards,
             gradients: 4 * shards,
             optimizer: 8 * shards,
             activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + 2 * rows * shape.hidden),
-            gathered: 4 * (gathered + largest + tied),
+            gathered: 4 * (gathered + largest + tied) + ahead,
             logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
+            buffers: plan.bytes() / plan.ranks() - ahead + copy,
         }
     }
 
     /// All parts.
     pub fn total(&self) -> usize {
-        self.parameters + self.gradients + self.optimizer + self.activations + self.gathered + self.logits
+        self.parameters
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.gathered
+            + self.logits
+            + self.buffers
+    }
+
+    /// For people.
+    pub fn human(&self) -> String {
+        let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+        format!(
+            "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits {} + buffers {} = {} MiB",
+            mib(self.parameters),
+            mib(self.gradients),
+            mib(self.optimizer),
+            mib(self.activations),
+            mib(self.gathered),
+            mib(self.logits),
+            mib(self.buffers),
+            mib(self.total())
+        )
+    }
+}
+
+/// What lies where in the memory that the ranks of a config share.
+pub fn plan(config: &Config) -> Plan {
+    let shards = config.mesh.shard_degree;
+    let units = Shape::of(&config.model).units();
+    Plan {
+        topology: topology(config),
+        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
+        prefetch: config.memory.prefetch,
+        host: None,
+    }
+}
+
+/// Ranks and hosts of a config.
+pub fn topology(config: &Config) -> Topology {
+    Topology {
+        shards: config.mesh.shard_degree,
+        replicas: config.mesh.data_parallel_replicas,
+        hosts: config.cluster.nodes,
+    }
+}
+
+fn wire(format: Format) -> Wire {
+    match format {
+        Format::F32 => Wire::F32,
+        Format::Bf16 => Wire::Bf16,
     }
 }
 
@@ -160,7 +222,8 @@ impl Engine {
             shards,
             groups,
             degree,
-            wire: if bf16 { Wire::Bf16 } else { Wire::F32 },
+            wire: wire(config.precision.compute),
+            reduce: wire(config.precision.reduce),
             prefetch: config.memory.prefetch,
             reshard: config.memory.reshard_after_forward,
             recompute,
@@ -171,6 +234,12 @@ impl Engine {
     /// Rows of a micro batch.
     pub fn rows(&self) -> usize {
         self.pass.rows
+    }
+
+    /// Where each row's document begins in its sequence, for the passes that follow; empty: documents are joined.
+    pub fn keep_apart(&mut self, begins: &[u32]) {
+        self.pass.begins.clear();
+        self.pass.begins.extend(begins);
     }
 
     fn in_place(&self) -> bool {
@@ -282,7 +351,7 @@ impl Engine {
         if tied {
             self.free(0);
         }
-        self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[last].grad)?;
+        self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[last].grad, self.reduce)?;
         for layer in (0..layers).rev() {
             self.gather(1 + layer)?;
             let p = whole(&self.live, &self.shards, 1 + layer);
@@ -297,7 +366,11 @@ impl Engine {
             self.gradient[len..n].fill(0.0);
             block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, &mut self.gradient[..len]);
             self.free(1 + layer);
-            self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[1 + layer].grad)?;
+            self.groups.shard.reduce_scatter(
+                &self.gradient[..n],
+                &mut self.shards[1 + layer].grad,
+                self.reduce,
+            )?;
         }
         let n = self.shards[0].master.len() * self.degree;
         let g = if tied {
@@ -307,7 +380,7 @@ impl Engine {
             &mut self.gradient
         };
         root::embed_backward(&self.pass, tokens, &self.d, g);
-        self.groups.shard.reduce_scatter(&g[..n], &mut self.shards[0].grad)?;
+        self.groups.shard.reduce_scatter(&g[..n], &mut self.shards[0].grad, self.reduce)?;
         Ok(sum)
     }
 
@@ -315,7 +388,7 @@ impl Engine {
     pub fn reduce_replicas(&mut self) -> Result<f64, Failure> {
         let mut sum = 0.0;
         for shard in &mut self.shards {
-            self.groups.replica.all_reduce(&mut shard.grad)?;
+            self.groups.replica.all_reduce(&mut shard.grad, self.reduce)?;
             sum += rows::sum_of_squares(&shard.grad);
         }
         Ok(if self.groups.replica.rank() == 0 { sum } else { 0.0 })
@@ -351,6 +424,24 @@ impl Engine {
     pub fn clear_gradients(&mut self) {
         for shard in &mut self.shards {
             shard.grad.fill(0.0);
+        }
+    }
+
+    /// Bytes that this rank holds now, without what it shares with others or copies for a save.
+    pub fn held(&self) -> Bytes {
+        let sum = |buffers: &[&Vec<f32>]| buffers.iter().map(|b| 4 * b.capacity()).sum::<usize>();
+        let of = |part: fn(&Shard) -> usize| self.shards.iter().map(part).sum::<usize>();
+        let live = self.live.iter().flatten().chain(&self.pool).map(|b| 4 * b.capacity()).sum::<usize>();
+        let saved = self.saved.iter().map(Saved::held).chain(self.inputs.iter().map(Vec::capacity));
+        let (scratch, head) = (self.scratch.held(), self.head.held());
+        Bytes {
+            parameters: of(|s| 4 * s.master.capacity()),
+            gradients: of(|s| 4 * s.grad.capacity()),
+            optimizer: of(|s| 4 * (s.exp_avg.capacity() + s.exp_avg_sq.capacity())),
+            activations: 4 * (saved.sum::<usize>() + scratch) + sum(&[&self.x, &self.d]),
+            gathered: live + sum(&[&self.gradient, &self.embed_gradient]),
+            logits: 4 * head,
+            buffers: 0,
         }
     }
 

@@ -1,24 +1,34 @@
 //! The launcher: starts one process per rank, hands signals on, and sees to it that no rank outlives a failure.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest, Sha256};
+
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::comm::shm::Plan;
+use crate::comm::tcp::Connections;
 use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
+use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, shard_len};
-use crate::log::StepLine;
-use crate::model::layout::Shape;
-use crate::train::{self, Outcome, Report};
+use crate::fsdp::{Bytes, plan, topology};
+use crate::log::{Lines, StepLine};
+use crate::place::Place;
+use crate::preflight;
+use crate::rendezvous::{self, Line, Server};
+use crate::train::{self, Outcome, Report, Start};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long a preflight may take once all ranks are there.
+const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// What is missing to run this config here.
 pub fn refuse(config: &Config) -> Result<(), Failure> {
@@ -31,22 +41,13 @@ pub fn refuse(config: &Config) -> Result<(), Failure> {
             ),
         ));
     }
-    if config.cluster.nodes > 1 {
-        return Err(Failure::new(
-            Code::Device,
-            format!(
-                "CPU ranks share memory, so they run on one host; the config has {}",
-                config.cluster.nodes
-            ),
-        ));
-    }
-    let (needed, available) = (Bytes::of(config).total() * config.ranks(), available_memory());
+    let (needed, available) = (Bytes::of(config).total() * topology(config).per_host(), available_memory());
     if available.is_some_and(|available| needed > available) {
         return Err(Failure::new(
             Code::Config,
             format!(
                 "{} ranks need {} MiB, and this machine has {} MiB available",
-                config.ranks(),
+                topology(config).per_host(),
                 needed >> 20,
                 available.unwrap_or(0) >> 20
             ),
@@ -64,18 +65,6 @@ fn available_memory() -> Option<usize> {
     Some(limit.map_or(machine, |limit: usize| limit.min(machine)))
 }
 
-/// What lies where in the ranks' shared memory.
-fn plan(config: &Config) -> Plan {
-    let shards = config.mesh.shard_degree;
-    let units = Shape::of(&config.model).units();
-    Plan {
-        shards,
-        replicas: config.mesh.data_parallel_replicas,
-        largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
-        prefetch: config.memory.prefetch,
-    }
-}
-
 /// Threads of each rank's matrix products: one. Two threads of faer on two busy cores were measured slower than one.
 fn threads() -> usize {
     1
@@ -85,12 +74,45 @@ fn seconds(value: f64) -> Duration {
     Duration::from_secs_f64(value)
 }
 
+/// What the ranks are started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Training.
+    Train,
+    /// Finding out whether training will work.
+    Preflight,
+}
+
 /// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
-pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Result<Outcome, Failure> {
+pub fn launch(
+    config: &Config,
+    path: &Path,
+    ranks_given: Option<usize>,
+    purpose: Purpose,
+) -> Result<Outcome, Failure> {
+    let mut place = Place::alone();
+    if ranks_given.is_none() {
+        place = Place::read()?;
+        place.fits(config)?;
+        if place.local > 0 {
+            // The first process of this host starts all its ranks.
+            return Ok(Outcome::Done);
+        }
+    }
     refuse(config)?;
-    let ranks = config.ranks();
+    let (ranks, per_host) = (config.ranks(), topology(config).per_host());
+    let c = &config.communication;
+    let (peer_dead, join) = (seconds(c.peer_dead_seconds), seconds(c.join_seconds));
+    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), fingerprint(config));
+    let (mut server, mut line) = (None, None);
+    if place.hosts > 1 {
+        if place.host == 0 {
+            server = Some(Server::start(port, &same, place.hosts, per_host, peer_dead, join)?);
+        }
+        line = Some(Line::open(&place.first, port, &same, place.host, peer_dead, join)?);
+    }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
-    let plan = plan(config);
+    let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
     let memory = Memory::create(plan.bytes())?;
     let watch = Watch::new(&memory, ranks, Duration::MAX, Duration::MAX);
     let signal = Arc::new(AtomicI32::new(0));
@@ -109,54 +131,82 @@ pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Resul
     }
     let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
     let mut children: Vec<Option<Child>> = Vec::new();
-    for rank in 0..ranks {
+    let mine = place.host * per_host;
+    for rank in mine..mine + per_host {
         let mut command = Command::new(&program);
         command.arg("rank").arg(path).args(["--rank", &rank.to_string(), "--memory", &memory.path()]);
         if ranks_given.is_some() {
             command.args(["--ranks", &ranks.to_string()]);
         }
+        if purpose == Purpose::Preflight {
+            command.arg("--preflight");
+        }
+        if place.hosts > 1 {
+            command.args(["--rendezvous", &format!("{}:{port}", place.first)]);
+        }
         command.envs(&config.communication.environment);
         match command.spawn() {
             Ok(child) => children.push(Some(child)),
             Err(error) => {
-                end(&mut children, Duration::ZERO);
+                end(&mut children);
                 return Err(bug(&format!("start rank {rank}"), &error));
             }
         }
     }
-    let (mut codes, mut first) = (vec![None; ranks], None);
-    let (began, mut asked) = (Instant::now(), None::<Instant>);
+    let (mut codes, mut ended) = (Vec::new(), Vec::new());
+    let (began, mut asked, mut joined) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
         let number = signal.swap(0, Ordering::Relaxed);
         if number != 0 {
             asked.get_or_insert_with(Instant::now);
             tell(&children, Signal::TERM);
         }
-        for (rank, slot) in children.iter_mut().enumerate() {
-            let Some(status) = slot.as_mut().and_then(|child| child.try_wait().ok().flatten()) else {
-                continue;
-            };
-            *slot = None;
-            codes[rank] = status.code();
-            if !matches!(status.code(), Some(0 | 75)) && first.is_none() {
-                first = Some((rank, status));
-                watch.bury(rank);
+        codes.extend(reap(&mut children, mine, &mut ended));
+        if let Some((rank, _)) = ended.first() {
+            watch.bury(*rank);
+            let (began, mut told) = (Instant::now(), false);
+            while began.elapsed() < LAST_WORDS && children.iter().any(Option::is_some) {
+                reap(&mut children, mine, &mut ended);
+                tell_hosts(line.as_ref(), &ended, &watch, &mut told);
+                std::thread::sleep(Duration::from_millis(10));
             }
+            end(&mut children);
+            tell_hosts(line.as_ref(), &ended, &watch, &mut told);
+            return Err(others(line.as_ref(), verdict(&ended, &watch), told));
         }
-        if let Some((rank, status)) = first {
-            end(&mut children, LAST_WORDS);
-            return Err(verdict(rank, status));
+        if let Some((rank, why)) = line.as_ref().and_then(Line::gone) {
+            watch.bury(rank);
+            end(&mut children);
+            return Err(Failure::new(Code::Peer, why));
+        }
+        // Others on this host may all wait for another host, and none looks at the one that stands still.
+        if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
+            watch.bury(rank);
+            end(&mut children);
+            let why = format!("rank {rank} gave no sign of life for {} s", c.peer_dead_seconds);
+            if let Some(line) = &line {
+                line.tell(rank, &why);
+            }
+            return Err(Failure::new(Code::Peer, why));
         }
         if children.iter().all(Option::is_none) {
             break;
         }
-        if watch.joined() < ranks && began.elapsed() > seconds(config.communication.join_seconds) {
-            end(&mut children, Duration::ZERO);
-            let missing = ranks - watch.joined();
-            return Err(Failure::new(Code::Peer, format!("{missing} of {ranks} ranks did not appear")));
+        if joined.is_none() && watch.joined() == per_host {
+            joined = Some(Instant::now());
+        }
+        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > PREFLIGHT) {
+            end(&mut children);
+            let message = format!("preflight took more than {} s", PREFLIGHT.as_secs());
+            return Err(Failure::new(Code::Peer, message));
+        }
+        if joined.is_none() && began.elapsed() > seconds(config.communication.join_seconds) {
+            end(&mut children);
+            let missing = per_host - watch.joined();
+            return Err(Failure::new(Code::Peer, format!("{missing} of {per_host} ranks did not appear")));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
-            end(&mut children, Duration::ZERO);
+            end(&mut children);
             return Err(Failure::new(
                 Code::Unsaved,
                 "the ranks did not save within `checkpoint.grace_seconds`",
@@ -164,11 +214,66 @@ pub fn launch(config: &Config, path: &Path, ranks_given: Option<usize>) -> Resul
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(if codes.contains(&Some(75)) { Outcome::Saved } else { Outcome::Done })
+    if let Some(line) = &line {
+        line.done();
+    }
+    if let Some(server) = &server {
+        server.see_off(peer_dead);
+    }
+    Ok(if codes.contains(&75) { Outcome::Saved } else { Outcome::Done })
 }
 
-fn verdict(rank: usize, status: ExitStatus) -> Failure {
+/// Takes the ranks that have ended: gives their codes, and adds those that failed to `failed`.
+fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, ExitStatus)>) -> Vec<i32> {
+    let mut codes = Vec::new();
+    for (rank, slot) in children.iter_mut().enumerate() {
+        let Some(status) = slot.as_mut().and_then(|child| child.try_wait().ok().flatten()) else {
+            continue;
+        };
+        *slot = None;
+        match status.code() {
+            Some(code @ (0 | 75)) => codes.push(code),
+            _ => failed.push((mine + rank, status)),
+        }
+    }
+    codes
+}
+
+/// Tells the other hosts of a rank of this one that failed by itself, once.
+fn tell_hosts(line: Option<&Line>, failed: &[(usize, ExitStatus)], watch: &Watch, told: &mut bool) {
+    let itself = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
+    if let (Some(line), Some((rank, _)), false) = (line, itself, *told) {
+        line.tell(*rank, &verdict(failed, watch).message);
+        *told = true;
+    }
+}
+
+/// What another host says is the cause, where this host's ranks only lost others.
+fn others(line: Option<&Line>, mine: Failure, told: bool) -> Failure {
+    let Some(line) = line.filter(|_| !told) else { return mine };
+    let began = Instant::now();
+    while began.elapsed() < LAST_WORDS {
+        if let Some((_, why)) = line.gone() {
+            return Failure::new(Code::Peer, why);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    mine
+}
+
+/// What must be the same on every host: config and binary.
+fn fingerprint(config: &Config) -> String {
+    let text = serde_json::to_string(config).unwrap_or_default();
+    hex(&Sha256::digest(format!("{} {text}", env!("CARGO_PKG_VERSION"))))
+}
+
+/// The cause among the ranks that failed: the first that did not end because of another.
+fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
     use std::os::unix::process::ExitStatusExt;
+    let cause = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
+    let Some((rank, status)) = cause.or(failed.first()) else {
+        return Failure::new(Code::Bug, "no rank failed");
+    };
     if let Some(signal) = status.signal() {
         return Failure::new(
             Code::Peer,
@@ -179,7 +284,12 @@ fn verdict(rank: usize, status: ExitStatus) -> Failure {
         [Code::Config, Code::Data, Code::Checkpoint, Code::Loss, Code::Peer, Code::Device, Code::Unsaved];
     let number = status.code().unwrap_or(1);
     let code = known.into_iter().find(|c| *c as i32 == number).unwrap_or(Code::Bug);
-    Failure::new(code, format!("rank {rank} failed with code {number}"))
+    let message = match watch.said(*rank) {
+        Some(words) if code == Code::Peer => words,
+        Some(words) => format!("rank {rank}: {words}"),
+        None => format!("rank {rank} failed with code {number}"),
+    };
+    Failure::new(code, message)
 }
 
 fn tell(children: &[Option<Child>], signal: Signal) {
@@ -190,43 +300,21 @@ fn tell(children: &[Option<Child>], signal: Signal) {
     }
 }
 
-/// Waits `patience` for the rest to end by themselves, then ends them.
-fn end(children: &mut [Option<Child>], patience: Duration) {
-    let began = Instant::now();
-    while began.elapsed() < patience {
-        if children.iter_mut().flatten().all(|child| matches!(child.try_wait(), Ok(Some(_)))) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn end(children: &mut [Option<Child>]) {
     for child in children.iter_mut().flatten() {
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-/// Prints for the launcher's reader.
-struct Lines;
-
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
-impl Report for Lines {
-    fn step(&mut self, line: &StepLine) {
-        if let Ok(json) = serde_json::to_string(line) {
-            println!("{json}");
-        }
-        eprintln!("{}", line.human());
-    }
-    fn evaluation(&mut self, step: usize, loss: f64) {
-        println!("{}", serde_json::json!({"step": step, "validation_loss": loss}));
-        eprintln!("step={step} validation_loss={loss:.6}");
-    }
-    fn note(&mut self, text: &str) {
-        eprintln!("{text}");
-    }
-}
-
 /// One rank, as a child of the launcher.
-pub fn rank(config: &Config, rank: usize, memory: &str) -> Result<Outcome, Failure> {
+pub fn rank(
+    config: &Config,
+    rank: usize,
+    memory: &str,
+    rendezvous: Option<&str>,
+    purpose: Purpose,
+) -> Result<Outcome, Failure> {
     // A rank does not outlive its launcher, however that ends.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let stop = Arc::new(AtomicBool::new(false));
@@ -234,21 +322,54 @@ pub fn rank(config: &Config, rank: usize, memory: &str) -> Result<Outcome, Failu
         signal_hook::flag::register(number, Arc::clone(&stop))
             .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
     }
-    let plan = plan(config);
-    if rank >= plan.ranks() {
-        return Err(Failure::new(Code::Usage, format!("there is no rank {rank} of {}", plan.ranks())));
+    let topology = topology(config);
+    if rank >= topology.ranks() {
+        return Err(Failure::new(Code::Usage, format!("there is no rank {rank} of {}", topology.ranks())));
     }
+    let host = rendezvous.map(|_| rank / topology.per_host());
+    let plan = Plan { host, ..plan(config) };
     let memory = Memory::open(memory, plan.bytes())?;
     let c = &config.communication;
-    let (groups, watch) =
-        plan.groups(&memory, rank, seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
+    let watch =
+        Watch::new(&memory, plan.ranks(), seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
+    watch.beat(rank);
+    let heart = watch.clone();
     std::thread::spawn(move || {
         loop {
-            watch.beat(rank);
+            heart.beat(rank);
             std::thread::sleep(Duration::from_millis(250));
         }
     });
-    train::run(config, groups, threads(), &stop, &mut Lines)
+    let connections = rendezvous.map(|at| connect(config, rank, at, &watch)).transpose();
+    let connections = connections.inspect_err(|failure| watch.say(rank, &failure.message))?;
+    let groups = plan.groups_with(&watch, rank, connections.unwrap_or_default());
+    let (last, hook) = (watch.clone(), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        last.say(rank, &panic.to_string());
+        hook(panic);
+    }));
+    let result = match purpose {
+        Purpose::Train => {
+            train::run(config, groups, threads(), &stop, &mut Lines::new(Path::new(&config.output.data)))
+        }
+        Purpose::Preflight => preflight::run(config, groups, threads()).map(|()| Outcome::Done),
+    };
+    if let Err(failure) = &result {
+        watch.say(rank, &failure.message);
+    }
+    result
+}
+
+/// Calls the ranks of other hosts.
+fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Connections, Failure> {
+    let bug = |e: std::io::Error| Failure::new(Code::Peer, format!("cannot listen for other hosts: {e}"));
+    let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(bug)?;
+    let mine = listener.local_addr().map_err(bug)?.port();
+    let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
+    let port = port.parse().map_err(|_| Failure::new(Code::Usage, format!("`{at}` names no port")))?;
+    let join = seconds(config.communication.join_seconds);
+    let roster = rendezvous::join(first, port, &fingerprint(config), rank, mine, join)?;
+    Connections::make(&topology(config), rank, &listener, &roster, watch, join)
 }
 
 /// All ranks as threads of this process: for tests of layouts.
@@ -256,6 +377,7 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
     #[derive(Default)]
     struct Kept(Vec<StepLine>, Vec<f64>);
     impl Report for Kept {
+        fn start(&mut self, _start: &Start) {}
         fn step(&mut self, line: &StepLine) {
             self.0.push(line.clone());
         }

@@ -2,12 +2,14 @@
 //! names.
 #![allow(clippy::inline_always, reason = "vector dispatch works only through closures that are inlined")]
 
+pub mod bench;
 pub mod checkpoint;
 pub mod cli;
 pub mod comm;
 pub mod config;
 pub mod data;
 pub mod exit;
+mod fault;
 pub mod fsdp;
 pub mod hf;
 pub mod kernels;
@@ -15,5 +17,8 @@ pub mod launch;
 pub mod log;
 pub mod model;
 pub mod optim;
+pub mod place;
+pub mod preflight;
+pub mod rendezvous;
 pub mod safetensors;
 pub mod train;

@@ -1,6 +1,13 @@
 //! What a step says of itself: one JSON line on stdout, one line for people on stderr.
 
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::train::{Report, Start};
 
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +44,85 @@ impl StepLine {
     }
 }
 
+/// Reports of the first rank: JSON lines on stdout and in `metrics.jsonl`, lines for people on stderr.
+#[derive(Debug)]
+pub struct Lines {
+    path: PathBuf,
+    metrics: Option<File>,
+}
+
+/// Keeps what was written up to `step`: what came after it is trained again, and its lines are written again.
+fn reopen(path: &Path, step: usize) -> io::Result<File> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let before = if step > 0 { fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let kept = before.lines().filter(|line| {
+        let value = serde_json::from_str::<Value>(line).unwrap_or_default();
+        value.get("step").and_then(Value::as_u64).is_some_and(|at| at <= step as u64)
+    });
+    let text: String = kept.flat_map(|line| [line, "\n"]).collect();
+    let partial = path.with_extension("partial");
+    fs::write(&partial, text)?;
+    fs::rename(&partial, path)?;
+    File::options().append(true).open(path)
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
+impl Lines {
+    /// `directory` is where `metrics.jsonl` goes.
+    pub fn new(directory: &Path) -> Self {
+        Self { path: directory.join("metrics.jsonl"), metrics: None }
+    }
+
+    fn keep(&mut self, line: &Value) {
+        let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
+        if let Some(Err(error)) = written {
+            // A log that cannot be written does not end a training.
+            eprintln!("warning: {}: {error}; no more is written there", self.path.display());
+            self.metrics = None;
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
+impl Report for Lines {
+    fn start(&mut self, start: &Start) {
+        match reopen(&self.path, start.step) {
+            Ok(file) => self.metrics = Some(file),
+            Err(error) => eprintln!("warning: {}: {error}; nothing is written there", self.path.display()),
+        }
+        let mut line = json!({"event": "start"});
+        if let (Some(line), Ok(Value::Object(start))) = (line.as_object_mut(), serde_json::to_value(start)) {
+            line.extend(start);
+        }
+        self.keep(&line);
+        eprintln!(
+            "memory of a rank: {}; resident now {} MiB",
+            start.memory_parts.human(),
+            start.resident >> 20
+        );
+    }
+    fn step(&mut self, line: &StepLine) {
+        if let Ok(json) = serde_json::to_value(line) {
+            self.keep(&json);
+        }
+        if let Ok(json) = serde_json::to_string(line) {
+            println!("{json}");
+        }
+        eprintln!("{}", line.human());
+    }
+    fn evaluation(&mut self, step: usize, loss: f64) {
+        let line = json!({"step": step, "validation_loss": loss});
+        self.keep(&line);
+        println!("{line}");
+        eprintln!("step={step} validation_loss={loss:.6}");
+    }
+    fn note(&mut self, text: &str) {
+        eprintln!("{text}");
+    }
+}
+
 /// A number of kB from /proc/self/status, in bytes.
 fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -48,6 +134,11 @@ fn status(key: &str) -> u64 {
 /// Highest resident memory of this process so far, in bytes.
 pub fn peak_resident() -> u64 {
     status("VmHWM")
+}
+
+/// Resident memory of this process now, in bytes.
+pub fn resident() -> u64 {
+    status("VmRSS")
 }
 
 #[cfg(test)]

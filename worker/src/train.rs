@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Saver};
 use crate::comm::Groups;
 use crate::config::Config;
 use crate::data::order::Order;
-use crate::data::tokens::Tokens;
+use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::Engine;
+use crate::fsdp::{Bytes, Engine};
 use crate::kernels::rows::IGNORED;
-use crate::log::{StepLine, peak_resident};
+use crate::log::{StepLine, peak_resident, resident};
 use crate::optim;
 
 /// How a run ended.
@@ -25,8 +25,27 @@ pub enum Outcome {
     Saved,
 }
 
+/// What is known when the first step is about to begin.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Start {
+    /// Optimizer steps done before, by the run that this one goes on with.
+    pub step: usize,
+    /// Optimizer steps of the whole run.
+    pub steps: usize,
+    /// Ranks.
+    pub ranks: usize,
+    /// Elements that are trained.
+    pub parameters: usize,
+    /// Bytes that a rank holds, by part.
+    pub memory_parts: Bytes,
+    /// Bytes resident now, of the largest rank.
+    pub resident: u64,
+}
+
 /// What a rank reports to whoever runs it; only rank 0 does.
 pub trait Report {
+    /// The run begins, or goes on.
+    fn start(&mut self, start: &Start);
     /// A step is done.
     fn step(&mut self, line: &StepLine);
     /// An evaluation is done: steps, and loss in nats per token.
@@ -46,7 +65,8 @@ pub fn run(
     let began = Instant::now();
     let (rank, ranks) = (groups.world.rank(), groups.world.size());
     let sequence = config.model.sequence_length;
-    let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size);
+    let documents = Documents::of(config.data.document_mask);
+    let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size, documents);
     let train = open(&config.data.train)?;
     let validation = config.data.validation.as_deref().map(open).transpose()?;
     let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
@@ -84,24 +104,58 @@ pub fn run(
         crate::hf::load(&mut engine, config, Path::new(weights))?;
     }
 
+    let run = checkpoint::Run {
+        config: config.digest.clone(),
+        seed: config.data.seed,
+        data: train.digest().to_owned(),
+        global_sequences: global,
+    };
+    let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
+    let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
+        let mut all = vec![0.0; ranks];
+        all[rank] = mine as f64;
+        engine.groups.world.all_reduce_f64(&mut all)?;
+        Ok(all.iter().fold(0.0f64, |m, v| m.max(*v)) as u64)
+    };
+    let now = largest(&mut engine, resident())?;
+    if rank == 0 {
+        report.start(&Start {
+            step,
+            steps,
+            ranks,
+            parameters: engine.shards.iter().map(|s| s.unit.len).sum(),
+            memory_parts: Bytes::of(config),
+            resident: now,
+        });
+    }
+
     let (micro, accumulation) = (config.batch.micro, config.batch.accumulation);
-    let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+    let mut rows = Rows::default();
     let mut last_save = Instant::now();
-    let mut saved_at = None;
+    // What `auto` found is already saved.
+    let mut saved_at = (resume.is_some() && config.checkpoint.resume == "auto").then_some(step);
     while step < steps {
         let start = Instant::now();
-        inputs.clear();
-        labels.clear();
+        rows.clear();
         for pass in 0..accumulation {
             for row in 0..micro {
                 let place = ((pass * ranks + rank) * micro + row) as u64;
-                train.read(order.at(step as u64 * global + place), &mut inputs, &mut labels)?;
+                train.read(order.at(step as u64 * global + place), &mut rows)?;
             }
         }
         let tokens = (config.batch.global_sequences * sequence) as f64;
+        // Each loss is divided by the labels that count in the whole step.
+        let counted = if train.all_count() {
+            tokens
+        } else {
+            let mut sum = [rows.counted() as f64];
+            engine.groups.world.all_reduce_f64(&mut sum)?;
+            sum[0].max(1.0)
+        };
         let mut loss = 0.0;
         let mut halted = false;
-        for (inputs, labels) in inputs.chunks(engine.rows()).zip(labels.chunks(engine.rows())) {
+        for pass in 0..accumulation {
+            let range = pass * engine.rows()..(pass + 1) * engine.rows();
             if accumulation > 1 {
                 let mut flag = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
                 engine.groups.world.all_reduce_f64(&mut flag)?;
@@ -110,27 +164,30 @@ pub fn run(
                     break;
                 }
             }
-            loss += engine.micro_step(inputs, labels, 1.0 / tokens)?;
+            engine.keep_apart(rows.begins.get(range.clone()).unwrap_or_default());
+            loss += engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
         }
         if halted {
             // The half-done step is dropped: its sequences are read again.
             engine.clear_gradients();
-            save(config, &mut engine, step, &train, saved_at)?;
+            save(&mut saver, &mut engine, step, saved_at)?;
             return Ok(Outcome::Saved);
         }
         let squares = engine.reduce_replicas()?;
         let seconds = began.elapsed().as_secs_f64();
         let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
         let due = config.checkpoint.every_seconds.is_some_and(|s| last_save.elapsed().as_secs_f64() >= s);
-        // One small sum per step: loss, squared norm, who wants to stop, whether rank 0's clock wants a save.
-        let mut sums = vec![0.0; 4 + ranks];
+        // One small sum per step: loss, squared norm, who wants to stop, whether rank 0's clock wants a save, how many
+        // have done their part of the save under way.
+        let mut sums = vec![0.0; 5 + ranks];
         sums[0] = loss;
         sums[1] = squares;
         sums[2] = f64::from(u8::from(late || stop.load(Ordering::Relaxed)));
         sums[3] = f64::from(u8::from(due && rank == 0));
-        sums[4 + rank] = peak_resident() as f64;
+        sums[4] = f64::from(u8::from(saver.ready()));
+        sums[5 + rank] = peak_resident() as f64;
         engine.groups.world.all_reduce_f64(&mut sums)?;
-        let loss = sums[0] / tokens;
+        let loss = sums[0] / counted;
         let norm = sums[1].sqrt();
         let limit = config.limits.max_loss.unwrap_or(f64::INFINITY);
         if !loss.is_finite() || !norm.is_finite() || loss > limit {
@@ -143,7 +200,7 @@ pub fn run(
         engine.update(&config.optimizer, step, rate, optim::clip_factor(norm, config.optimizer.clip_norm));
         step += 1;
         if rank == 0 && (step.is_multiple_of(config.log.every_steps) || step == steps) {
-            let memory = sums[4..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
+            let memory = sums[5..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
             let tokens_per_s = tokens / start.elapsed().as_secs_f64();
             report.step(&StepLine { step, loss, grad_norm: norm, lr: rate, tokens_per_s, mfu: None, memory });
         }
@@ -155,36 +212,31 @@ pub fn run(
                 report.evaluation(step, loss);
             }
         }
-        let stopping = sums[2] > 0.0;
-        if stopping || sums[3] > 0.0 || config.checkpoint.every_steps.is_some_and(|e| step.is_multiple_of(e))
+        if sums[4] == ranks as f64
+            && let Some(done) = saver.advance(&mut engine)?
+            && rank == 0
         {
-            save(config, &mut engine, step, &train, saved_at)?;
+            report.note(&format!("checkpoint of step {done} is complete"));
+        }
+        if sums[2] > 0.0 && step < steps {
+            save(&mut saver, &mut engine, step, saved_at)?;
+            return Ok(Outcome::Saved);
+        }
+        let due = sums[3] > 0.0 || config.checkpoint.every_steps.is_some_and(|e| step.is_multiple_of(e));
+        if due && step < steps {
+            saver.begin(&mut engine, step)?;
             saved_at = Some(step);
             last_save = Instant::now();
         }
-        if stopping && step < steps {
-            return Ok(Outcome::Saved);
-        }
     }
-    save(config, &mut engine, step, &train, saved_at)?;
+    save(&mut saver, &mut engine, step, saved_at)?;
     crate::hf::export(&mut engine, config, Path::new(&config.output.model))?;
     Ok(Outcome::Done)
 }
 
-fn save(
-    config: &Config,
-    engine: &mut Engine,
-    step: usize,
-    train: &Tokens,
-    saved_at: Option<usize>,
-) -> Result<(), Failure> {
-    if saved_at == Some(step) {
-        return Ok(());
-    }
-    let directory = Path::new(&config.checkpoint.directory);
-    let sequences = step as u64 * config.batch.global_sequences as u64;
-    let keep = config.checkpoint.keep;
-    checkpoint::save(engine, directory, keep, step, sequences, config.data.seed, train.digest())
+/// The state as it is now, complete on return.
+fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize>) -> Result<(), Failure> {
+    if begun == Some(step) { saver.drain(engine) } else { saver.now(engine, step) }
 }
 
 /// Mean loss over all validation sequences, each once; what does not fill a pass is filled up with ignored labels.
@@ -194,19 +246,20 @@ fn evaluate(config: &Config, engine: &mut Engine, data: &Tokens) -> Result<f64, 
     let per_pass = (micro * ranks) as u64;
     let (mut loss, mut count) = (0.0, 0.0);
     for pass in 0..data.sequences().div_ceil(per_pass) {
-        let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+        let mut rows = Rows::default();
         for row in 0..micro {
             let at = pass * per_pass + (rank * micro + row) as u64;
-            data.read(at.min(data.sequences() - 1), &mut inputs, &mut labels)?;
+            data.read(at.min(data.sequences() - 1), &mut rows)?;
             if at >= data.sequences() {
-                let filled = labels.len() - config.model.sequence_length;
-                labels[filled..].fill(IGNORED);
+                let filled = rows.labels.len() - config.model.sequence_length;
+                rows.labels[filled..].fill(IGNORED);
             }
         }
-        loss += engine.evaluate(&inputs, &labels)?;
-        count += labels.iter().filter(|l| **l != IGNORED).count() as f64;
+        engine.keep_apart(&rows.begins);
+        loss += engine.evaluate(&rows.inputs, &rows.labels)?;
+        count += rows.counted() as f64;
     }
     let mut sums = [loss, count];
     engine.groups.world.all_reduce_f64(&mut sums)?;
-    Ok(sums[0] / sums[1])
+    Ok(sums[0] / sums[1].max(1.0))
 }

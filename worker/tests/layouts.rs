@@ -35,6 +35,12 @@ fn every_layout_gives_the_same_losses() {
     close(&four, &alone, "4 shards");
     assert_eq!(four, losses(&mesh(base.clone(), 2, 2, 1)), "2 x 2 equals 4 shards");
     assert_eq!(four, losses(&mesh(base.clone(), 1, 4, 1)), "4 replicas equal 4 shards");
+    // Hosts: shard groups that span two, and two replicas on two, each group in two steps.
+    for (shards, replicas, hosts) in [(4, 1, 2), (2, 2, 2), (4, 1, 4), (1, 4, 2)] {
+        let mut config = mesh(base.clone(), shards, replicas, 1);
+        config["cluster"]["nodes"] = json!(hosts);
+        assert_eq!(four, losses(&config), "{shards} x {replicas} on {hosts} hosts");
+    }
     close(&losses(&mesh(base.clone(), 1, 1, 4)), &alone, "accumulation");
     close(&losses(&mesh(base.clone(), 2, 2, 2)), &alone, "2 x 2 with accumulation");
     for (field, value) in [
@@ -51,6 +57,11 @@ fn every_layout_gives_the_same_losses() {
     bf16["precision"]["compute"] = json!("bf16");
     for (a, b) in losses(&bf16).iter().zip(&alone) {
         assert!((a - b).abs() < 1e-2 * b && a != b, "bf16 {a}, f32 {b}");
+    }
+    let mut reduced = mesh(base.clone(), 2, 2, 1);
+    reduced["precision"]["reduce"] = json!("bf16");
+    for (a, b) in losses(&reduced).iter().zip(&alone).skip(1) {
+        assert!((a - b).abs() < 1e-2 * b && a != b, "gradients summed in bf16 {a}, in f32 {b}");
     }
 }
 

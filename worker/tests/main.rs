@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
 
 mod cases;
+mod data;
+mod faults;
 mod layouts;
 mod parity;
 mod processes;
+mod ranks;
 mod schema;

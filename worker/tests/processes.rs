@@ -2,16 +2,16 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cases::{Place, llama, mesh, write_data};
 
-const WORKER: &str = env!("CARGO_BIN_EXE_trainc-worker");
+pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_trainc-worker");
 
-fn write(place: &Place, config: &Value) -> String {
+pub(crate) fn write(place: &Place, config: &Value) -> String {
     let path = place.at("worker.json");
     std::fs::write(&path, config.to_string()).unwrap();
     path
@@ -21,22 +21,26 @@ fn start(arguments: &[&str]) -> Child {
     Command::new(WORKER).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn worker(arguments: &[&str]) -> Output {
+pub(crate) fn worker(arguments: &[&str]) -> Output {
     start(arguments).wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn lines(output: &Output) -> Vec<Value> {
+pub(crate) fn lines(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// One test at a time: ranks that wait for each other and for two cores make each other slow.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn place(name: &str) -> (Place, Value) {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn place(name: &str) -> (Place, Value) {
     let place = Place::new(name);
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let config = mesh(llama(&place), 2, 1, 1);
@@ -44,18 +48,18 @@ fn place(name: &str) -> (Place, Value) {
 }
 
 /// Process ids of the launcher's ranks.
-fn ranks(launcher: &Child) -> Vec<u32> {
+pub(crate) fn ranks(launcher: &Child) -> Vec<u32> {
     let path = format!("/proc/{0}/task/{0}/children", launcher.id());
     let children = std::fs::read_to_string(path).unwrap();
     children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
 /// Waits until a checkpoint is there: the run is then in its middle.
-fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
+pub(crate) fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
     let began = Instant::now();
     while trainc_worker::checkpoint::newest(Path::new(directory)).is_none() {
         assert!(launcher.try_wait().unwrap().is_none(), "the run ended early");
@@ -66,7 +70,7 @@ fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
 
 #[test]
 fn a_run_of_processes() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (place, config) = place("run");
     let path = write(&place, &config);
     let output = worker(&["launch", &path]);
@@ -97,7 +101,7 @@ fn a_run_of_processes() {
 
 #[test]
 fn told_to_stop_it_saves_and_goes_on_later() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (place, mut config) = place("term");
     config["schedule"]["steps"] = json!(1500);
     let whole = lines(&worker(&["launch", &write(&place, &config)]));
@@ -121,7 +125,7 @@ fn told_to_stop_it_saves_and_goes_on_later() {
 
 #[test]
 fn killed_at_any_moment_nothing_is_lost() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (place, mut config) = place("kill");
     config["schedule"]["steps"] = json!(1500);
     let whole = lines(&worker(&["launch", &write(&place, &config)]));
@@ -130,9 +134,9 @@ fn killed_at_any_moment_nothing_is_lost() {
     config["checkpoint"]["resume"] = json!("auto");
     let path = write(&place, &config);
     let mut seen = vec![None; 1500];
-    for round in 0..8u64 {
+    for round in 0..20u64 {
         let run = start(&["launch", &path]);
-        let pause = 60 + trainc_worker::model::init::mix(round) % 120;
+        let pause = 40 + trainc_worker::model::init::mix(round) % 160;
         std::thread::sleep(Duration::from_millis(pause));
         let children = ranks(&run);
         if round % 2 == 0 {
@@ -169,7 +173,7 @@ fn killed_at_any_moment_nothing_is_lost() {
 
 #[test]
 fn a_dead_rank_is_named() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (place, mut config) = place("dead");
     config["schedule"]["steps"] = json!(1_000_000);
     config["checkpoint"]["every_steps"] = json!(20);
@@ -198,7 +202,7 @@ fn a_dead_rank_is_named() {
 
 #[test]
 fn what_cannot_run_is_refused() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let (place, base) = place("refused");
     let mut cases: Vec<(i32, &str, Box<dyn Fn(&mut Value)>)> = Vec::new();
     let mut case = |code, message, change: fn(&mut Value)| cases.push((code, message, Box::new(change)));

@@ -114,6 +114,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if alike.is_none() && !scan.complete {
             continue;
         }
+        // Written both ways: T0266.
+        if alike.is_some_and(|option| program.hyperparameters.iter().any(|other| other.name == option.name)) {
+            continue;
+        }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
             .note("a search of the text for `add_argument`; argparse stops the program over an option that it does not know");
         let near = alike

@@ -116,15 +116,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 /// A key that only the role's policy names: no shape of a request looks at it.
 fn key_form(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Problems) {
     let text = key.value.as_str();
-    let good = match read(text) {
-        Some(arn) => {
-            arn.service == "kms" && (arn.resource.starts_with("key/") || arn.resource.starts_with("alias/"))
-        }
-        None => {
-            let name = text.strip_prefix("alias/").unwrap_or(text);
-            !name.is_empty()
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'))
-        }
+    let good = if let Some(arn) = read(text) {
+        arn.service == "kms" && (arn.resource.starts_with("key/") || arn.resource.starts_with("alias/"))
+    } else {
+        let name = text.strip_prefix("alias/").unwrap_or(text);
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/'))
     };
     if good {
         return;

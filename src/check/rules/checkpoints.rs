@@ -76,11 +76,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     text::duration(run)
                 ),
             )
-            .help(format!("write a shorter interval, as `every=\"{}m\"`", (run / 600).max(1)))
+            .help(format!("write a shorter interval, as `every=\"{}\"`", tenth(run)))
             .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }
     never_read(context, problems);
+}
+
+/// About a tenth of a run, in one unit.
+fn tenth(seconds: u64) -> String {
+    match seconds / 10 {
+        s if s >= 3_600 => format!("{}h", s / 3_600),
+        s => format!("{}m", (s / 60).max(1)),
+    }
 }
 
 /// A text scan: only for spot jobs, which must go on, and only where the whole program is known.
@@ -92,6 +100,10 @@ fn never_read(context: &Context, problems: &mut Problems) {
         return;
     };
     let Some(spot) = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref()) else { return };
+    // Without a prefix nothing is kept whether it is read or not: T0426.
+    if checkpoint.s3.is_absent() {
+        return;
+    }
     let local = checkpoint.local.value().map_or(LOCAL, |local| local.trim_end_matches('/'));
     let in_files =
         tree.files.iter().chain(plan.dependencies.iter().flat_map(|tree| &tree.files)).any(|file| {

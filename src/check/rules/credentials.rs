@@ -95,7 +95,12 @@ impl Judge<'_, '_> {
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
             .collect();
-        let help = if url {
+        let is_tag =
+            self.context.plan.job.tags.iter().any(|tag| tag.key == name && tag.value.span() == Some(span));
+        let help = if is_tag {
+            "remove it: a tag is read by everyone who may list resources, and the container never sees it"
+                .to_owned()
+        } else if url {
             "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
         } else {
             format!(

@@ -46,6 +46,10 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         if degree.value.is_power_of_two() || degree.value == 0 {
             continue;
         }
+        // A group that ends inside a node is the worse mistake: T0388.
+        if name == "shard-degree" && super::shard_group::is_misaligned(mesh) {
+            continue;
+        }
         let below = 1_u64 << degree.value.ilog2();
         let mut diagnostic = Diagnostic::new(
             &T0386,
@@ -83,7 +87,9 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
     let split: Vec<(&str, &Val<u64>)> =
         named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
     let Some((name, first)) = split.first() else { return };
-    if parameters >= SMALL_PARAMETERS {
+    // Ranks without GPUs are processes of one machine: there is no card on which a copy would fit.
+    let has_gpus = plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_some());
+    if parameters >= SMALL_PARAMETERS || !has_gpus {
         return;
     }
     // A card that the states alone fill half is reason enough to shard.
@@ -102,7 +108,11 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
             first.span_or(parallel.span),
             format!("`{}` has {} parameters, and `{name}` {} splits it: copies would be faster", model.name, text::group(parameters), first.value),
         )
-        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+        .help(if parallel.engine.get() == Some(Engine::Worker) {
+            "write `shard-degree 1`"
+        } else {
+            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`"
+        })
         .note(format!(
             "under 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and a split only adds traffic",
             text::group(parameters),

@@ -22,8 +22,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    // A type that the engine does not run on was refused: its network is no matter.
-    let refused = smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
+    // A type that the engine does not run on was refused, and so are several groups: the network is no matter.
+    let groups = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.len() > 1);
+    let refused = groups || smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
     if mesh.nodes <= 1 || mesh.engine == Engine::None || refused {
         return;
     }

@@ -1,15 +1,15 @@
-//! Keys of a made role: its policy names the key, for which an alias does not stand.
+//! Keys of a made role: its policy names the key, and an alias only as a condition on every key.
 
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0498, "kms-alias", Warning, "a key's alias where a made role needs the key");
+declare_code!(T0498, "kms-alias", Warning, "a key's alias in a made role, which widens its policy");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0498];
 
-/// A made role gets the key's ARN as a resource, and IAM does not follow aliases.
+/// A made role gets the key's ARN as a resource; IAM does not follow aliases.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let made = plan.job.role.as_ref().filter(|role| role.create.get() == Some(true));
@@ -22,10 +22,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for (key, fallback) in output.into_iter().chain(volume).chain(channels).chain(checkpoint) {
         if key.value.starts_with("alias/") || key.value.contains(":alias/") {
             problems.push(
-                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias, and the role's policy needs the key", key.value))
+                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias: the role may use whichever key carries it", key.value))
                     .label(role.create.span().unwrap_or(role.span), "trainc writes its policy")
                     .help("write the key's ARN, as `aws kms describe-key --key-id ALIAS --query KeyMetadata.Arn` shows it")
-                    .note("an alias as resource of a policy does not grant the use of its key (AWS KMS developer guide)"),
+                    .note("an alias is no resource of a policy, so this one names every key under the condition kms:ResourceAliases; who may move the alias says which key that is (AWS KMS developer guide)"),
             );
         }
     }

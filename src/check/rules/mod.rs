@@ -42,6 +42,7 @@ mod pipeline;
 mod placement;
 mod places;
 mod precision;
+mod preferences;
 mod processes;
 mod program_source;
 mod quantize;
@@ -110,6 +111,7 @@ pub static RULES: &[Rule] = &[
     pipeline::rule,
     placement::rule,
     precision::rule,
+    preferences::rule,
     processes::rule,
     program_source::rule,
     quantize::rule,
@@ -178,6 +180,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         pipeline::CODES,
         placement::CODES,
         precision::CODES,
+        preferences::CODES,
         processes::CODES,
         program_source::CODES,
         quantize::CODES,

@@ -98,10 +98,9 @@ fn fp16(plan: &Plan, problems: &mut Problems) {
             Some(Smp::V1(_)) => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
             None => false,
         },
-        Some(
-            Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::Worker | Engine::None,
-        ) => true,
-        None => false,
+        Some(Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None) => true,
+        // The worker has no fp16 at all, which is said where its settings are read.
+        Some(Engine::Worker) | None => false,
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
     if !serves || pytorch.is_some_and(|version| version_key(version) < version_key(BF16_AUTOCAST)) {

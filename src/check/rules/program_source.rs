@@ -11,6 +11,11 @@ declare_code!(T0263, "program-form", Error, "an entry point or archive that the 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0263];
 
+/// Whether an entry point lies outside the program's directory by its own words.
+pub(super) fn is_elsewhere(path: &str) -> bool {
+    path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")
+}
+
 /// The entry point's path and the archive's form.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
@@ -32,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 "write the script's name, and `s3=` with a `.tar.gz` that holds it",
                 "aws/sagemaker-python-sdk#471",
             );
-        } else if path.starts_with('/') || path.split('/').any(|part| part == "..") {
+        } else if is_elsewhere(path) {
             refuse(
                 span,
                 format!("the entry point `{path}` lies outside the program's directory"),

@@ -110,7 +110,9 @@ fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems
         Some(compute) => (compute.as_str(), true),
         None => ("fp32", false),
     };
-    if compute == precision.value {
+    // Without the hardware for it: T0381.
+    let refused = compute == "bf16" && plan.machine.as_ref().and_then(|machine| machine.bf16) == Some(false);
+    if compute == precision.value || refused {
         return;
     }
     let span = quantize.compute.span().unwrap_or(quantize.span);

@@ -5,7 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::digest::python_float;
-use crate::ir::{Field, Optimizer, Warmup};
+use crate::ir::{Engine, Field, Optimizer, Warmup};
 use crate::text;
 
 declare_code!(T0318, "far-from-usual", Warning, "a setting of the optimizer far from what is usual");
@@ -90,6 +90,11 @@ fn far(
 fn warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(warmup), Some(run)) = (optimizer.warmup.val(), &context.plan.run.steps) else { return };
     let Warmup::Steps(steps) = warmup.value else { return };
+    // The worker refuses it, which is said where its settings are read.
+    let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    if engine == Some(Engine::Worker) && steps > run.value {
+        return;
+    }
     if steps < run.value {
         return;
     }

@@ -47,13 +47,27 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         parallel,
         mesh,
         model: plan.model.as_ref(),
-        gpus: mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value,
+        gpus: group_gpus(mesh),
         span: mesh.shard_degree.span_or(parallel.strategy.span().unwrap_or(parallel.span)),
     };
     group.hybrid(problems);
     group.aligned(problems);
     group.small(context, problems);
     group.wide(problems);
+}
+
+/// GPUs that hold one copy of the model's states.
+fn group_gpus(mesh: &Mesh) -> u64 {
+    mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value
+}
+
+/// Whether some shard groups share a node with another.
+pub(super) fn is_misaligned(mesh: &Mesh) -> bool {
+    let (gpus, per_node) = (group_gpus(mesh), mesh.gpus_per_node);
+    per_node > 0
+        && mesh.shard_degree.value > 1
+        && !gpus.is_multiple_of(per_node)
+        && !per_node.is_multiple_of(gpus)
 }
 
 impl Group<'_> {
@@ -101,8 +115,7 @@ impl Group<'_> {
 
     fn aligned(&self, problems: &mut Problems) {
         let (gpus, per_node) = (self.gpus, self.mesh.gpus_per_node);
-        if self.mesh.shard_degree.value <= 1 || gpus.is_multiple_of(per_node) || per_node.is_multiple_of(gpus)
-        {
+        if !is_misaligned(self.mesh) {
             return;
         }
         let aligned = divisors(self.mesh.world_size)
@@ -196,6 +209,11 @@ impl Group<'_> {
         let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
         // What nobody chose is left alone up to twice the width: one replica more would hardly pay.
         let limit = if chosen { recommended.value } else { recommended.value.saturating_mul(2) };
+        // Hybrid sharding with one replica was reported, and its help says the same.
+        let hybrid = self.parallel.strategy.value().is_some_and(|strategy| strategy == "hybrid-shard");
+        if hybrid && self.mesh.replicas.value == 1 {
+            return;
+        }
         if nodes <= limit || nodes <= 1 || self.mesh.shard_degree.value <= 1 {
             return;
         }

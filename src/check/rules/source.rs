@@ -41,7 +41,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
-    if tree.get(&entry.value).is_some() {
+    // A path that leads elsewhere is no entry point at all: T0263.
+    if tree.get(&entry.value).is_some() || super::program_source::is_elsewhere(&entry.value) {
         return;
     }
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
@@ -59,7 +60,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if shown.is_empty() {
             diagnostic
         } else {
-            diagnostic.note(format!("there are {}", text::ticked(&shown, "and")))
+            diagnostic.note(format!("its scripts: {}", shown.join(", ")))
         }
     });
 }

@@ -1,9 +1,11 @@
 //! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
 
+mod cluster;
+
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field, Raw};
+use crate::ir::{Engine, Field, Program};
 use crate::source::Span;
 use crate::text;
 
@@ -26,6 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     judge.checkpoint();
     judge.channels();
     judge.role();
+    judge.cluster();
     judge.rest();
 }
 
@@ -93,22 +96,7 @@ impl Judge<'_, '_> {
             self.unused(&program.upload, "upload", "the archive in `s3` is used where it lies", "remove it");
         }
         if engine == Some(Engine::Worker) {
-            for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-                self.unused(
-                    field,
-                    name,
-                    "engine `worker` runs its own binary",
-                    "remove it, or choose another engine",
-                );
-            }
-            for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
-                self.unused_at(
-                    span,
-                    name,
-                    "engine `worker` reads its settings from `train` and `parallel`",
-                    "remove it",
-                );
-            }
+            self.program_of_worker(program);
             return;
         }
         if !program.entrypoint.is_empty() {
@@ -180,23 +168,60 @@ impl Judge<'_, '_> {
         }
     }
 
+    fn program_of_worker(&mut self, program: &Program) {
+        for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
+            self.unused(
+                field,
+                name,
+                "engine `worker` runs its own binary",
+                "remove it, or choose another engine",
+            );
+        }
+        for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
+            self.unused_at(
+                span,
+                name,
+                "engine `worker` reads its settings from `train` and `parallel`",
+                "remove it",
+            );
+        }
+    }
+
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
         self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
-        for (name, field) in [
+        // Beside a family it is a part of what `uri` excludes, and said with it.
+        if !image.family.is_absent() {
+            return;
+        }
+        let written: Vec<(&str, Span)> = [
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
-        ] {
-            // Beside a family it is a part of what `uri` excludes, and said with it.
-            if image.family.is_absent() {
-                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
-            }
+        ]
+        .into_iter()
+        .filter_map(|(name, field)| Some((name, field.span()?)))
+        .collect();
+        let Some((_, first)) = written.first() else { return };
+        let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+        let (them, shown) = (if names.len() > 1 { "them" } else { "it" }, text::ticked(&names, "and"));
+        let mut diagnostic =
+            Diagnostic::new(&T0250, *first, format!("nothing uses {shown}: `uri` is used as it stands"))
+                .help(format!("remove {them}, or `uri`"));
+        if let Some(span) = image.uri.span() {
+            diagnostic = diagnostic.label(span, "the container");
         }
+        self.problems.push(diagnostic);
+    }
+
+    /// Whether the job runs on this machine, where a channel is a directory.
+    fn is_local(&self) -> bool {
+        let cluster = self.context.plan.job.cluster.as_ref();
+        cluster.and_then(|cluster| cluster.instance.value()).map(String::as_str) == Some("local")
     }
 
     fn channels(&mut self) {
@@ -221,11 +246,16 @@ impl Judge<'_, '_> {
                 &channel.converse,
                 &channel.dataset,
             ];
-            if data.iter().all(|field| field.is_absent()) {
+            let is_here = self.is_local() && !channel.path.is_absent();
+            if data.iter().all(|field| field.is_absent()) && !is_here {
                 self.incomplete(
                     channel.span,
                     "`channel` names no data",
-                    "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`",
+                    if self.is_local() {
+                        "add `path=` with a directory of this machine"
+                    } else {
+                        "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`"
+                    },
                 );
             }
             if channel.from.is_absent() {
@@ -236,12 +266,14 @@ impl Judge<'_, '_> {
                     "it is the access to a file system, and `channel` has no `from`",
                     help,
                 );
-                self.unused(
-                    &channel.path,
-                    "path",
-                    "it is a path of a file system, and `channel` has no `from`",
-                    help,
-                );
+                if !self.is_local() {
+                    self.unused(
+                        &channel.path,
+                        "path",
+                        "it is a path of a file system, and `channel` has no `from`",
+                        help,
+                    );
+                }
             }
             let elsewhere = if !channel.from.is_absent() {
                 Some("it is for data in S3, and the channel is a file system")
@@ -318,63 +350,6 @@ impl Judge<'_, '_> {
                 "only `epochs` asks for the size of the data",
                 "remove it, or write `epochs`",
             );
-        }
-        if let Some(cluster) = &job.cluster {
-            let custom = cluster.instance.value().map(String::as_str) == Some("custom");
-            if !custom && !cluster.instance.is_bad() {
-                if let Some(gpu) = &cluster.gpu {
-                    self.unused_at(
-                        gpu.span,
-                        "gpu",
-                        "the instance type says what a node is",
-                        "remove it, or write `cluster \"custom\"`",
-                    );
-                }
-                let help = "remove it, or write `cluster \"custom\"`";
-                self.unused(
-                    &cluster.intra_bytes_per_second,
-                    "intra",
-                    "the instance type says what a node is",
-                    help,
-                );
-                self.unused(
-                    &cluster.inter_bytes_per_second,
-                    "inter",
-                    "the instance type says what a node is",
-                    help,
-                );
-            }
-            if !self.context.plan.deployable {
-                let why = "no service runs this cluster";
-                for (name, span) in [
-                    ("warm-pool", cluster.warm_pool_seconds.span()),
-                    ("max-pending", cluster.max_pending_seconds.span()),
-                    ("retry", cluster.retry.span()),
-                    ("training-plan", cluster.training_plan.span()),
-                    ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
-                ] {
-                    if let Some(span) = span {
-                        self.unused_at(span, name, why, "remove it");
-                    }
-                }
-            }
-            let preferences = job.request.iter().find(|member| {
-                member.name == "ResourceConfig" && matches!(&member.value, Raw::Object(members) if members.iter().any(|(name, _)| name == "InstancePreferences"))
-            });
-            if let (Some(member), Some(span)) = (
-                preferences,
-                cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
-            ) {
-                self.problems.push(
-                    Diagnostic::new(
-                        &T0251,
-                        member.span,
-                        "`InstancePreferences` excludes the instance type and groups of `cluster`",
-                    )
-                    .label(span, "of `cluster`")
-                    .note("botocore's model of ResourceConfig"),
-                );
-            }
         }
         if let Some(checkpoint) = &job.checkpoint
             && checkpoint.s3.is_absent()

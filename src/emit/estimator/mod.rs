@@ -23,8 +23,9 @@ use serde_json::{Map, Value};
 
 /// The script of a request; `None` where the SDK has no word for the job at all.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
-    // A serverless job has no instances, and no estimator can do without.
-    if request.get("ServerlessJobConfig").is_some() {
+    // A serverless job has no instances, a job with preferred types no one type: no estimator can do without.
+    let preferred = request.pointer("/ResourceConfig/InstancePreferences").is_some();
+    if preferred || request.get("ServerlessJobConfig").is_some() {
         return None;
     }
     let mut script = Script {

@@ -181,7 +181,8 @@ fn parts(layout: &Layout, machine: &Machine) -> SpeedParts {
         let reduce = links::gradients(layout, machine);
         // Megatron reduces after the last backward pass; DDP and its like during it.
         let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };
-        parts.exposed_communication += (reduce - hidden).max(0.0);
+        let share = machine.get(Name::OverlapFsdp);
+        parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
     }
     parts
 }

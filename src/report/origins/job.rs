@@ -156,6 +156,7 @@ fn cluster(table: &mut Table, it: &Cluster) {
         gpu,
         intra_bytes_per_second,
         inter_bytes_per_second,
+        ranks,
         node_mtbf_seconds,
     } = it;
     table.text("instance", instance);
@@ -189,6 +190,7 @@ fn cluster(table: &mut Table, it: &Cluster) {
     table.below("cluster");
     table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
     table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
+    table.count("ranks", ranks);
     table.seconds("node-mtbf", node_mtbf_seconds);
 }
 

@@ -2,6 +2,7 @@
 
 use super::Table;
 use crate::ir::hardware::Provenance;
+use crate::ir::worker::Worker;
 use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp};
 use crate::text;
 
@@ -17,6 +18,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         run,
         image,
         smp,
+        worker: told,
         price,
         source,
         missing,
@@ -65,6 +67,9 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         self::mesh(table, mesh);
     }
     launcher(table, plan, smp.as_ref());
+    if let Some(it) = told {
+        worker(table, it);
+    }
     if let Some(batch) = batch {
         self::batch(table, batch);
     }
@@ -252,6 +257,48 @@ fn batch(table: &mut Table, batch: &Batch) {
     if let Some(tokens) = global_tokens {
         table.push("global-tokens", text::group(*tokens), "global sequences × sequence length");
     }
+}
+
+fn worker(table: &mut Table, worker: &Worker) {
+    let Worker {
+        model: _,
+        optimizer,
+        schedule,
+        bf16,
+        reduce_bf16,
+        recompute,
+        prefetch,
+        reshard_after_forward,
+        offload,
+        keep,
+        seed,
+        binary_sha256,
+    } = worker;
+    table.below("worker");
+    let switch = |on: &bool| format!("#{on}");
+    table.val("bf16", bf16, switch);
+    table.val("reduce-bf16", reduce_bf16, switch);
+    table.val("recompute", recompute, switch);
+    table.val("prefetch", prefetch, |n| text::group(*n));
+    table.val("reshard-after-forward", reshard_after_forward, switch);
+    table.val("offload", offload, switch);
+    table.val("lr", &optimizer.learning_rate, |x| format!("{x}"));
+    table.val("betas", &optimizer.betas, |(first, second)| format!("{first}, {second}"));
+    table.val("eps", &optimizer.eps, |x| format!("{x}"));
+    table.val("weight-decay", &optimizer.weight_decay, |x| format!("{x}"));
+    if let Some(clip) = &optimizer.clip_norm {
+        table.val("clip", clip, |x| format!("{x}"));
+    }
+    table.val("schedule", &schedule.kind, Clone::clone);
+    table.val("warmup-steps", &schedule.warmup_steps, |n| text::group(*n));
+    table.val("min-lr", &schedule.minimum_learning_rate, |x| format!("{x}"));
+    table.val("keep", keep, |n| text::group(*n));
+    table.val("seed", seed, |n| text::group(*n));
+    table.push(
+        "binary",
+        binary_sha256.as_deref().unwrap_or("?"),
+        "SHA-256 of `trainc-worker`: `--worker`, or the one beside trainc",
+    );
 }
 
 fn image(table: &mut Table, image: &Image) {

@@ -52,13 +52,15 @@ static GROUP: NodeSpec = NodeSpec {
 };
 static GPU: NodeSpec = NodeSpec {
     name: "gpu",
-    doc: "the accelerator of a custom cluster",
+    doc: "the accelerator of a custom or a local cluster",
     args: &[arg("name", Ty::Text)],
     props: &[must("per-node", Ty::Int(1, 1024), "accelerators in each node")],
     ..NodeSpec::LEAF
 };
 static INTRA: NodeSpec = one("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
 static INTER: NodeSpec = one("inter", Ty::Rate, "custom cluster: network rate of a node");
+static RANKS: NodeSpec =
+    one("ranks", Ty::Int(1, 1024), "local cluster: processes of this machine, one rank each");
 static NODE_MTBF: NodeSpec = one("node-mtbf", Ty::Duration, "mean time between failures of one node");
 
 pub(crate) static CLUSTER: NodeSpec = NodeSpec {
@@ -79,6 +81,7 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
         &GPU,
         &INTRA,
         &INTER,
+        &RANKS,
         &NODE_MTBF,
     ],
     ..NodeSpec::LEAF

@@ -77,7 +77,11 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
         prop("dataset", Ty::Text, "ARN of a data set of a SageMaker hub"),
         prop("attributes", Ty::Text, "attributes of an augmented manifest, separated by commas"),
         prop("from", Ty::Text, "the name of a `storage`"),
-        prop("path", Ty::Text, "path below the file system's mount"),
+        prop(
+            "path",
+            Ty::Text,
+            "path below the file system's mount; of a local cluster, a directory of this machine",
+        ),
         prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; ro if left out"),
         prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "how S3 data arrive"),
         prop("shard", Ty::Word(&["replicated", "by-key"]), "which hosts get which keys"),

@@ -18,6 +18,9 @@ use crate::exit::{Code, Failure};
 /// Bytes between counters of different ranks: two cache lines, so that neighbours do not disturb each other.
 const LINE: usize = 128;
 
+/// Bytes in which a rank says why it ends: their number, then UTF-8.
+const WORDS: usize = 1024;
+
 /// Milliseconds of the clock that all processes of this host share.
 fn now_ms() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
@@ -106,7 +109,8 @@ impl Memory {
     }
 }
 
-/// Deadlines of every wait, and the board: its first line says who failed, then one line per rank.
+/// Deadlines of every wait, and the board: its first line says who failed, then one line per rank, then each rank's last
+/// words.
 #[derive(Clone, Debug)]
 pub struct Watch {
     memory: Memory,
@@ -118,12 +122,32 @@ pub struct Watch {
 impl Watch {
     /// Bytes of the board.
     pub fn bytes(ranks: usize) -> usize {
-        LINE * (ranks + 1)
+        LINE * (ranks + 1) + WORDS * ranks
     }
 
     /// The board at the start of `memory`.
     pub fn new(memory: &Memory, ranks: usize, peer_dead: Duration, collective: Duration) -> Self {
         Self { memory: memory.clone(), ranks, peer_dead, collective }
+    }
+
+    /// How long a collective may take.
+    pub(super) fn collective(&self) -> Duration {
+        self.collective
+    }
+
+    /// The clock of deadlines, in milliseconds.
+    pub(super) fn now() -> u64 {
+        now_ms()
+    }
+
+    /// A rank of this host that has given no sign of life for so long.
+    pub fn silent(&self, limit: Duration) -> Option<usize> {
+        let now = now_ms();
+        let beat = |rank: usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
+        (0..self.ranks).find(|rank| {
+            let beat = beat(*rank);
+            beat > 0 && u128::from(now.saturating_sub(beat)) > limit.as_millis()
+        })
     }
 
     /// This rank lives.
@@ -143,7 +167,37 @@ impl Watch {
         let _ = line.compare_exchange(0, rank as u64 + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    fn look(&self, began: u64) -> Result<(), Failure> {
+    fn words(&self, rank: usize) -> usize {
+        assert!(rank < self.ranks, "a rank has its place on the board");
+        LINE * (self.ranks + 1) + WORDS * rank
+    }
+
+    /// Why this rank ends, for the launcher; what is too long is cut.
+    pub fn say(&self, rank: usize, text: &str) {
+        let mut bytes = text.as_bytes();
+        while bytes.len() > WORDS - 8 || std::str::from_utf8(bytes).is_err() {
+            bytes = &bytes[..(bytes.len() - 1).min(WORDS - 8)];
+        }
+        let at = self.words(rank);
+        for (i, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.memory.counter(at + 8 + 8 * i).store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        self.memory.counter(at).store(bytes.len() as u64, Ordering::Release);
+    }
+
+    /// What a rank has said.
+    pub fn said(&self, rank: usize) -> Option<String> {
+        let at = self.words(rank);
+        let length = (self.memory.counter(at).load(Ordering::Acquire) as usize).min(WORDS - 8);
+        let word = |i: usize| self.memory.counter(at + 8 + 8 * i).load(Ordering::Relaxed).to_le_bytes();
+        let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
+        bytes.truncate(length);
+        (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn look(&self, began: u64) -> Result<(), Failure> {
         let gone = self.memory.counter(0).load(Ordering::Relaxed);
         if gone > 0 {
             return Err(Failure::new(Code::Peer, format!("rank {} died", gone - 1)));

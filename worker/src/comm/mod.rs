@@ -1,16 +1,22 @@
 //! What ranks say to each other. In: shards and gradients. Out: gathered units and sums, the same bits on every rank of
-//! a group. One trait; `solo` for one rank, `shm` for the processes of one host. A transport for GPUs would be a third
-//! implementation; there is none yet, and a config that needs one is refused.
+//! a group. One trait; `solo` for one rank, `shm` for the processes of one host,
+//! `tcp` between hosts, `layered` for groups of both steps. A
+//! transport for GPUs would be a further implementation; there is none yet, and a config that needs one is refused.
 
+mod layered;
 mod memory;
 pub mod shm;
 pub mod solo;
+pub mod tcp;
+pub mod topology;
 
 pub use memory::{Memory, Watch};
+pub use topology::{Kind, Topology};
 
 use crate::exit::Failure;
+use crate::kernels::real::Real;
 
-/// How parameters travel.
+/// How parameters and gradients travel; sums are always of f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// As they are.
@@ -30,20 +36,57 @@ pub trait Collectives: Send {
     /// Takes the oldest gather that was begun and not ended: all shards, in order of rank.
     fn end_gather(&mut self, full: &mut [f32], wire: Wire) -> Result<(), Failure>;
     /// Adds this rank's part of the sum of all members' `full` to `shard`.
-    fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32]) -> Result<(), Failure>;
+    fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32], wire: Wire) -> Result<(), Failure>;
     /// Sum over all members.
-    fn all_reduce(&mut self, values: &mut [f32]) -> Result<(), Failure>;
+    fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure>;
     /// Sum over all members.
     fn all_reduce_f64(&mut self, values: &mut [f64]) -> Result<(), Failure>;
-    /// What `root` has.
-    fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), Failure>;
     /// Returns when every member has called it.
     fn barrier(&mut self) -> Result<(), Failure> {
         self.all_reduce_f64(&mut [0.0])
     }
 }
 
-/// The groups of one rank: rank = replica * shard_degree + shard.
+impl Wire {
+    /// f32 words that hold so many elements.
+    fn words(self, elements: usize) -> usize {
+        match self {
+            Self::F32 => elements,
+            Self::Bf16 => elements.div_ceil(2),
+        }
+    }
+
+    /// Writes values as they travel.
+    fn pack(self, values: &[f32], words: &mut [f32]) {
+        match self {
+            Self::F32 => words.copy_from_slice(values),
+            Self::Bf16 => {
+                for (word, pair) in words.iter_mut().zip(values.chunks(2)) {
+                    let low = pair[0].bf16().to_bits() >> 16;
+                    let high = pair.get(1).map_or(0, |v| v.bf16().to_bits() & 0xffff_0000);
+                    *word = f32::from_bits(low | high);
+                }
+            }
+        }
+    }
+
+    /// Reads values that travelled.
+    fn unpack(self, words: &[f32], values: &mut [f32]) {
+        match self {
+            Self::F32 => values.copy_from_slice(words),
+            Self::Bf16 => {
+                for (pair, word) in values.chunks_mut(2).zip(words) {
+                    pair[0] = f32::from_bits(word.to_bits() << 16);
+                    if let Some(second) = pair.get_mut(1) {
+                        *second = f32::from_bits(word.to_bits() & 0xffff_0000);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The groups of one rank: rank = replica * shard_degree + place in the shard group.
 pub struct Groups {
     /// All ranks.
     pub world: Box<dyn Collectives>,
@@ -79,6 +122,37 @@ fn tree_sum(parts: &[&[f32]], at: usize, out: &mut [f32]) {
 }
 
 const BLOCK: usize = 512;
+
+/// The same tree for a few numbers.
+fn tree_sum_f64(parts: &[f64]) -> f64 {
+    match parts {
+        [] => 0.0,
+        [one] => *one,
+        more => {
+            let (left, right) = more.split_at(more.len().next_power_of_two() / 2);
+            tree_sum_f64(left) + tree_sum_f64(right)
+        }
+    }
+}
+
+/// out = (or +=) sum of what travelled.
+fn reduce_words(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
+    match wire {
+        Wire::F32 => reduce(parts, out, add),
+        Wire::Bf16 => {
+            let unpacked: Vec<Vec<f32>> = parts
+                .iter()
+                .map(|words| {
+                    let mut values = vec![0.0; out.len()];
+                    wire.unpack(words, &mut values);
+                    values
+                })
+                .collect();
+            let parts: Vec<&[f32]> = unpacked.iter().map(Vec::as_slice).collect();
+            reduce(&parts, out, add);
+        }
+    }
+}
 
 /// out = (or +=) sum of the parts.
 fn reduce(parts: &[&[f32]], out: &mut [f32], add: bool) {

@@ -3,55 +3,105 @@
 
 use std::time::Duration;
 
+use super::layered::Layered;
 use super::memory::{Channel, Memory, Watch};
 use super::solo::Solo;
-use super::{Collectives, Groups, Wire, reduce};
+use super::tcp::Connections;
+use super::topology::{KINDS, Kind, Step, Topology};
+use super::{Collectives, Groups, Wire, reduce_words, tree_sum_f64};
 use crate::exit::Failure;
-use crate::kernels::real::Real;
 
 /// Elements of a message of the summing channel: 128 KiB, so that a few ranks' messages stay in the cache.
 const CHUNK: usize = 32 * 1024;
 
-/// How large a host's shared memory is and what lies where.
+/// A group of one step: its ranks, and where its channels begin.
+struct Laid {
+    kind: Kind,
+    step: Step,
+    members: Vec<usize>,
+    base: usize,
+}
+
+/// How large shared memory is and what lies where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Ranks of a shard group.
-    pub shards: usize,
-    /// Replicas.
-    pub replicas: usize,
+    /// Ranks and hosts.
+    pub topology: Topology,
     /// Elements of the largest shard.
     pub largest_shard: usize,
     /// Gathers begun ahead.
     pub prefetch: usize,
+    /// The host whose memory it is; nothing: all hosts are this one, and their groups lie here as well.
+    pub host: Option<usize>,
 }
 
 impl Plan {
     /// Ranks.
     pub fn ranks(&self) -> usize {
-        self.shards * self.replicas
+        self.topology.ranks()
     }
 
-    fn slots(&self) -> usize {
-        self.prefetch + 2
+    /// Slots and elements of the gathers of a step.
+    fn gather(&self, kind: Kind, step: Step, members: usize) -> Option<(usize, usize)> {
+        if kind != Kind::Shard || members == 1 {
+            return None;
+        }
+        let hosts = self.topology.members(kind, Step::Outer, 0).len();
+        Some(match step {
+            // What was gathered between hosts is gathered on the host at once.
+            Step::Inner if hosts > 1 => (2, self.largest_shard * hosts),
+            Step::Inner | Step::Outer => (self.prefetch + 2, self.largest_shard),
+        })
     }
 
-    fn sum_bytes(members: usize) -> usize {
-        if members == 1 { 0 } else { Channel::bytes(members, 2, CHUNK) }
+    fn group_bytes(&self, kind: Kind, step: Step, members: usize) -> usize {
+        if members == 1 {
+            return 0;
+        }
+        let gather = self.gather(kind, step, members);
+        Channel::bytes(members, 2, CHUNK)
+            + gather.map_or(0, |(slots, elements)| Channel::bytes(members, slots, elements))
     }
 
-    fn gather_bytes(&self) -> usize {
-        if self.shards == 1 { 0 } else { Channel::bytes(self.shards, self.slots(), self.largest_shard) }
+    /// Every group, and the end of all.
+    fn lay(&self) -> (Vec<Laid>, usize) {
+        let mut at = Watch::bytes(self.ranks());
+        let mut all = Vec::new();
+        for kind in KINDS {
+            for step in [Step::Inner, Step::Outer] {
+                for members in self.topology.groups(kind, step) {
+                    let elsewhere =
+                        |host| step == Step::Outer || members[0] / self.topology.per_host() != host;
+                    if self.host.is_some_and(elsewhere) {
+                        continue;
+                    }
+                    let bytes = self.group_bytes(kind, step, members.len());
+                    all.push(Laid { kind, step, members, base: at });
+                    at += bytes;
+                }
+            }
+        }
+        (all, at)
+    }
+
+    /// Bytes of all gathers' slots.
+    pub fn gather_bytes(&self) -> usize {
+        let all = [Step::Inner, Step::Outer].into_iter().flat_map(|step| {
+            let groups = self.topology.groups(Kind::Shard, step);
+            groups.into_iter().filter_map(move |members| {
+                let (slots, elements) = self.gather(Kind::Shard, step, members.len())?;
+                Some(Channel::bytes(members.len(), slots, elements))
+            })
+        });
+        all.sum()
     }
 
     /// Bytes in all.
     pub fn bytes(&self) -> usize {
-        Watch::bytes(self.ranks())
-            + Self::sum_bytes(self.ranks())
-            + self.replicas * (self.gather_bytes() + Self::sum_bytes(self.shards))
-            + self.shards * Self::sum_bytes(self.replicas)
+        self.lay().1
     }
 
-    /// The groups of `rank`.
+    /// The groups of `rank`, all hosts being this one.
     pub fn groups(
         &self,
         memory: &Memory,
@@ -61,18 +111,41 @@ impl Plan {
     ) -> (Groups, Watch) {
         let watch = Watch::new(memory, self.ranks(), peer_dead, collective);
         watch.beat(rank);
-        let (shard, replica) = (rank % self.shards, rank / self.shards);
-        let mut base = Watch::bytes(self.ranks());
-        let world = Shm::group(&watch, base, None, rank, self.ranks());
-        base += Self::sum_bytes(self.ranks());
-        let each = self.gather_bytes() + Self::sum_bytes(self.shards);
-        let here = base + replica * each;
-        let gather = (self.shards > 1)
-            .then(|| Channel::new(&watch, here, shard, self.shards, self.slots(), self.largest_shard));
-        let shards = Shm::group(&watch, here + self.gather_bytes(), gather, shard, self.shards);
-        base += self.replicas * each + shard * Self::sum_bytes(self.replicas);
-        let replicas = Shm::group(&watch, base, None, replica, self.replicas);
-        (Groups { world, shard: shards, replica: replicas }, watch)
+        (self.groups_with(&watch, rank, Connections::default()), watch)
+    }
+
+    /// The groups of `rank`; what goes between hosts goes over `connections`.
+    pub fn groups_with(&self, watch: &Watch, rank: usize, mut connections: Connections) -> Groups {
+        let (all, _) = self.lay();
+        let one = |kind: Kind, step: Step| -> Box<dyn Collectives> {
+            let mine = all.iter().find(|g| g.kind == kind && g.step == step && g.members.contains(&rank));
+            let Some(Laid { members, base, .. }) = mine else { return Box::new(Solo::default()) };
+            let me = members.iter().position(|r| *r == rank).unwrap_or(0);
+            self.shm(watch, kind, step, *base, me, members.len())
+        };
+        let mut both = |kind| {
+            let outer = connections.take(kind).unwrap_or_else(|| one(kind, Step::Outer));
+            Layered::group(kind, one(kind, Step::Inner), outer)
+        };
+        Groups { world: both(Kind::World), shard: both(Kind::Shard), replica: both(Kind::Replica) }
+    }
+
+    fn shm(
+        &self,
+        watch: &Watch,
+        kind: Kind,
+        step: Step,
+        base: usize,
+        me: usize,
+        members: usize,
+    ) -> Box<dyn Collectives> {
+        if members == 1 {
+            return Box::new(Solo::default());
+        }
+        let gather = self.gather(kind, step, members).map(|(slots, elements)| {
+            Channel::new(watch, base + Channel::bytes(members, 2, CHUNK), me, members, slots, elements)
+        });
+        Box::new(Shm { gather, sum: Channel::new(watch, base, me, members, 2, CHUNK), me, members })
     }
 }
 
@@ -81,28 +154,6 @@ struct Shm {
     sum: Channel,
     me: usize,
     members: usize,
-}
-
-impl Shm {
-    fn group(
-        watch: &Watch,
-        base: usize,
-        gather: Option<Channel>,
-        me: usize,
-        members: usize,
-    ) -> Box<dyn Collectives> {
-        if members == 1 {
-            return Box::new(Solo::default());
-        }
-        Box::new(Self { gather, sum: Channel::new(watch, base, me, members, 2, CHUNK), me, members })
-    }
-}
-
-fn message(elements: usize, wire: Wire) -> usize {
-    match wire {
-        Wire::F32 => elements,
-        Wire::Bf16 => elements.div_ceil(2),
-    }
 }
 
 impl Collectives for Shm {
@@ -116,61 +167,45 @@ impl Collectives for Shm {
 
     fn begin_gather(&mut self, shard: &[f32], wire: Wire) -> Result<(), Failure> {
         let Some(channel) = &mut self.gather else { return Ok(()) };
-        channel.produce(message(shard.len(), wire), |slot| match wire {
-            Wire::F32 => slot.copy_from_slice(shard),
-            Wire::Bf16 => {
-                for (slot, pair) in slot.iter_mut().zip(shard.chunks(2)) {
-                    let low = pair[0].bf16().to_bits() >> 16;
-                    let high = pair.get(1).map_or(0, |v| v.bf16().to_bits() & 0xffff_0000);
-                    *slot = f32::from_bits(low | high);
-                }
-            }
-        })
+        channel.produce(wire.words(shard.len()), |slot| wire.pack(shard, slot))
     }
 
     fn end_gather(&mut self, full: &mut [f32], wire: Wire) -> Result<(), Failure> {
         let each = full.len() / self.members;
         let Some(channel) = &mut self.gather else { return Ok(()) };
-        channel.consume(message(each, wire), |parts| {
+        channel.consume(wire.words(each), |parts| {
             for (to, part) in full.chunks_exact_mut(each).zip(parts) {
-                match wire {
-                    Wire::F32 => to.copy_from_slice(part),
-                    Wire::Bf16 => {
-                        for (pair, packed) in to.chunks_mut(2).zip(*part) {
-                            pair[0] = f32::from_bits(packed.to_bits() << 16);
-                            if let Some(second) = pair.get_mut(1) {
-                                *second = f32::from_bits(packed.to_bits() & 0xffff_0000);
-                            }
-                        }
-                    }
-                }
+                wire.unpack(part, to);
             }
         })
     }
 
-    fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32]) -> Result<(), Failure> {
+    fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32], wire: Wire) -> Result<(), Failure> {
         let each = full.len() / self.members;
         let piece = (self.sum.capacity() / self.members).max(1);
         let me = self.me;
         for first in (0..each).step_by(piece) {
             let n = piece.min(each - first);
-            self.sum.produce(n * self.members, |slot| {
-                for (to, from) in slot.chunks_exact_mut(n).zip(full.chunks_exact(each)) {
-                    to.copy_from_slice(&from[first..first + n]);
+            let words = wire.words(n);
+            self.sum.produce(words * self.members, |slot| {
+                for (to, from) in slot.chunks_exact_mut(words).zip(full.chunks_exact(each)) {
+                    wire.pack(&from[first..first + n], to);
                 }
             })?;
-            self.sum.consume(n * self.members, |parts| {
-                let mine: Vec<&[f32]> = parts.iter().map(|part| &part[me * n..(me + 1) * n]).collect();
-                reduce(&mine, &mut shard[first..first + n], true);
+            self.sum.consume(words * self.members, |parts| {
+                let mine: Vec<&[f32]> =
+                    parts.iter().map(|part| &part[me * words..(me + 1) * words]).collect();
+                reduce_words(&mine, wire, &mut shard[first..first + n], true);
             })?;
         }
         Ok(())
     }
 
-    fn all_reduce(&mut self, values: &mut [f32]) -> Result<(), Failure> {
+    fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure> {
         for values in values.chunks_mut(CHUNK) {
-            self.sum.produce(values.len(), |slot| slot.copy_from_slice(values))?;
-            self.sum.consume(values.len(), |parts| reduce(parts, values, false))?;
+            let words = wire.words(values.len());
+            self.sum.produce(words, |slot| wire.pack(values, slot))?;
+            self.sum.consume(words, |parts| reduce_words(parts, wire, values, false))?;
         }
         Ok(())
     }
@@ -186,28 +221,14 @@ impl Collectives for Shm {
             })?;
             self.sum.consume(2 * values.len(), |parts| {
                 for (i, value) in values.iter_mut().enumerate() {
-                    *value = parts
-                        .iter()
-                        .map(|part| {
-                            let (low, high) = (part[2 * i].to_bits(), part[2 * i + 1].to_bits());
-                            f64::from_bits(u64::from(low) | u64::from(high) << 32)
-                        })
-                        .sum();
+                    let each = |part: &&[f32]| {
+                        let (low, high) = (part[2 * i].to_bits(), part[2 * i + 1].to_bits());
+                        f64::from_bits(u64::from(low) | u64::from(high) << 32)
+                    };
+                    let all: Vec<f64> = parts.iter().map(each).collect();
+                    *value = tree_sum_f64(&all);
                 }
             })?;
-        }
-        Ok(())
-    }
-
-    fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), Failure> {
-        let me = self.me;
-        for values in values.chunks_mut(CHUNK) {
-            self.sum.produce(values.len(), |slot| {
-                if me == root {
-                    slot.copy_from_slice(values);
-                }
-            })?;
-            self.sum.consume(values.len(), |parts| values.copy_from_slice(parts[root]))?;
         }
         Ok(())
     }
@@ -217,14 +238,21 @@ impl Collectives for Shm {
 mod tests {
     use super::*;
     use crate::exit::Code;
+    use crate::kernels::real::Real;
     use crate::model::init::mix;
+
+    fn plan(shards: usize, replicas: usize, hosts: usize, largest_shard: usize, prefetch: usize) -> Plan {
+        let topology = Topology { shards, replicas, hosts };
+        assert!(topology.fits());
+        Plan { topology, largest_shard, prefetch, host: None }
+    }
 
     fn value(rank: usize, round: usize, i: usize) -> f32 {
         (mix((rank * 1_000_003 + round * 7919 + i) as u64) % 1000) as f32 / 8.0
     }
 
-    fn stress(shards: usize, replicas: usize, rounds: usize) {
-        let plan = Plan { shards, replicas, largest_shard: 2048, prefetch: 1 };
+    fn stress(shards: usize, replicas: usize, hosts: usize, rounds: usize) {
+        let plan = plan(shards, replicas, hosts, 2048, 1);
         let memory = Memory::create(plan.bytes()).unwrap();
         std::thread::scope(|scope| {
             for rank in 0..plan.ranks() {
@@ -233,6 +261,13 @@ mod tests {
                     let long = Duration::from_mins(1);
                     let (mut groups, _watch) = plan.groups(&memory, rank, long, long);
                     let mine = rank / shards * shards;
+                    // Which rank of the group holds a shard: in order of rank, or host by host within a place.
+                    let across = plan.topology.members(Kind::Shard, Step::Outer, rank).len();
+                    let inside = shards / across;
+                    let holder = |shard: usize| mine + shard % across * inside + shard / across;
+                    let place = groups.shard.rank();
+                    assert_eq!((holder(place), groups.world.rank()), (rank, rank));
+                    assert_eq!(groups.replica.rank(), rank / shards);
                     for round in 0..rounds {
                         let n = 16 * (1 + mix(round as u64) as usize % 128);
                         let wire = if round % 3 == 0 { Wire::Bf16 } else { Wire::F32 };
@@ -242,9 +277,9 @@ mod tests {
                         groups.shard.begin_gather(&shard, wire).unwrap();
                         let full: Vec<f32> = (0..n * shards).map(|i| value(rank, round, i)).collect();
                         let mut part = vec![1.0f32; n];
-                        groups.shard.reduce_scatter(&full, &mut part).unwrap();
+                        groups.shard.reduce_scatter(&full, &mut part, Wire::F32).unwrap();
                         for (i, p) in part.iter().enumerate() {
-                            let at = (rank - mine) * n + i;
+                            let at = place * n + i;
                             let sum: f32 = (0..shards).map(|r| value(mine + r, round, at)).sum();
                             assert_eq!(*p, sum + 1.0);
                         }
@@ -252,7 +287,7 @@ mod tests {
                             let mut full = vec![0.0f32; n * shards];
                             groups.shard.end_gather(&mut full, wire).unwrap();
                             for (i, f) in full.iter().enumerate() {
-                                assert_eq!(*f, value(mine + i / n, round, i % n).bf16());
+                                assert_eq!(*f, value(holder(i / n), round, i % n).bf16());
                             }
                         }
                         let mut all = vec![rank as f64 + 0.5, round as f64];
@@ -260,14 +295,20 @@ mod tests {
                         let ranks = plan.ranks() as f64;
                         assert_eq!(all, [ranks * (ranks - 1.0) / 2.0 + ranks * 0.5, ranks * round as f64]);
                         let mut sum = vec![value(rank, round, 0); 3];
-                        groups.replica.all_reduce(&mut sum).unwrap();
+                        groups.replica.all_reduce(&mut sum, Wire::F32).unwrap();
                         let expected: f32 =
                             (0..replicas).map(|r| value(r * shards + rank % shards, round, 0)).sum();
                         assert_eq!(sum, [expected; 3]);
-                        let mut word = vec![rank as f32; 5];
-                        let root = round % plan.ranks();
-                        groups.world.broadcast(root, &mut word).unwrap();
-                        assert_eq!(word, [root as f32; 5]);
+                        // Sums of what was rounded: small integers are exact in bf16.
+                        let mut small = vec![(rank + round % 8) as f32; 7];
+                        groups.world.all_reduce(&mut small, Wire::Bf16).unwrap();
+                        let all: usize = (0..plan.ranks()).map(|r| r + round % 8).sum();
+                        assert_eq!(small, [all as f32; 7]);
+                        let mut part = vec![0.0f32; 3];
+                        let full = vec![rank as f32; 3 * shards];
+                        groups.shard.reduce_scatter(&full, &mut part, Wire::Bf16).unwrap();
+                        let all: usize = (mine..mine + shards).sum();
+                        assert_eq!(part, [all as f32; 3]);
                     }
                 });
             }
@@ -276,15 +317,23 @@ mod tests {
 
     #[test]
     fn threads_as_ranks_agree() {
-        stress(2, 1, 300);
-        stress(1, 3, 100);
-        stress(4, 2, 100);
-        stress(3, 1, 100);
+        stress(2, 1, 1, 300);
+        stress(1, 3, 1, 100);
+        stress(4, 2, 1, 100);
+        stress(3, 1, 1, 100);
+    }
+
+    #[test]
+    fn threads_as_ranks_on_hosts_agree() {
+        stress(4, 1, 2, 100);
+        stress(2, 4, 2, 60);
+        stress(4, 2, 4, 60);
+        stress(6, 1, 3, 60);
     }
 
     #[test]
     fn large_sums_go_in_pieces() {
-        let plan = Plan { shards: 2, replicas: 1, largest_shard: 100_000, prefetch: 0 };
+        let plan = plan(2, 1, 1, 100_000, 0);
         let memory = Memory::create(plan.bytes()).unwrap();
         let sums: Vec<f32> = std::thread::scope(|scope| {
             let ranks: Vec<_> = (0..2)
@@ -295,10 +344,10 @@ mod tests {
                         let (mut groups, _) = plan.groups(&memory, rank, long, long);
                         let full: Vec<f32> = (0..200_000).map(|i| (i % 1000) as f32).collect();
                         let mut shard = vec![0.0; 100_000];
-                        groups.shard.reduce_scatter(&full, &mut shard).unwrap();
+                        groups.shard.reduce_scatter(&full, &mut shard, Wire::F32).unwrap();
                         assert!(shard.iter().enumerate().all(|(i, v)| *v == 2.0 * (i % 1000) as f32));
                         let mut all = full;
-                        groups.world.all_reduce(&mut all).unwrap();
+                        groups.world.all_reduce(&mut all, Wire::F32).unwrap();
                         all[199_999]
                     })
                 })
@@ -309,8 +358,20 @@ mod tests {
     }
 
     #[test]
+    fn last_words() {
+        let plan = plan(2, 1, 1, 16, 0);
+        let memory = Memory::create(plan.bytes()).unwrap();
+        let watch = Watch::new(&memory, 2, Duration::MAX, Duration::MAX);
+        assert_eq!(watch.said(1), None);
+        watch.say(1, "the disk is full: é");
+        watch.say(0, &"é".repeat(600));
+        assert_eq!(watch.said(1).unwrap(), "the disk is full: é");
+        assert_eq!(watch.said(0).unwrap(), "é".repeat(508));
+    }
+
+    #[test]
     fn a_peer_that_stays_away_is_an_error() {
-        let plan = Plan { shards: 2, replicas: 1, largest_shard: 16, prefetch: 0 };
+        let plan = plan(2, 1, 1, 16, 0);
         let memory = Memory::create(plan.bytes()).unwrap();
         let short = Duration::from_millis(150);
         let (mut groups, _) = plan.groups(&memory, 0, Duration::from_mins(1), short);

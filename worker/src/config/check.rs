@@ -1,6 +1,6 @@
 //! What must hold inside a config, all problems at once.
 
-use super::{Backend, Config, Format, NormKind, Offload, PositionKind, SCHEMA};
+use super::{Backend, Config, NormKind, PositionKind, SCHEMA};
 
 /// One problem.
 #[derive(Debug, PartialEq, Eq)]
@@ -117,8 +117,14 @@ pub fn check(c: &Config) -> Vec<Problem> {
     }
     need(p.scaling.is_none(), "model.positions.scaling", "only null is implemented".to_owned());
     need(m.adapter.is_none(), "model.adapter", "adapters are not implemented; only null is".to_owned());
-    need(c.precision.reduce == Format::F32, "precision.reduce", "only `f32` is implemented".to_owned());
-    need(c.memory.offload == Offload::None, "memory.offload", "only `none` is implemented".to_owned());
+    need(
+        crate::fsdp::topology(c).fits(),
+        "mesh.shard_degree",
+        format!(
+            "{} shards x {} replicas on {} hosts: neither whole shard groups on each host nor whole hosts in each group",
+            c.mesh.shard_degree, c.mesh.data_parallel_replicas, c.cluster.nodes
+        ),
+    );
     need(
         c.memory.prefetch <= m.layers + 2,
         "memory.prefetch",
@@ -152,7 +158,6 @@ pub fn check(c: &Config) -> Vec<Problem> {
         "schedule.warmup_steps",
         format!("{} is more than {} steps", c.schedule.warmup_steps, c.schedule.steps),
     );
-    need(!c.data.document_mask, "data.document_mask", "not implemented; only false is".to_owned());
     need(c.data.epochs.is_none_or(|e| e > 0), "data.epochs", "0 epochs train nothing".to_owned());
     need(
         c.log.evaluate_every_steps.is_none() || c.data.validation.is_some(),

@@ -15,6 +15,8 @@ pub struct Pass<T> {
     pub layout: BlockLayout,
     /// cos and sin of each position; empty for learned positions.
     pub table: Vec<T>,
+    /// Where each row's document begins in its sequence; empty: a sequence is one document.
+    pub begins: Vec<u32>,
     /// Rows of one micro batch: sequences times their length.
     pub rows: usize,
     /// Threads of a product.
@@ -28,7 +30,15 @@ impl<T: Real> Pass<T> {
     pub fn new(shape: &Shape, sequences: usize, threads: usize, bf16: bool) -> Self {
         let table = rows::rotary_table(shape.heads.sequence, shape.rotated, shape.theta);
         let rows = sequences * shape.heads.sequence;
-        Self { layout: shape.block(0).1, shape: shape.clone(), table, rows, threads, bf16 }
+        Self {
+            layout: shape.block(0).1,
+            shape: shape.clone(),
+            table,
+            begins: Vec::new(),
+            rows,
+            threads,
+            bf16,
+        }
     }
 
     /// Stores as the compute format does.
@@ -76,6 +86,12 @@ impl<T: Real> Saved<T> {
         }
     }
 
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act } = self;
+        [x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act].into_iter().map(Vec::capacity).sum()
+    }
+
     /// Elements of one block.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         let middle = if shape.parallel { 0 } else { shape.hidden };
@@ -120,6 +136,12 @@ impl<T: Real> Scratch<T> {
         }
     }
 
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { scores, dact, dup, dh, dh2, dattended, dqkv } = self;
+        [scores, dact, dup, dh, dh2, dattended, dqkv].into_iter().map(Vec::capacity).sum()
+    }
+
     /// Elements.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         let columns =
@@ -156,7 +178,14 @@ pub fn forward<T: Real>(
     let turned = s.heads.heads + s.heads.kv_heads;
     rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Turn::With);
     pass.store(&mut saved.qkv);
-    attention::forward(s.heads, &saved.qkv, &mut saved.attended, &mut saved.lse, &mut scratch.scores);
+    attention::forward(
+        s.heads,
+        &pass.begins,
+        &saved.qkv,
+        &mut saved.attended,
+        &mut saved.lse,
+        &mut scratch.scores,
+    );
     pass.store(&mut saved.attended);
     out.copy_from_slice(&saved.x);
     product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Into::Add, a, h);
@@ -244,6 +273,7 @@ pub fn backward<T: Real>(
     rows::bias_backward(d, &mut g[l.out_bias.clone()]);
     attention::backward(
         s.heads,
+        &pass.begins,
         &saved.qkv,
         &saved.attended,
         &saved.lse,

@@ -31,6 +31,12 @@ impl<T: Real> HeadScratch<T> {
         }
     }
 
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { normed, dnormed, stats, logits } = self;
+        [normed, dnormed, stats, logits].into_iter().map(Vec::capacity).sum()
+    }
+
     /// Elements.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         rows * (2 * shape.hidden + 2) + CHUNK.min(rows) * shape.vocab
@@ -46,7 +52,15 @@ fn tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
 /// x = embedding of the tokens.
 pub fn embed_forward<T: Real>(pass: &Pass<T>, p: &[T], tokens: &[u32], x: &mut [T]) {
     let (table, positions) = tables(&pass.shape, p);
-    rows::embed_forward(tokens, table, positions, pass.shape.heads.sequence, pass.shape.hidden, x);
+    rows::embed_forward(
+        tokens,
+        &pass.begins,
+        table,
+        positions,
+        pass.shape.heads.sequence,
+        pass.shape.hidden,
+        x,
+    );
     pass.store(x);
 }
 
@@ -55,7 +69,7 @@ pub fn embed_backward<T: Real>(pass: &Pass<T>, tokens: &[u32], d: &[T], g: &mut 
     let s = &pass.shape;
     let (table, positions) = g.split_at_mut(s.vocab * s.hidden);
     let positions = if s.rotated == 0 { &mut positions[..s.heads.sequence * s.hidden] } else { &mut [] };
-    rows::embed_backward(tokens, d, s.heads.sequence, s.hidden, table, positions);
+    rows::embed_backward(tokens, &pass.begins, d, s.heads.sequence, s.hidden, table, positions);
 }
 
 /// Sum of the loss over the rows, forward only.

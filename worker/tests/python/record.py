@@ -106,15 +106,17 @@ class Model:
         half = torch.cat([-turned[..., r // 2:], turned[..., : r // 2]], -1)
         return torch.cat([turned * cos + half * sin, rest], -1)
 
-    def attention(self, name, x):
+    def attention(self, name, x, begins):
         m = self.m
         batch, length, _ = x.shape
         d, q_heads, kv_heads = m["head_dim"], m["heads"], m["kv_heads"]
         q, k, v = self.linear(name + "qkv", x).split([q_heads * d, kv_heads * d, kv_heads * d], -1)
         q, k, v = (t.view(batch, length, -1, d).transpose(1, 2) for t in (q, k, v))
         q, k = self.rotate(q), self.rotate(k)
+        at = torch.arange(length)
+        seen = (at[None, :] <= at[:, None])[None] & (begins[:, None, :] == begins[:, :, None])
         k, v = (t.repeat_interleave(q_heads // kv_heads, 1) for t in (k, v))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None])
         return self.linear(name + "out", out.transpose(1, 2).reshape(batch, length, -1))
 
     def feed_forward(self, name, x):
@@ -126,17 +128,21 @@ class Model:
             act = F.gelu(up, approximate="tanh" if self.m["activation"] == "gelu-tanh" else "none")
         return self.linear(name + "down", act)
 
-    def loss(self, batch):
+    def loss(self, batch, trained, starts):
+        """Sum over labels that are trained on. Documents are kept apart in attention, positions and labels."""
         inputs, labels = batch[:, :-1], batch[:, 1:]
+        labels = torch.where(trained[:, 1:] & ~starts[:, 1:], labels, -100)
+        at = torch.arange(inputs.shape[1])
+        begins = torch.where(starts[:, :-1], at, 0).cummax(1).values
         x = self.p["embed.tokens"][inputs]
         if "embed.positions" in self.p:
-            x = x + self.p["embed.positions"]
+            x = x + self.p["embed.positions"][at - begins]
         for i in range(self.m["layers"]):
             b = f"block.{i}."
             if self.m["parallel_residual"]:
-                x = x + self.attention(b, self.norm(b + "norm1", x)) + self.feed_forward(b, self.norm(b + "norm2", x))
+                x = x + self.attention(b, self.norm(b + "norm1", x), begins) + self.feed_forward(b, self.norm(b + "norm2", x))
             else:
-                x = x + self.attention(b, self.norm(b + "norm1", x))
+                x = x + self.attention(b, self.norm(b + "norm1", x), begins)
                 x = x + self.feed_forward(b, self.norm(b + "norm2", x))
         x = self.norm("head.norm", x)
         logits = x @ self.p.get("head.weight", self.p["embed.tokens"]).T
@@ -169,12 +175,17 @@ def record(name, change):
               {"params": [p for p in net.p.values() if p.dim() == 1], "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, betas=(optimizer["beta1"], optimizer["beta2"]), eps=optimizer["eps"])
     passes = change.get("accumulation", 1)
+    place = torch.arange(data.numel()).view_as(data)
+    apart = change.get("documents", False)
+    trained = place % 5 != 2 if apart else torch.ones_like(data, dtype=torch.bool)
+    starts = place % 11 == 3 if apart else torch.zeros_like(data, dtype=torch.bool)
     losses, norms = [], []
     for step in range(STEPS):
-        batch = data[[(step * 8 + i) % 40 for i in range(8)]]
+        rows = [(step * 8 + i) % 40 for i in range(8)]
         total = 0.0
-        for part in batch.chunk(passes):
-            loss = net.loss(part) / (8 * model["sequence_length"])
+        counted = (trained[rows, 1:] & ~starts[rows, 1:]).sum()
+        for part in torch.tensor(rows).chunk(passes):
+            loss = net.loss(data[part], trained[part], starts[part]) / counted
             loss.backward()
             total += loss.item()
         bound = optimizer["clip_norm"]
@@ -205,3 +216,5 @@ record("llama-tied-linear", {"model": {"tied_embeddings": True, "kv_heads": 1}, 
 record("llama-unclipped", {"optimizer": {"clip_norm": None, "weight_decay": 0.0}})
 record("gpt2", {"model": GPT2, "schedule": {"kind": "cosine"}})
 record("gpt-neox", {"model": NEOX, "optimizer": {"clip_norm": 0.5}, "schedule": {"kind": "linear", "minimum_learning_rate": 1e-4}})
+record("llama-documents", {"documents": True, "accumulation": 2})
+record("gpt2-documents", {"documents": True, "model": GPT2})

@@ -1,0 +1,164 @@
+//! Lines of training data to documents, in threads, in order.
+
+use crate::data::document::{Document, Maker};
+use crate::data::fault::Fault;
+use crate::data::record::{self, Lines, Record};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of lines that go to a thread at once.
+const BATCH: usize = 256 << 10;
+
+/// A document, or what is wrong with its line.
+pub(super) type Made = Result<Document, Box<Refused>>;
+
+/// A line that is no document.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// From 0.
+    pub line: usize,
+    /// The line's bytes, as text.
+    pub text: String,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is known of a file after it was read.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Bytes.
+    pub bytes: u64,
+    /// sha256, hexadecimal.
+    pub sha256: String,
+}
+
+struct Batch {
+    number: usize,
+    first_line: usize,
+    lines: Vec<Vec<u8>>,
+}
+
+/// Reads a file and gives its documents to `take`, in order and as many at a time as `threads` make; `take` also learns
+/// how many bytes were read for them. The order, and so the result, does not depend on the number of threads.
+pub(super) fn documents(
+    maker: &Maker,
+    name: &str,
+    reader: &mut (dyn BufRead + Send),
+    threads: usize,
+    take: &mut dyn FnMut(Vec<Made>, u64),
+) -> std::io::Result<Seen> {
+    let kind = record::lines_of(name, reader.fill_buf()?);
+    if kind == Lines::Text {
+        return whole(maker, reader, take);
+    }
+    let (send, batches) = sync_channel::<Batch>(threads);
+    let batches = Mutex::new(batches);
+    std::thread::scope(|scope| {
+        let (done, made) = sync_channel::<(usize, u64, Vec<Made>)>(threads);
+        for _ in 0..threads {
+            let (done, batches) = (done.clone(), &batches);
+            scope.spawn(move || work(maker, batches, &done));
+        }
+        drop(done);
+        let reading = scope.spawn(move || split(reader, &send));
+        let mut waiting = BTreeMap::new();
+        let mut next = 0;
+        for (number, bytes, documents) in made {
+            waiting.insert(number, (bytes, documents));
+            while let Some((bytes, documents)) = waiting.remove(&next) {
+                take(documents, bytes);
+                next += 1;
+            }
+        }
+        reading.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread ended")))
+    })
+}
+
+/// Cuts the file into batches of lines.
+fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<Seen> {
+    let mut hash = Sha256::new();
+    let (mut bytes, mut number, mut line, mut ended) = (0, 0, 0, false);
+    while !ended {
+        let mut batch = Batch { number, first_line: line, lines: Vec::new() };
+        let mut taken = 0;
+        while taken < BATCH {
+            let mut text = Vec::new();
+            let read = reader.read_until(b'\n', &mut text)?;
+            if read == 0 {
+                ended = true;
+                break;
+            }
+            hash.update(&text);
+            bytes += read as u64;
+            taken += read;
+            line += 1;
+            batch.lines.push(text);
+        }
+        number += 1;
+        if send.send(batch).is_err() {
+            break;
+        }
+    }
+    Ok(Seen { bytes, sha256: hex(&hash.finalize()) })
+}
+
+fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usize, u64, Vec<Made>)>) {
+    loop {
+        let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(batch) = batch else { return };
+        let bytes = batch.lines.iter().map(|line| line.len() as u64).sum();
+        let made = batch
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(at, line)| {
+                let line = line.strip_suffix(b"\n").unwrap_or(line);
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                let made = record::read(line).and_then(|record| record.map(|r| maker.make(&r)).transpose());
+                made.transpose().map(|made| {
+                    made.map_err(|fault| {
+                        let text = String::from_utf8_lossy(line).into_owned();
+                        let fault = if fault.at.1 == 0 { fault.at(0, text.len()) } else { fault };
+                        Box::new(Refused { line: batch.first_line + at, text, fault })
+                    })
+                })
+            })
+            .collect();
+        if done.send((batch.number, bytes, made)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A file of plain text is one document.
+fn whole(
+    maker: &Maker,
+    reader: &mut dyn BufRead,
+    take: &mut dyn FnMut(Vec<Made>, u64),
+) -> std::io::Result<Seen> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes)?;
+    let seen = Seen { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
+    let text = String::from_utf8(bytes)
+        .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
+    if !text.trim().is_empty() {
+        let made = maker.make(&Record::Text(text));
+        take(
+            vec![made.map_err(|fault| Box::new(Refused { line: 0, text: String::new(), fault }))],
+            seen.bytes,
+        );
+    }
+    Ok(seen)
+}
+
+/// Lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

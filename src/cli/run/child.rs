@@ -1,0 +1,228 @@
+//! The worker as a child: its lines read as they come, its signals handed on, its exit code made ours.
+
+use super::screen::Screen;
+use super::{Args, Place, shown};
+use crate::cli::args::Global;
+use crate::cli::exit;
+use crate::cli::io::Io;
+use crate::ir::Plan;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often signals are looked for while nothing is printed.
+const TICK: Duration = Duration::from_millis(50);
+/// The last lines of the worker that are shown when it fails.
+const LAST_LINES: usize = 12;
+
+enum Line {
+    Out(String),
+    Err(String),
+}
+
+/// Starts the worker and sees it through.
+pub(super) fn run(
+    io: &mut Io,
+    global: &Global,
+    args: &Args,
+    plan: &Plan,
+    binary: &Path,
+    place: &Place,
+) -> u8 {
+    let mut command = Command::new(binary);
+    command
+        .arg("launch")
+        .arg(&place.config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(ranks) = args.ranks {
+        command.args(["--ranks", &ranks.to_string()]);
+    }
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            io.note(&format!("error: `{}` does not start: {error}\n", shown(binary)));
+            return exit::USAGE;
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Where it cannot be registered the signal ends both, as it would without us.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
+    }
+    let json = args.output == "json";
+    let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
+    let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
+    let mut screen = Screen::new(steps, tokens, global.quiet || json, io.unicode);
+    if json {
+        io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
+    }
+    let lines = lines(&mut child);
+    let mut watch = Watch { stop: &stop, json, screen: &mut screen, log: log(&place.out.join("log.txt")) };
+    let last = watch.follow(io, &child, &lines);
+    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    screen.end();
+    finish(io, json, global, &Run { code, last, screen: &screen, place })
+}
+
+/// Both streams, line by line, in the order in which they come.
+fn lines(child: &mut Child) -> Receiver<Line> {
+    let (sender, receiver) = channel();
+    fn read(from: impl std::io::Read + Send + 'static, sender: Sender<Line>, wrap: fn(String) -> Line) {
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                if sender.send(wrap(line)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    if let Some(out) = child.stdout.take() {
+        read(out, sender.clone(), Line::Out);
+    }
+    if let Some(err) = child.stderr.take() {
+        read(err, sender, Line::Err);
+    }
+    receiver
+}
+
+/// The log of all runs of the job; without it a run goes on.
+fn log(path: &Path) -> Option<File> {
+    fs::OpenOptions::new().create(true).append(true).open(path).ok()
+}
+
+/// What is done with the worker's lines.
+struct Watch<'a> {
+    stop: &'a AtomicBool,
+    json: bool,
+    screen: &'a mut Screen,
+    log: Option<File>,
+}
+
+impl Watch<'_> {
+    /// Reads until both streams end; gives the last lines that were for people.
+    fn follow(&mut self, io: &mut Io, child: &Child, lines: &Receiver<Line>) -> VecDeque<String> {
+        let mut last = VecDeque::new();
+        loop {
+            if self.stop.swap(false, Ordering::Relaxed) {
+                self.screen.note("saving a checkpoint, then stopping");
+                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+            match lines.recv_timeout(TICK) {
+                Ok(Line::Out(line)) => self.result(io, &line),
+                Ok(Line::Err(line)) => {
+                    if let Some(log) = &mut self.log {
+                        let _ = writeln!(log, "{line}");
+                    }
+                    if let Some(fault) = line.strip_prefix("error: ") {
+                        // Said at the end, with what it means.
+                        last.push_back(fault.to_owned());
+                    } else if !line.starts_with("step=") {
+                        self.screen.note(&line);
+                        last.push_back(line);
+                    }
+                    if last.len() > LAST_LINES {
+                        last.pop_front();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return last,
+            }
+        }
+    }
+
+    fn result(&mut self, io: &mut Io, line: &str) {
+        let Ok(value) = serde_json::from_str::<Value>(line) else { return };
+        self.screen.step(&value);
+        if self.json {
+            io.print(&format!("{}\n", typed(value)));
+        }
+    }
+}
+
+/// A line of the worker with the kind that readers go by.
+fn typed(mut value: Value) -> Value {
+    if let Value::Object(members) = &mut value {
+        let kind = if members.contains_key("validation_loss") { "evaluation" } else { "step" };
+        members.insert("type".to_owned(), Value::from(kind));
+    }
+    value
+}
+
+/// How a run ended.
+struct Run<'a> {
+    code: i32,
+    last: VecDeque<String>,
+    screen: &'a Screen,
+    place: &'a Place,
+}
+
+fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
+    let ours = match run.code {
+        0 => exit::DONE,
+        3 => exit::MANIFEST,
+        _ => exit::FAILED,
+    };
+    let reason = fs::read_to_string(run.place.out.join("failure"))
+        .ok()
+        .map(|text| text.trim().to_owned())
+        .or_else(|| run.last.back().cloned())
+        .filter(|_| !matches!(run.code, 0 | 75));
+    if json {
+        let line = json!({
+            "type": "result", "exit": ours, "worker_code": run.code, "steps": run.screen.steps_done(),
+            "loss": run.screen.last_loss(), "reason": reason, "out": run.place.out.to_string_lossy(),
+        });
+        io.print(&format!("{line}\n"));
+        return ours;
+    }
+    match run.code {
+        0 if global.quiet => {}
+        0 => io.print(&format!(
+            "{}\nmodel       {}\n",
+            run.screen.summary(),
+            shown(&run.place.out.join("model"))
+        )),
+        75 => io.print(&format!(
+            "{}\nstopped with a checkpoint in {} (worker's code 75); the same command goes on from there\n",
+            run.screen.summary(),
+            shown(&run.place.checkpoints)
+        )),
+        code => {
+            io.note(&format!(
+                "error: the run failed: {}\n  worker's code {code}: {}\n  its log is {}\n",
+                reason.as_deref().unwrap_or("it said nothing"),
+                meaning(code),
+                shown(&run.place.out.join("log.txt"))
+            ));
+        }
+    }
+    ours
+}
+
+/// What the worker's exit codes mean; `trainc-worker --help` has the same table.
+fn meaning(code: i32) -> &'static str {
+    match code {
+        2 => "wrong usage",
+        3 => "the config is wrong, or wrong for this machine",
+        10 => "data or weights cannot be used",
+        11 => "a checkpoint cannot be used or written",
+        12 => "the loss is not finite or over its limit",
+        13 => "a rank failed or a deadline passed",
+        14 => "a device or a library is missing",
+        76 => "stopped without a checkpoint",
+        _ => "a bug in the worker",
+    }
+}

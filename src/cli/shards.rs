@@ -1,0 +1,143 @@
+//! The directory of packed shards: written beside its place, and put there at once.
+
+use super::data::{Stop, cannot};
+use super::exit;
+use super::feed::hex;
+use crate::data::shard::{self, Index, Layout};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Sequences of a file: about 256 MiB.
+const FILE_BYTES: usize = 256 << 20;
+
+/// Whether the directory may be written: it is not there, empty, or what this command wrote.
+pub(super) fn replaceable(out: &Path) -> Result<(), Stop> {
+    let shown = out.display().to_string();
+    let entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(cannot(&shown, "written", &error)),
+    };
+    let foreign = |name: String| {
+        Stop(
+            exit::USAGE,
+            format!(
+                "error: `{shown}` holds `{name}`, which `trainc data pack` did not write; nothing was written\n"
+            ),
+        )
+    };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let ours = |name: &String| {
+        name == "index.json"
+            || (name.starts_with("tokens-") && Path::new(name).extension().is_some_and(|e| e == "bin"))
+    };
+    if let Some(name) = names.iter().find(|name| !ours(name)) {
+        return Err(foreign(name.clone()));
+    }
+    if let Some(first) = names.first() {
+        let index = fs::read_to_string(out.join("index.json")).unwrap_or_default();
+        if !index.contains(shard::FORM) {
+            return Err(foreign(first.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Writes beside the directory, and puts it in its place at the end.
+pub(super) struct Writer {
+    out: PathBuf,
+    partial: PathBuf,
+    layout: Layout,
+    file: Option<(fs::File, Sha256, u64)>,
+    files: Vec<shard::File>,
+}
+
+impl Writer {
+    /// Makes the directory beside.
+    pub(super) fn new(out: &Path, layout: Layout) -> Result<Self, Stop> {
+        let mut name = out.file_name().unwrap_or_default().to_os_string();
+        name.push(".partial");
+        let partial = out.with_file_name(name);
+        // What an earlier run left when it was stopped.
+        let _ = fs::remove_dir_all(&partial);
+        fs::create_dir_all(&partial)
+            .map_err(|error| cannot(&partial.display().to_string(), "written", &error))?;
+        Ok(Self { out: out.to_path_buf(), partial, layout, file: None, files: Vec::new() })
+    }
+
+    fn fail(&self, error: &std::io::Error) -> Stop {
+        self.discard();
+        cannot(&self.out.display().to_string(), "written", error)
+    }
+
+    /// Leaves nothing behind.
+    pub(super) fn discard(&self) {
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+
+    /// Adds whole records.
+    pub(super) fn put(&mut self, records: &[u8]) -> Result<(), Stop> {
+        let per_file = (FILE_BYTES / self.layout.record_bytes()).max(1) as u64;
+        for record in records.chunks_exact(self.layout.record_bytes()) {
+            if self.file.as_ref().is_some_and(|(_, _, count)| *count >= per_file) {
+                self.close()?;
+            }
+            let written = match &mut self.file {
+                Some((file, hash, count)) => {
+                    hash.update(record);
+                    *count += 1;
+                    file.write_all(record)
+                }
+                None => self.begin(record),
+            };
+            written.map_err(|error| self.fail(&error))?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, record: &[u8]) -> std::io::Result<()> {
+        let number = self.files.len();
+        let mut file = fs::File::create(self.partial.join(format!("tokens-{number:05}.bin")))?;
+        let head = self.layout.head(u32::try_from(number).unwrap_or(u32::MAX));
+        let mut hash = Sha256::new();
+        hash.update(&head);
+        hash.update(record);
+        file.write_all(&head)?;
+        file.write_all(record)?;
+        self.file = Some((file, hash, 1));
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        if let Some((file, hash, sequences)) = self.file.take() {
+            file.sync_all().map_err(|error| self.fail(&error))?;
+            let name = format!("tokens-{:05}.bin", self.files.len());
+            self.files.push(shard::File { name, sequences, sha256: hex(&hash.finalize()) });
+        }
+        Ok(())
+    }
+
+    /// Ends the last file.
+    pub(super) fn finish(&mut self) -> Result<Vec<shard::File>, Stop> {
+        self.close()?;
+        Ok(self.files.clone())
+    }
+
+    /// The index is written last, and the whole directory appears at once.
+    pub(super) fn publish(&self, index: &Index) -> Result<(), Stop> {
+        let publish = || -> std::io::Result<()> {
+            let text = serde_json::to_string_pretty(index).map_err(std::io::Error::other)?;
+            fs::write(self.partial.join("index.json"), text + "\n")?;
+            fs::File::open(self.partial.join("index.json"))?.sync_all()?;
+            if fs::symlink_metadata(&self.out).is_ok() {
+                fs::remove_dir_all(&self.out)?;
+            }
+            fs::rename(&self.partial, &self.out)
+        };
+        publish().map_err(|error| self.fail(&error))
+    }
+}

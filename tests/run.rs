@@ -1,0 +1,219 @@
+//! `trainc run`: a job of the worker on this machine, from the manifest to the model.
+
+use crate::support::{Ran, Scratch, root};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Longest that one of these runs may take: two cores may be busy with other tests.
+const LONGEST: Duration = Duration::from_mins(2);
+
+fn trainc_in(dir: &Path, args: &[&str]) -> Ran {
+    crate::support::trainc_in(dir, args, b"", LONGEST)
+}
+
+/// The worker's binary, built as the tests are.
+fn worker() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--package", "trainc-worker"])
+            .current_dir(root())
+            .status()
+            .unwrap();
+        assert!(built.success());
+        let beside = Path::new(env!("CARGO_BIN_EXE_trainc")).parent().unwrap().join("trainc-worker");
+        beside.to_str().unwrap().to_owned()
+    })
+}
+
+/// The smallest job that trains: two ranks, some steps, packed text beside the manifest.
+fn place(name: &str, steps: u64) -> Scratch {
+    let scratch = Scratch::new(name);
+    let manifest = format!(
+        r#"
+job "small" {{
+    model "llama" {{
+        hidden 32
+        layers 2
+        heads 2
+        ffn 64
+        vocab 257
+        positions 32
+    }}
+    cluster "local" {{
+        ranks 2
+    }}
+    parallel engine="worker" {{
+        shard-degree 2
+    }}
+    train {{
+        precision "fp32"
+        sequence-length 32
+        micro-batch 2
+        global-batch 8
+        optimizer "adamw" lr=1e-2 clip=1.0
+        steps {steps}
+        seed 1
+    }}
+    channel "train" path="packed"
+    checkpoint every="4 steps" keep=2
+}}
+"#
+    );
+    fs::write(scratch.0.join("small.kdl"), manifest).unwrap();
+    let example = root().join("examples/tiny-llama");
+    let packed = trainc_in(
+        &scratch.0,
+        &[
+            "data",
+            "pack",
+            "--tokenizer",
+            example.join("tokenizer.json").to_str().unwrap(),
+            "--sequence-length",
+            "32",
+            "--out",
+            "packed",
+            example.join("alice.txt").to_str().unwrap(),
+        ],
+    );
+    assert_eq!(packed.code, Some(0), "{}", packed.err);
+    scratch
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The losses by step.
+fn losses(lines: &[Value]) -> Vec<(u64, f64)> {
+    lines
+        .iter()
+        .filter(|line| line["type"] == "step")
+        .map(|line| (line["step"].as_u64().unwrap(), line["loss"].as_f64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_job_trains_and_goes_on_where_it_was_stopped() {
+    let whole = place("run-whole", 12);
+    let args = ["run", "small.kdl", "--worker", worker(), "-o", "json"];
+    let ran = trainc_in(&whole.0, &args);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let found = lines(&ran.out);
+    assert_eq!(found.first().unwrap()["type"], "version");
+    let last = found.last().unwrap();
+    assert_eq!(
+        (&last["type"], &last["exit"], &last["worker_code"]),
+        (&"result".into(), &0.into(), &0.into())
+    );
+    let uninterrupted = losses(&found);
+    assert_eq!(uninterrupted.len(), 12);
+    // 257 tokens guessed alike cost ln 257 = 5.549 nats each.
+    assert!((uninterrupted[0].1 - 257_f64.ln()).abs() < 0.1, "{uninterrupted:?}");
+    assert!(uninterrupted[11].1 < uninterrupted[0].1 - 0.5, "{uninterrupted:?}");
+    assert!(whole.0.join("runs/small/model/config.json").is_file());
+
+    let stopped = place("run-stopped", 12);
+    let mut first = interrupted(&stopped.0, &args);
+    assert!(!first.is_empty() && first.len() < 12, "{first:?}");
+    let second = trainc_in(&stopped.0, &args);
+    assert_eq!(second.code, Some(0), "{}", second.err);
+    first.extend(losses(&lines(&second.out)));
+    assert_eq!(first, uninterrupted, "a step was lost, repeated or changed");
+}
+
+/// Runs until some steps are done, then sends SIGINT; gives the steps that were printed.
+fn interrupted(dir: &Path, args: &[&str]) -> Vec<(u64, f64)> {
+    let out = dir.join("lines.json");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
+        .args(args)
+        .current_dir(dir)
+        .stdout(fs::File::create(&out).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while losses(&whole_lines(&out)).len() < 2 {
+        assert!(began.elapsed() < Duration::from_mins(1), "no step within a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    let found = whole_lines(&out);
+    // Fast machines may be through before the signal comes: then there is nothing to go on with.
+    assert!(matches!(status.code(), Some(8 | 0)), "{status:?}");
+    if status.code() == Some(8) {
+        assert_eq!(found.last().unwrap()["worker_code"], 75);
+    }
+    losses(&found)
+}
+
+fn whole_lines(path: &PathBuf) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    lines(whole)
+}
+
+#[test]
+fn what_cannot_run_is_refused_before_it_starts() {
+    let scratch = place("run-refused", 3);
+    let run = |more: &[&str]| {
+        let mut args = vec!["run", "small.kdl", "--worker", worker()];
+        args.extend(more);
+        trainc_in(&scratch.0, &args)
+    };
+    let other = trainc_in(root(), &["run", "examples/neox-20b-fsdp/trainc.kdl", "--worker", worker()]);
+    assert_eq!(other.code, Some(3));
+    assert!(other.err.contains("T0544"), "{}", other.err);
+    let none = run(&["--data", "nowhere"]);
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.err.contains("`nowhere` holds no packed tokens; make them with `trainc data pack`"),
+        "{}",
+        none.err
+    );
+    // 8 sequences do not divide over 3 ranks of 2.
+    let three = run(&["--ranks", "3"]);
+    assert_eq!(three.code, Some(3), "{}", three.err);
+    assert!(three.err.contains("worker's code 3"), "{}", three.err);
+    let gpus = trainc_in(
+        root(),
+        &[
+            "run",
+            "examples/llama-7b-worker/trainc.kdl",
+            "--worker",
+            worker(),
+            "--data",
+            scratch.0.join("packed").to_str().unwrap(),
+            "--out",
+            scratch.0.join("out").to_str().unwrap(),
+        ],
+    );
+    assert_eq!(gpus.code, Some(2));
+    assert!(gpus.err.contains("`--ranks 2`"), "{}", gpus.err);
+}
+
+#[test]
+fn the_regexes_of_the_request_read_the_log_of_the_worker() {
+    let scratch = place("run-metrics", 3);
+    let ran = trainc_in(&scratch.0, &["run", "small.kdl", "--worker", worker(), "-q"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let log = fs::read_to_string(scratch.0.join("runs/small/log.txt")).unwrap();
+    let request =
+        fs::read_to_string(root().join("tests/golden/llama-7b-worker/sagemaker/training-job.json")).unwrap();
+    let request: Value = serde_json::from_str(&request).unwrap();
+    let steps: Vec<&str> = log.lines().filter(|line| line.starts_with("step=")).collect();
+    assert_eq!(steps.len(), 3, "{log}");
+    for definition in request["AlgorithmSpecification"]["MetricDefinitions"].as_array().unwrap() {
+        let name = definition["Name"].as_str().unwrap();
+        let regex = regex::Regex::new(definition["Regex"].as_str().unwrap()).unwrap();
+        let read = steps.iter().filter(|line| regex.is_match(line)).count();
+        // No peak is known of a CPU, and the job evaluates nothing.
+        let wanted = if matches!(name, "train:mfu" | "train:validation_loss") { 0 } else { 3 };
+        assert_eq!(read, wanted, "{name}: {steps:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! How the program is called: what is left out, what is wrong usage, and what `emit` leaves alone.
+
+use crate::support::{Ran, Scratch, root, trainc_in};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn run(dir: &Path, args: &[&str]) -> Ran {
+    trainc_in(dir, args, b"", Duration::from_mins(1))
+}
+
+/// A copy of the starter, with its scripts.
+fn starter(name: &str) -> Scratch {
+    let dir = Scratch::new(name);
+    for file in ["trainc.kdl", "scripts/train.py", "scripts/requirements.txt"] {
+        dir.write(file, fs::read(root().join("examples/starter").join(file)).unwrap());
+    }
+    dir
+}
+
+#[test]
+fn no_argument_means_the_manifests_that_are_here() {
+    let dir = starter("usage-here");
+    for args in
+        [&["check", "-q"][..], &["plan", "--offline"], &["fmt", "--check"], &["emit", "-q", "--out", "out"]]
+    {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(0), "{args:?}\n{}{}", ran.out, ran.err);
+    }
+    assert!(dir.0.join("out/my-first-job/plan.json").exists());
+    let empty = Scratch::new("usage-empty");
+    for (args, hint) in [
+        (&["check"][..], "`trainc check job.kdl`"),
+        (&["fmt"], "`trainc fmt job.kdl`"),
+        (&["emit", "--out", "out"], "`trainc emit --out generated/ job.kdl`"),
+    ] {
+        let ran = run(&empty.0, args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.err.contains(hint) && ran.err.contains("`trainc init`"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn wrong_usage_says_what_to_type() {
+    let dir = starter("usage-wrong");
+    for (args, words) in [
+        (&["check", "--account", "12"][..], "twelve digits, as 111122223333"),
+        (&["check", ""], "an empty path"),
+        (&["check", "--set", "="], "no path before the `=`; expected PATH=VALUE, as cluster.nodes=4"),
+        (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
+        (&["check", "--set", "cluster"], "no `=`"),
+        (&["schema", "wroker"], "manifest, plan, diagnostic, worker"),
+    ] {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.err.contains(words), "{args:?}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn denied_warnings_say_so_however_quiet() {
+    let dir = starter("usage-denied");
+    let warned = ["check", "--deny-warnings", "--set", "checkpoint.s3=s3://your-bucket/x/"];
+    let ran = run(&dir.0, &[&warned[..], &["-q"]].concat());
+    assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
+    assert_eq!(ran.err, "error: 1 warning, and `--deny-warnings` takes none; leave out `-q` to see them\n");
+    assert_eq!(run(&dir.0, &warned).err, "error: 1 warning, and `--deny-warnings` takes none\n");
+}
+
+#[test]
+fn emit_loses_no_file_of_others() {
+    let dir = starter("usage-emit");
+    let emit = ["emit", "-q", "trainc.kdl", "--out", "out"];
+    assert_eq!(run(&dir.0, &emit).code, Some(0));
+    let mine = dir.write("out/source/notes.txt", "mine");
+    let ran = run(&dir.0, &emit);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.err.contains("`out` holds `source/notes.txt`, which `emit` did not write; move it away"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    fs::remove_file(mine).unwrap();
+    assert_eq!(run(&dir.0, &emit).code, Some(0));
+    assert_eq!(run(&dir.0, &[&emit[..], &["--check"]].concat()).code, Some(0));
+}
+
+#[test]
+fn emit_of_several_jobs_writes_all_or_none() {
+    let dir = starter("usage-several");
+    let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+    dir.write("second.kdl", text.replace("my-first-job", "second"));
+    // The place of the second is taken by a file.
+    let taken = dir.write("out/second", "mine");
+    let ran = run(&dir.0, &["emit", "-q", "trainc.kdl", "second.kdl", "--out", "out"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("`out/second` is no directory; nothing was written"), "{}", ran.err);
+    assert!(!dir.0.join("out/my-first-job").exists());
+    fs::remove_file(taken).unwrap();
+    assert_eq!(run(&dir.0, &["emit", "-q", ".", "--out", "out"]).code, Some(0));
+    assert!(dir.0.join("out/my-first-job/plan.md").exists() && dir.0.join("out/second/plan.md").exists());
+}

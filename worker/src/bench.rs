@@ -1,0 +1,48 @@
+//! The matrix products of a training pass, alone on one thread. `benches/fsdp.py --gemm` runs them beside PyTorch's.
+
+use std::time::Instant;
+
+use crate::kernels::gemm::{self, Into, View};
+
+/// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
+const SHAPES: [(&str, usize, usize, usize); 5] = [
+    ("qkv", 1024, 384, 1152),
+    ("out", 1024, 384, 384),
+    ("up", 1024, 384, 2048),
+    ("down", 1024, 1024, 384),
+    ("head", 256, 384, 8192),
+];
+
+fn best(mut work: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..15 {
+        let began = Instant::now();
+        work();
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Each product's name and its floating point operations per second, in billions: the best of 15.
+pub fn products() -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    for (name, n, k, m) in SHAPES {
+        let x = vec![0.5f32; n * k];
+        let w = vec![0.25f32; m * k];
+        let dy = vec![0.125f32; n * m];
+        let (mut y, mut dx, mut dw) = (vec![0.0f32; n * m], vec![0.0f32; n * k], vec![0.0f32; m * k]);
+        let forward = best(|| {
+            gemm::nt(&mut y, m, Into::Replace, View::new(&x, n, k), View::new(&w, m, k), 1.0, 1);
+        });
+        let inputs = best(|| {
+            gemm::nn(&mut dx, k, Into::Replace, View::new(&dy, n, m), View::new(&w, m, k), 1.0, 1);
+        });
+        let weights = best(|| {
+            gemm::tn(&mut dw, k, Into::Replace, View::new(&dy, n, m), View::new(&x, n, k), 1.0, 1);
+        });
+        for (pass, seconds) in [("forward", forward), ("inputs", inputs), ("weights", weights)] {
+            found.push((format!("{name}.{pass}"), 2.0 * (n * k * m) as f64 / seconds / 1e9));
+        }
+    }
+    found
+}

@@ -1,0 +1,99 @@
+//! From files to shards, whatever their numbers.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::{State, fail, file_name, layout, state, steps, units};
+use crate::data::tokens::hex;
+use crate::exit::Failure;
+use crate::fsdp::{Engine, shard_len};
+use crate::safetensors::Reader;
+
+/// Loads a checkpoint into an engine with any number of shards.
+pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
+    let state = state(path)?;
+    if state.layout != layout(engine) {
+        let units = units(engine);
+        let differs = units.iter().zip(&state.units).find(|(a, b)| a != b);
+        let what = differs.map_or_else(
+            || "its tensors are not this model's".to_owned(),
+            |(a, b)| format!("unit `{}` has {} elements, this model's `{}` {}", b.0, b.1, a.0, a.1),
+        );
+        return Err(fail(path, what));
+    }
+    // Old files that overlap this rank's shards are checked once, then read.
+    let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
+    for s in &mut engine.shards {
+        let old = shard_len(s.unit.len, state.shards);
+        let n = s.master.len();
+        let end = (s.start + n).min(s.unit.len);
+        for values in [&mut s.master, &mut s.exp_avg, &mut s.exp_avg_sq] {
+            values.fill(0.0);
+        }
+        if s.start >= end {
+            continue;
+        }
+        for file in s.start / old..=(end - 1) / old {
+            if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
+                slot.insert(open(path, &state, file)?);
+            }
+            let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
+            for (kind, values) in
+                [("master", &mut s.master), ("exp_avg", &mut s.exp_avg), ("exp_avg_sq", &mut s.exp_avg_sq)]
+            {
+                let name = format!("{}.{kind}", s.unit.name);
+                let read = readers[&file].read(&name).map_err(|e| fail(path, e))?;
+                if read.len() != old {
+                    return Err(fail(
+                        path,
+                        format!("`{name}` has {} elements, {old} are expected", read.len()),
+                    ));
+                }
+                values[from - s.start..to - s.start]
+                    .copy_from_slice(&read[from - file * old..to - file * old]);
+            }
+        }
+    }
+    Ok(state)
+}
+
+/// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.
+fn open(path: &Path, state: &State, shard: usize) -> Result<Reader, Failure> {
+    let name = file_name(shard, state.shards);
+    let at = path.join(&name);
+    let (digest, bytes) = &state.files[shard];
+    let unusable = |what: String| {
+        let before = before(path, state.step);
+        let help = before.map_or_else(String::new, |p| {
+            format!("; `checkpoint.resume` can name the one before it, {}", p.display())
+        });
+        fail(path, what + &help)
+    };
+    let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
+    let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
+    if found != *bytes {
+        return Err(unusable(format!("{name} has {found} bytes, {bytes} were written")));
+    }
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0u8; 1 << 20];
+    loop {
+        let n = file.read(&mut buffer).map_err(|e| unusable(format!("{name}: {e}")))?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&buffer[..n]);
+    }
+    let found = hex(&hash.finalize());
+    if found != *digest {
+        return Err(unusable(format!("{name} is damaged: sha256 {found}, {digest} was written")));
+    }
+    Reader::open(&at).map_err(|e| fail(path, format!("{name}: {e}")))
+}
+
+fn before(path: &Path, step: usize) -> Option<PathBuf> {
+    steps(path.parent()?).into_iter().rev().find(|(other, _)| *other < step).map(|(_, path)| path)
+}

@@ -1,0 +1,120 @@
+//! Checkpoints: `step-N/` with one file per shard and `state.json`, written beside as `step-N.partial`, synced, and only
+//! then named; `latest` says which one counts. A directory without that name is never taken. Loading takes any number
+//! of shards.
+
+mod load;
+mod save;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use load::load;
+pub use save::{Run, Saver};
+
+use crate::data::tokens::hex;
+use crate::exit::{Code, Failure};
+use crate::fsdp::Engine;
+
+/// The form that this binary reads.
+const FORM: &str = "trainc.checkpoint/v1";
+
+/// The file that names the checkpoint that counts.
+pub const LATEST: &str = "latest";
+
+/// `state.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// `trainc.checkpoint/v1`.
+    pub form: String,
+    /// Digest of the config that wrote it.
+    pub config: String,
+    /// Optimizer steps done.
+    pub step: usize,
+    /// Sequences read, over all ranks.
+    pub sequences: u64,
+    /// Of the order and fresh weights.
+    pub seed: u64,
+    /// sha256 of the data's index.
+    pub data: String,
+    /// Files of one copy.
+    pub shards: usize,
+    /// Elements of each unit, in order.
+    pub units: Vec<(String, usize)>,
+    /// sha256 of the list of tensors.
+    pub layout: String,
+    /// sha256 and bytes of each shard's file.
+    pub files: Vec<(String, u64)>,
+}
+
+fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Checkpoint, format!("checkpoint {}: {what}", path.display()))
+}
+
+fn file_name(shard: usize, of: usize) -> String {
+    format!("shard-{shard:05}-of-{of:05}.safetensors")
+}
+
+fn units(engine: &Engine) -> Vec<(String, usize)> {
+    engine.shards.iter().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
+}
+
+/// Which tensors lie where: two runs with the same have interchangeable checkpoints.
+fn layout(engine: &Engine) -> String {
+    let mut hash = Sha256::new();
+    for tensor in engine.shards.iter().flat_map(|s| &s.unit.tensors) {
+        hash.update(format!("{} {} {} {}\n", tensor.name, tensor.rows, tensor.cols, tensor.offset));
+    }
+    hex(&hash.finalize())
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn complete(path: &Path) -> bool {
+    path.join("state.json").is_file()
+}
+
+/// Complete checkpoints by step.
+pub fn steps(directory: &Path) -> Vec<(usize, PathBuf)> {
+    let mut found: Vec<(usize, PathBuf)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let step = entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()?;
+            complete(&entry.path()).then(|| (step, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The checkpoint that counts: what `latest` names, or, where that is missing or names nothing complete, the one with
+/// the most steps.
+pub fn newest(directory: &Path) -> Option<PathBuf> {
+    let named = fs::read_to_string(directory.join(LATEST)).ok();
+    let named = named.as_deref().map(str::trim).filter(|name| name.starts_with("step-"));
+    named
+        .map(|name| directory.join(name))
+        .filter(|path| complete(path))
+        .or_else(|| steps(directory).pop().map(|(_, path)| path))
+}
+
+/// Reads `state.json`.
+pub fn state(path: &Path) -> Result<State, Failure> {
+    let text = fs::read(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
+    let state: State = serde_json::from_slice(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;
+    if state.form != FORM || state.files.len() != state.shards {
+        return Err(fail(
+            path,
+            format!("state.json: form `{}` with {} files is not read", state.form, state.files.len()),
+        ));
+    }
+    Ok(state)
+}

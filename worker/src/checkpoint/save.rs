@@ -1,0 +1,345 @@
+//! From shards to files while training goes on: a save copies the shards, and a thread of each rank writes its copy.
+//! Between steps the ranks learn from their common sum that all have written; then the first rank names the checkpoint,
+//! in a thread again. At most one save is under way.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::{FORM, LATEST, State, fail, file_name, layout, steps, sync, units};
+use crate::data::tokens::hex;
+use crate::exit::{Code, Failure};
+use crate::fault;
+use crate::fsdp::{Engine, Shard};
+use crate::model::init::mix;
+use crate::safetensors;
+
+/// Words and bytes of a file in the table that ranks sum: eight numbers of 32 bits of its sha256, and its length.
+const COLUMNS: usize = 9;
+
+/// What a checkpoint says of its run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Digest of the config.
+    pub config: String,
+    /// Of the order and fresh weights.
+    pub seed: u64,
+    /// sha256 of the data's index.
+    pub data: String,
+    /// Sequences of a step, over all ranks.
+    pub global_sequences: u64,
+}
+
+/// A copy of one rank's shards: named, in the order of the file.
+type Copied = Vec<(String, Vec<f32>)>;
+type Written = io::Result<(String, u64)>;
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// Ranks write their files; those that hold further copies of the shards do not.
+    Writing {
+        step: usize,
+        task: Option<JoinHandle<(Copied, Written)>>,
+    },
+    /// The first rank names the checkpoint.
+    Naming {
+        step: usize,
+        task: Option<JoinHandle<io::Result<()>>>,
+    },
+}
+
+/// Saves of one rank.
+#[derive(Debug)]
+pub struct Saver {
+    directory: PathBuf,
+    keep: usize,
+    run: Run,
+    layout: String,
+    units: Vec<(String, usize)>,
+    phase: Phase,
+    /// The copy's memory, kept from one save to the next.
+    spare: Option<Copied>,
+    shard: usize,
+    shards: usize,
+    writes: bool,
+    first: bool,
+}
+
+impl Saver {
+    /// For an engine. Every rank calls it; what killed runs left half-written is removed.
+    pub fn new(engine: &mut Engine, directory: &Path, keep: usize, run: Run) -> Result<Self, Failure> {
+        let groups = &mut engine.groups;
+        let (shard, shards) = (groups.shard.rank(), groups.shard.size());
+        let (writes, first) = (groups.replica.rank() == 0, groups.world.rank() == 0);
+        if first {
+            remove_leftovers(directory);
+        }
+        groups.world.barrier()?;
+        let (layout, units) = (layout(engine), units(engine));
+        let directory = directory.to_owned();
+        Ok(Self {
+            directory,
+            keep,
+            run,
+            layout,
+            units,
+            phase: Phase::Idle,
+            spare: None,
+            shard,
+            shards,
+            writes,
+            first,
+        })
+    }
+
+    /// Whether a save is under way, and this rank's part of its present phase is done.
+    pub fn ready(&self) -> bool {
+        match &self.phase {
+            Phase::Idle => false,
+            Phase::Writing { task, .. } => task.as_ref().is_none_or(JoinHandle::is_finished),
+            Phase::Naming { task, .. } => task.as_ref().is_none_or(JoinHandle::is_finished),
+        }
+    }
+
+    /// Begins a save and returns when the shards are copied. Every rank calls it.
+    pub fn begin(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
+        self.drain(engine)?;
+        compare_replicas(engine)?;
+        let mut task = None;
+        if self.writes {
+            let copied = copy(&engine.shards, self.spare.take());
+            let partial = self.partial(step);
+            let name = file_name(self.shard, self.shards);
+            task = Some(std::thread::spawn(move || {
+                let tensors: Vec<_> =
+                    copied.iter().map(|(name, v)| (name.clone(), vec![v.len()], v.as_slice())).collect();
+                let written = write(&partial, &name, step, &tensors);
+                drop(tensors);
+                (copied, written)
+            }));
+        }
+        self.phase = Phase::Writing { step, task };
+        Ok(())
+    }
+
+    /// Saves without a copy, and returns when the checkpoint is complete. Every rank calls it.
+    pub fn now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
+        self.drain(engine)?;
+        compare_replicas(engine)?;
+        let written = self.writes.then(|| {
+            let tensors: Vec<_> = engine
+                .shards
+                .iter()
+                .flat_map(|s| named(s).map(|(name, v)| (name, vec![v.len()], v)))
+                .collect();
+            write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors)
+        });
+        self.written(engine, step, written)?;
+        self.drain(engine)
+    }
+
+    /// Ends the phase that all ranks are `ready` to end; gives the step of a checkpoint that became complete by it. Every
+    /// rank calls it.
+    pub fn advance(&mut self, engine: &mut Engine) -> Result<Option<usize>, Failure> {
+        let lost = |_| Failure::new(Code::Bug, "a thread that saves has panicked");
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => Ok(None),
+            Phase::Writing { step, task } => {
+                let written = task.map(|task| task.join().map_err(lost)).transpose()?;
+                let written = written.map(|(copied, written)| {
+                    self.spare = Some(copied);
+                    written
+                });
+                self.written(engine, step, written)?;
+                Ok(None)
+            }
+            Phase::Naming { step, task } => {
+                let named = task.map(|task| task.join().map_err(lost)).transpose()?.unwrap_or(Ok(()));
+                let partial = self.partial(step);
+                agree(engine, named.map_err(|e| fail(&partial, e)), &partial)?;
+                Ok(Some(step))
+            }
+        }
+    }
+
+    /// Sees the save under way, if any, to its end. Every rank calls it.
+    pub fn drain(&mut self, engine: &mut Engine) -> Result<(), Failure> {
+        while !matches!(self.phase, Phase::Idle) {
+            self.advance(engine)?;
+        }
+        Ok(())
+    }
+
+    fn partial(&self, step: usize) -> PathBuf {
+        self.directory.join(format!("step-{step:08}.partial"))
+    }
+
+    /// All ranks learn of all files, or that one of them could not be written.
+    fn written(&mut self, engine: &mut Engine, step: usize, written: Option<Written>) -> Result<(), Failure> {
+        let partial = self.partial(step);
+        let mut table = vec![0.0f64; self.shards * COLUMNS];
+        let mut mine = Ok(());
+        match written {
+            Some(Ok((digest, bytes))) => {
+                let row = &mut table[self.shard * COLUMNS..(self.shard + 1) * COLUMNS];
+                for (to, word) in row.iter_mut().zip(digest.as_bytes().chunks(8)) {
+                    let word = std::str::from_utf8(word).ok().and_then(|w| u32::from_str_radix(w, 16).ok());
+                    *to = f64::from(word.unwrap_or(0));
+                }
+                row[COLUMNS - 1] = bytes as f64;
+            }
+            Some(Err(error)) => {
+                mine = Err(fail(&partial, format!("{}: {error}", file_name(self.shard, self.shards))));
+            }
+            None => {}
+        }
+        let agreed = agree(engine, mine, &partial);
+        if agreed.is_err() && self.first {
+            // Room for whoever tries again; what was complete before is untouched.
+            let _ = fs::remove_dir_all(&partial);
+        }
+        agreed?;
+        engine.groups.world.all_reduce_f64(&mut table)?;
+        let mut task = None;
+        if self.first {
+            let files = table
+                .chunks(COLUMNS)
+                .map(|row| {
+                    let words = &row[..COLUMNS - 1];
+                    let bytes: Vec<u8> = words.iter().flat_map(|w| (*w as u32).to_be_bytes()).collect();
+                    (hex(&bytes), row[COLUMNS - 1] as u64)
+                })
+                .collect();
+            let state = State {
+                form: FORM.to_owned(),
+                config: self.run.config.clone(),
+                step,
+                sequences: step as u64 * self.run.global_sequences,
+                seed: self.run.seed,
+                data: self.run.data.clone(),
+                shards: self.shards,
+                units: self.units.clone(),
+                layout: self.layout.clone(),
+                files,
+            };
+            let (directory, keep) = (self.directory.clone(), self.keep);
+            task = Some(std::thread::spawn(move || name(&directory, &partial, &state, keep)));
+        }
+        self.phase = Phase::Naming { step, task };
+        Ok(())
+    }
+}
+
+/// Everyone's failure is everyone's end: who failed says how, the rest that another did.
+fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Result<(), Failure> {
+    let mut failed = [f64::from(u8::from(mine.is_err()))];
+    engine.groups.world.all_reduce_f64(&mut failed)?;
+    mine?;
+    if failed[0] > 0.0 {
+        let message = format!("checkpoint {}: another rank could not write", partial.display());
+        return Err(Failure::new(Code::Peer, message));
+    }
+    Ok(())
+}
+
+/// Replicas hold the same bits, or what is saved depends on which of them writes it.
+fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
+    let mut sum = 0u64;
+    for s in &engine.shards {
+        for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
+            sum = values.iter().fold(sum, |sum, v| mix(sum ^ u64::from(v.to_bits())));
+        }
+    }
+    // Halves: sums of numbers of 32 bits are exact.
+    let mine = [(sum >> 32) as u32, sum as u32].map(f64::from);
+    let mut all = mine;
+    engine.groups.replica.all_reduce_f64(&mut all)?;
+    let replicas = engine.groups.replica.size() as f64;
+    let mut differ = [f64::from(u8::from(all != mine.map(|half| half * replicas)))];
+    engine.groups.world.all_reduce_f64(&mut differ)?;
+    if differ[0] > 0.0 {
+        return Err(Failure::new(Code::Bug, "replicas hold different parameters or optimizer states"));
+    }
+    Ok(())
+}
+
+fn named(s: &Shard) -> [(String, &[f32]); 3] {
+    let name = |kind: &str| format!("{}.{kind}", s.unit.name);
+    [(name("master"), &s.master), (name("exp_avg"), &s.exp_avg), (name("exp_avg_sq"), &s.exp_avg_sq)]
+}
+
+fn copy(shards: &[Shard], spare: Option<Copied>) -> Copied {
+    let all = shards.iter().flat_map(named);
+    let Some(mut spare) = spare else { return all.map(|(name, v)| (name, v.to_vec())).collect() };
+    for ((_, to), (_, from)) in spare.iter_mut().zip(all) {
+        to.copy_from_slice(from);
+    }
+    spare
+}
+
+fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>, &[f32])]) -> Written {
+    fs::create_dir_all(partial)?;
+    let metadata = BTreeMap::from([("step".to_owned(), step.to_string())]);
+    let written = safetensors::write(&partial.join(name), &metadata, tensors)?;
+    fault::point("shard");
+    Ok(written)
+}
+
+/// Makes a checkpoint count: its state, its name, `latest`; then those beyond `keep` go.
+fn name(directory: &Path, partial: &Path, state: &State, keep: usize) -> io::Result<()> {
+    let file = format!("step-{:08}", state.step);
+    let done = directory.join(&file);
+    replace(&partial.join("state.json"), &serde_json::to_vec_pretty(state)?)?;
+    fault::point("state");
+    if done.exists() {
+        // One of an abandoned run; in its place at every moment there is one that is complete.
+        let exchanged = renameat_with(CWD, partial, CWD, &done, RenameFlags::EXCHANGE);
+        if exchanged.is_err() {
+            fs::remove_dir_all(&done)?;
+            fs::rename(partial, &done)?;
+        } else {
+            fs::remove_dir_all(partial)?;
+        }
+    } else {
+        fs::rename(partial, &done)?;
+    }
+    sync(directory)?;
+    fault::point("name");
+    replace(&directory.join(LATEST), format!("{file}\n").as_bytes())?;
+    fault::point("latest");
+    // Those of a longer run that was abandoned are not this run's to remove.
+    let mut mine = steps(directory);
+    mine.retain(|(step, _)| *step <= state.step);
+    for (_, old) in &mine[..mine.len().saturating_sub(keep)] {
+        // Without its name first: a removal that is cut short must not leave a checkpoint that looks complete.
+        let going = old.with_extension("partial");
+        fs::rename(old, &going)?;
+        fs::remove_dir_all(going)?;
+    }
+    Ok(())
+}
+
+/// A file that is either the old or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    let mut file = File::create(&partial)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&partial, path)?;
+    path.parent().map_or(Ok(()), sync)
+}
+
+fn remove_leftovers(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with("step-") && name.ends_with(".partial") {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

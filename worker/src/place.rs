@@ -1,0 +1,287 @@
+//! Where this launcher stands among the hosts of a job. In: environment variables as torchrun or Open MPI set them, and
+//! SageMaker's resourceconfig.json. Out: its place, or what contradicts itself. Pure; `read` alone touches the machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+
+/// A launcher's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of this host, from 0.
+    pub host: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Ranks of all hosts, where the environment says it.
+    pub ranks: Option<usize>,
+    /// Number of this process on its host; the launcher is number 0, the others have nothing to do.
+    pub local: usize,
+    /// Name or address of the first host.
+    pub first: String,
+    /// Port of the rendezvous, where the environment says it.
+    pub port: Option<u16>,
+    /// Instance type, where the environment says it.
+    pub instance: Option<String>,
+    /// Who said so.
+    pub source: &'static str,
+}
+
+/// `/opt/ml/input/config/resourceconfig.json`; other members are not read.
+#[derive(Debug, Deserialize)]
+struct Resources {
+    current_host: String,
+    hosts: Vec<String>,
+    #[serde(default)]
+    current_instance_type: Option<String>,
+}
+
+/// SageMaker's directory, as its own toolkit finds it.
+pub fn base(variables: &BTreeMap<String, String>) -> PathBuf {
+    variables.get("SAGEMAKER_BASE_DIR").map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
+}
+
+fn wrong(message: String) -> Failure {
+    Failure::new(Code::Config, message)
+}
+
+fn number(variables: &BTreeMap<String, String>, name: &str) -> Result<Option<usize>, Failure> {
+    variables
+        .get(name)
+        .map(|text| {
+            let found = text.trim().parse();
+            found.map_err(|_| wrong(format!("environment: {name}=`{text}` is not a number from 0 up")))
+        })
+        .transpose()
+}
+
+/// Rank, ranks, rank on the host, ranks of the host: torchrun's names, and Open MPI's.
+const NAMES: [[&str; 4]; 2] = [
+    ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"],
+    [
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ],
+];
+
+impl Place {
+    /// One host, without anyone's word for it.
+    pub fn alone() -> Self {
+        Self {
+            host: 0,
+            hosts: 1,
+            ranks: None,
+            local: 0,
+            first: "localhost".to_owned(),
+            port: None,
+            instance: None,
+            source: "nothing in the environment",
+        }
+    }
+
+    /// From the variables and the text of resourceconfig.json. Variables that name ranks win over the file, since
+    /// whoever set them started this process.
+    pub fn from(variables: &BTreeMap<String, String>, resources: Option<&str>) -> Result<Self, Failure> {
+        for names in NAMES {
+            if names[..3].iter().any(|name| variables.contains_key(*name)) {
+                return Self::from_ranks(variables, names);
+            }
+        }
+        let Some(text) = resources else { return Ok(Self::alone()) };
+        let r: Resources =
+            serde_json::from_str(text).map_err(|e| wrong(format!("resourceconfig.json: {e}")))?;
+        // The toolkits count hosts in the order of their names as text: algo-10 stands before algo-2.
+        let mut hosts = r.hosts;
+        hosts.sort();
+        hosts.dedup();
+        let Some(host) = hosts.iter().position(|name| *name == r.current_host) else {
+            let all = hosts.join(", ");
+            return Err(wrong(format!(
+                "resourceconfig.json: current_host `{}` is none of hosts: {all}",
+                r.current_host
+            )));
+        };
+        Ok(Self {
+            host,
+            hosts: hosts.len(),
+            first: hosts.swap_remove(0),
+            instance: r.current_instance_type,
+            source: "resourceconfig.json",
+            ..Self::alone()
+        })
+    }
+
+    fn from_ranks(variables: &BTreeMap<String, String>, names: [&str; 4]) -> Result<Self, Failure> {
+        let [rank, world, local, here] = names;
+        let need = |name: &str| {
+            let missing = || wrong(format!("environment: {name} is missing beside {rank}, {world}, {local}"));
+            number(variables, name)?.ok_or_else(missing)
+        };
+        let (r, w, l) = (need(rank)?, need(world)?, need(local)?);
+        // Without it, all are on this host.
+        let h = number(variables, here)?.unwrap_or(w);
+        if r >= w {
+            return Err(wrong(format!("environment: {rank}={r} is not below {world}={w}")));
+        }
+        if h == 0 || !w.is_multiple_of(h) {
+            return Err(wrong(format!("environment: {world}={w} does not divide by {here}={h}")));
+        }
+        if l >= h || r % h != l {
+            return Err(wrong(format!(
+                "environment: {rank}={r} with {h} ranks on each host is number {} there, and {local}={l}",
+                r % h
+            )));
+        }
+        let hosts = w / h;
+        let first = match variables.get("MASTER_ADDR") {
+            Some(first) if !first.is_empty() => first.clone(),
+            _ if hosts == 1 => "localhost".to_owned(),
+            _ => {
+                return Err(wrong(format!(
+                    "environment: {hosts} hosts, and MASTER_ADDR does not name the first"
+                )));
+            }
+        };
+        let port = match number(variables, "MASTER_PORT")? {
+            None => None,
+            Some(port) => Some(
+                u16::try_from(port)
+                    .ok()
+                    .filter(|port| *port > 0)
+                    .ok_or_else(|| wrong(format!("environment: MASTER_PORT={port} is no port")))?,
+            ),
+        };
+        let source = if rank == "RANK" { "torchrun's variables" } else { "Open MPI's variables" };
+        Ok(Self { host: r / h, hosts, ranks: Some(w), local: l, first, port, instance: None, source })
+    }
+
+    /// This process's.
+    pub fn read() -> Result<Self, Failure> {
+        let variables: BTreeMap<String, String> = std::env::vars().collect();
+        let path = base(&variables).join("input/config/resourceconfig.json");
+        let resources = read_optional(&path)?;
+        Self::from(&variables, resources.as_deref())
+    }
+
+    /// Whether the config was made for this.
+    pub fn fits(&self, config: &Config) -> Result<(), Failure> {
+        let source = self.source;
+        if let Some(ranks) = self.ranks
+            && ranks != config.ranks()
+        {
+            return Err(wrong(format!(
+                "config: `mesh`: {} ranks are planned, and {source} say {ranks}",
+                config.ranks()
+            )));
+        }
+        if self.hosts != config.cluster.nodes {
+            let hosts = config.cluster.nodes;
+            return Err(wrong(if self.source == Self::alone().source {
+                format!(
+                    "config: `cluster.nodes`: {hosts} hosts are planned, and {source} names them; `--ranks N` trains on this one"
+                )
+            } else {
+                format!("config: `cluster.nodes`: {hosts} hosts are planned, and {source} has {}", self.hosts)
+            }));
+        }
+        if let Some(instance) = &self.instance
+            && *instance != config.cluster.instance
+        {
+            return Err(wrong(format!(
+                "config: `cluster.instance`: planned for `{}`, and {source} says `{instance}`",
+                config.cluster.instance
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(format!("{}: {error}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(list: &[(&str, &str)]) -> BTreeMap<String, String> {
+        list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn from(list: &[(&str, &str)]) -> Result<Place, String> {
+        Place::from(&variables(list), None).map_err(|f| f.message)
+    }
+
+    #[test]
+    fn hosts_count_in_the_order_of_their_names() {
+        let hosts: Vec<String> = (1..=12).map(|n| format!("\"algo-{n}\"")).collect();
+        let text = |host: &str| {
+            format!(
+                r#"{{"current_host": "{host}", "hosts": [{}], "current_instance_type": "ml.p4d.24xlarge", "network_interface_name": "eth0", "instance_groups": []}}"#,
+                hosts.join(", ")
+            )
+        };
+        let place = |host: &str| Place::from(&BTreeMap::new(), Some(&text(host)));
+        for (name, number) in [("algo-1", 0), ("algo-10", 1), ("algo-12", 3), ("algo-2", 4), ("algo-9", 11)] {
+            let place = place(name).unwrap();
+            assert_eq!((place.host, place.hosts, place.first.as_str()), (number, 12, "algo-1"));
+        }
+        let failure = place("algo-13").unwrap_err();
+        assert!(failure.message.contains("`algo-13` is none of hosts: algo-1, algo-10"), "{failure}");
+        assert_eq!(failure.code, Code::Config);
+        let failure = Place::from(&BTreeMap::new(), Some("{}")).unwrap_err();
+        assert!(failure.message.contains("missing field `current_host`"), "{failure}");
+        // Variables of a launcher win.
+        let torchrun = variables(&[("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")]);
+        assert_eq!(Place::from(&torchrun, Some(&text("algo-2"))).unwrap().hosts, 1);
+    }
+
+    #[test]
+    fn variables_of_ranks() {
+        assert_eq!(from(&[]), Ok(Place::alone()));
+        let all = [
+            ("RANK", "5"),
+            ("WORLD_SIZE", "8"),
+            ("LOCAL_RANK", "1"),
+            ("LOCAL_WORLD_SIZE", "4"),
+            ("MASTER_ADDR", "algo-1"),
+            ("MASTER_PORT", "29500"),
+        ];
+        let place = from(&all).unwrap();
+        assert_eq!((place.host, place.hosts, place.local, place.ranks), (1, 2, 1, Some(8)));
+        assert_eq!((place.first.as_str(), place.port), ("algo-1", Some(29500)));
+        let with = |name: &str, value: Option<&str>| {
+            let mut list: Vec<(&str, &str)> = all.iter().copied().filter(|(k, _)| *k != name).collect();
+            list.extend(value.map(|value| (name, value)));
+            from(&list).unwrap_err()
+        };
+        assert!(with("RANK", None).contains("RANK is missing beside"));
+        assert!(with("WORLD_SIZE", None).contains("WORLD_SIZE is missing beside"));
+        assert!(with("RANK", Some("-1")).contains("RANK=`-1` is not a number from 0 up"));
+        assert!(with("RANK", Some("9")).contains("RANK=9 is not below WORLD_SIZE=8"));
+        assert!(with("LOCAL_RANK", Some("2")).contains("is number 1 there, and LOCAL_RANK=2"));
+        assert!(
+            with("LOCAL_WORLD_SIZE", Some("3"))
+                .contains("WORLD_SIZE=8 does not divide by LOCAL_WORLD_SIZE=3")
+        );
+        assert!(with("MASTER_ADDR", None).contains("2 hosts, and MASTER_ADDR does not name the first"));
+        assert!(with("MASTER_PORT", Some("70000")).contains("MASTER_PORT=70000 is no port"));
+        let mpi = [
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            ("MASTER_ADDR", "one"),
+        ];
+        assert_eq!(from(&mpi).unwrap().host, 1);
+    }
+}

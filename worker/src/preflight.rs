@@ -1,0 +1,322 @@
+//! What a run will need, tried out within a minute: ranks, links, data, checkpoints, clocks. Every rank takes part; the
+//! first prints. A failure has the exit code that training would have ended with later.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::comm::topology::{Kind, Step};
+use crate::comm::{Groups, Wire};
+use crate::config::Config;
+use crate::data::order::Order;
+use crate::data::tokens::{Documents, Rows, Tokens};
+use crate::exit::{Code, Failure};
+use crate::fsdp::{Bytes, Engine, plan};
+use crate::model::init::mix;
+
+/// Bytes of the file that tries out the checkpoints' directory, at most.
+const PROBE: usize = 64 << 20;
+/// Seconds that reading of data is tried.
+const READ: f64 = 1.0;
+/// Floating point operations of a pass that is not tried, because it could take longer than the rest together.
+const HEAVY: f64 = 2e11;
+/// Seconds by which clocks may differ: signatures of requests allow minutes, people who compare logs do not.
+const CLOCKS: f64 = 60.0;
+
+struct Preflight<'a> {
+    config: &'a Config,
+    rank: usize,
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what preflight prints")]
+impl Preflight<'_> {
+    fn say(&self, check: &str, figures: Value, people: &str) {
+        if self.rank != 0 {
+            return;
+        }
+        let mut line = json!({"check": check, "ok": true});
+        if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
+            line.extend(figures);
+        }
+        println!("{line}");
+        eprintln!("{check}: {people}");
+    }
+
+    fn warn(&self, text: &str) {
+        if self.rank == 0 {
+            eprintln!("warning: {text}");
+        }
+    }
+}
+
+/// Each rank's number, on every rank.
+fn everyone(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
+    let mut all = vec![0.0; groups.world.size()];
+    all[groups.world.rank()] = mine;
+    groups.world.all_reduce_f64(&mut all)?;
+    Ok(all)
+}
+
+fn least(all: &[f64]) -> f64 {
+    all.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn most(all: &[f64]) -> f64 {
+    all.iter().copied().fold(0.0, f64::max)
+}
+
+/// Runs all checks; every rank calls it.
+pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Failure> {
+    let p = Preflight { config, rank: groups.world.rank() };
+    let began = Instant::now();
+    groups.world.barrier()?;
+    p.ranks(&groups);
+    p.clocks(&mut groups)?;
+    p.links(&mut groups)?;
+    p.checkpoints(&mut groups)?;
+    p.outputs(&mut groups)?;
+    p.data(groups, threads)?;
+    p.say(
+        "all",
+        json!({"seconds": began.elapsed().as_secs_f64()}),
+        &format!("ready after {:.1} s", began.elapsed().as_secs_f64()),
+    );
+    Ok(())
+}
+
+impl Preflight<'_> {
+    fn ranks(&self, groups: &Groups) {
+        let c = self.config;
+        let (ranks, hosts) = (groups.world.size(), c.cluster.nodes);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let bytes = Bytes::of(c);
+        let (shards, replicas) = (groups.shard.size(), groups.replica.size());
+        self.say(
+            "ranks",
+            json!({"ranks": ranks, "hosts": hosts, "shard_degree": shards, "data_parallel_replicas": replicas,
+                "cores": cores, "memory_parts": bytes}),
+            &format!(
+                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, CPU ranks on {cores} cores; a rank holds {}",
+                bytes.human()
+            ),
+        );
+        if ranks / hosts > cores {
+            self.warn(&format!("{} ranks share {cores} cores of a host", ranks / hosts));
+        }
+    }
+
+    fn clocks(&self, groups: &mut Groups) -> Result<(), Failure> {
+        groups.world.barrier()?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let all = everyone(groups, now.map_or(0.0, |d| d.as_secs_f64()))?;
+        let apart = most(&all) - least(&all);
+        if apart > CLOCKS {
+            let at = |value: f64| all.iter().position(|v| *v == value).unwrap_or(0);
+            let (late, early) = (at(most(&all)), at(least(&all)));
+            return Err(Failure::new(
+                Code::Peer,
+                format!("the clock of rank {late} is {apart:.0} s ahead of that of rank {early}"),
+            ));
+        }
+        self.say("clocks", json!({"apart_seconds": apart}), &format!("{:.1} ms apart", apart * 1e3));
+        Ok(())
+    }
+
+    /// Bandwidth of the gather of the largest unit, and how long the smallest sum takes.
+    fn links(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let shard = vec![1.0f32; plan(self.config).largest_shard];
+        let mut full = vec![0.0f32; shard.len() * groups.shard.size()];
+        let mut rounds = Vec::new();
+        for _ in 0..7 {
+            groups.world.barrier()?;
+            let began = Instant::now();
+            groups.shard.begin_gather(&shard, Wire::F32)?;
+            groups.shard.end_gather(&mut full, Wire::F32)?;
+            rounds.push(most(&everyone(groups, began.elapsed().as_secs_f64())?));
+        }
+        if full.iter().any(|v| *v != 1.0) {
+            return Err(Failure::new(Code::Peer, "a gather brought other values than were sent"));
+        }
+        rounds.sort_by(f64::total_cmp);
+        let gigabytes = 4.0 * full.len() as f64 / 1e9;
+        let rate = gigabytes / rounds[rounds.len() / 2];
+        let mut sums = Vec::new();
+        for _ in 0..21 {
+            let began = Instant::now();
+            groups.world.barrier()?;
+            sums.push(began.elapsed().as_secs_f64());
+        }
+        sums.sort_by(f64::total_cmp);
+        let small = sums[sums.len() / 2];
+        let topology = plan(self.config).topology;
+        let hosts = topology.members(Kind::Shard, Step::Outer, self.rank).len();
+        let how = if groups.shard.size() == 1 {
+            "one shard: nothing is gathered".to_owned()
+        } else {
+            let steps = if hosts > 1 { format!(", in two steps over {hosts} hosts") } else { String::new() };
+            format!("gather of the largest unit at {rate:.2} GB/s{steps}")
+        };
+        self.say(
+            "links",
+            json!({"gather_gb_per_s": (groups.shard.size() > 1).then_some(rate), "gather_bytes": 4 * full.len(),
+                "hosts_of_a_group": hosts, "sum_seconds": small}),
+            &format!("{how}; the smallest sum takes {:.0} us", small * 1e6),
+        );
+        Ok(())
+    }
+
+    fn checkpoints(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let c = &self.config.checkpoint;
+        let directory = Path::new(&c.directory);
+        let bytes = Bytes::of(self.config);
+        let mine = bytes.parameters + bytes.optimizer;
+        let whole = mine as f64 * groups.shard.size() as f64;
+        let took = probe(directory, self.rank, mine.clamp(4096, PROBE));
+        let took = took.map_err(|e| {
+            Failure::new(Code::Checkpoint, format!("`checkpoint.directory` {}: {e}", directory.display()))
+        })?;
+        let rate = mine.clamp(4096, PROBE) as f64 / most(&everyone(groups, took)?);
+        let free =
+            rustix::fs::statvfs(directory).map_or(f64::INFINITY, |s| s.f_bavail as f64 * s.f_frsize as f64);
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        let kept = crate::checkpoint::steps(directory).len().min(c.keep) as f64;
+        // A new one is complete before the oldest goes.
+        let wanted = whole * (c.keep as f64 + 1.0 - kept);
+        if free < whole {
+            return Err(Failure::new(
+                Code::Checkpoint,
+                format!(
+                    "`checkpoint.directory` {}: {:.0} MiB free, and one checkpoint takes {:.0} MiB",
+                    directory.display(),
+                    mib(free),
+                    mib(whole)
+                ),
+            ));
+        }
+        let save = mine as f64 / rate;
+        self.say(
+            "checkpoints",
+            json!({"write_bytes_per_s_and_rank": rate, "checkpoint_bytes": whole, "save_seconds": save,
+                "free_bytes": free}),
+            &format!(
+                "{:.0} MiB each, written at {:.0} MiB/s and rank and read back: {save:.1} s; {:.0} MiB free",
+                mib(whole),
+                mib(rate),
+                mib(free)
+            ),
+        );
+        if free < wanted {
+            self.warn(&format!(
+                "{:.0} MiB free, and keeping {} checkpoints takes {:.0} MiB more",
+                mib(free),
+                c.keep,
+                mib(wanted)
+            ));
+        }
+        if save > c.grace_seconds {
+            self.warn(&format!(
+                "a save takes {save:.0} s, and `checkpoint.grace_seconds` is {}: a stop by SIGTERM will lose what came after the last checkpoint",
+                c.grace_seconds
+            ));
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, groups: &mut Groups) -> Result<(), Failure> {
+        if self.rank == 0 {
+            let o = &self.config.output;
+            for (name, directory) in [("output.model", &o.model), ("output.data", &o.data)] {
+                probe(Path::new(directory), self.rank, 1)
+                    .map_err(|e| Failure::new(Code::Config, format!("`{name}` {directory}: {e}")))?;
+            }
+        }
+        groups.world.barrier()?;
+        self.say("outputs", json!({}), "writable");
+        Ok(())
+    }
+
+    /// Reads as training will, and compares with how fast a pass takes it.
+    fn data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
+        let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
+        let documents = Documents::of(d.document_mask);
+        let open = |path: &str| Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents);
+        let train = open(&d.train)?;
+        let validation = d.validation.as_deref().map(open).transpose()?;
+        let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
+        let (began, mut read) = (Instant::now(), 0u64);
+        let mut rows = Rows::default();
+        let ranks = groups.world.size() as u64;
+        while began.elapsed().as_secs_f64() < READ && read < 4096 {
+            rows.clear();
+            train.read(order.at(read * ranks + self.rank as u64), &mut rows)?;
+            read += 1;
+        }
+        let rate = read as f64 / began.elapsed().as_secs_f64();
+        if let Some(validation) = &validation {
+            validation.read(0, &mut rows)?;
+        }
+        let rate = least(&everyone(&mut groups, rate)?);
+        let parameters: usize = crate::model::layout::Shape::of(m).parameters();
+        let heavy = 6.0 * parameters as f64 * (b.micro * m.sequence_length) as f64 > HEAVY;
+        let mut needed = None;
+        if !heavy {
+            let mut engine = Engine::new(self.config, groups, threads);
+            let token = |i: usize| (mix(i as u64) % m.vocab_size as u64) as u32;
+            let tokens: Vec<u32> = (0..engine.rows()).map(token).collect();
+            let mut seconds = 0.0;
+            for _ in 0..2 {
+                let began = Instant::now();
+                engine.micro_step(&tokens, &tokens, 1.0)?;
+                seconds = began.elapsed().as_secs_f64();
+            }
+            let seconds = least(&everyone(&mut engine.groups, seconds)?);
+            needed = Some(b.micro as f64 / seconds);
+        }
+        if let Some(needed) = needed.filter(|needed| rate < *needed) {
+            return Err(Failure::new(
+                Code::Data,
+                format!(
+                    "`data.train` {}: read at {rate:.1} sequences/s and rank, and a pass takes {needed:.1}",
+                    d.train
+                ),
+            ));
+        }
+        self.say(
+            "data",
+            json!({"sequences": train.sequences(), "read_per_s_and_rank": rate, "needed_per_s_and_rank": needed}),
+            &format!(
+                "{} sequences, read at {rate:.0}/s and rank, needed: {}",
+                train.sequences(),
+                needed.map_or_else(|| "not tried for a pass this long".to_owned(), |n| format!("{n:.1}/s"))
+            ),
+        );
+        Ok(())
+    }
+}
+
+/// Writes a file, syncs it, reads it back and removes it; gives the seconds of writing.
+fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
+    fs::create_dir_all(directory)?;
+    let path = directory.join(format!("preflight-{rank}.partial"));
+    let result = (|| {
+        let text: Vec<u8> = (0..bytes).map(|i| mix((i + rank) as u64) as u8).collect();
+        let began = Instant::now();
+        let mut file = File::create(&path)?;
+        file.write_all(&text)?;
+        file.sync_all()?;
+        let seconds = began.elapsed().as_secs_f64();
+        let mut back = Vec::new();
+        File::open(&path)?.read_to_end(&mut back)?;
+        if back != text {
+            return Err(std::io::Error::other("what was written is not what is read back"));
+        }
+        Ok(seconds)
+    })();
+    let removed = fs::remove_file(&path);
+    let seconds = result?;
+    removed?;
+    Ok(seconds)
+}

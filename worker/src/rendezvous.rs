@@ -1,0 +1,339 @@
+//! How the hosts of a job find each other and notice each other's end. The first host's launcher listens; every rank
+//! tells it where it can be called and gets the list of all; every launcher keeps a line open, on which it gives signs of
+//! life and says which of its ranks failed. Lines of JSON.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Code, Failure};
+
+/// How often a launcher gives a sign of life.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// What goes over the lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Message {
+    /// A rank that can be called at this port of the host it calls from.
+    Rank { rank: usize, port: u16, config: String },
+    /// Where every rank can be called; an empty host is the first host's.
+    Roster(Vec<(String, u16)>),
+    /// The launcher of a host.
+    Host { host: usize, config: String },
+    /// A sign of life.
+    Beat,
+    /// A rank failed, and why.
+    Gone(usize, String),
+    /// This host's ranks have ended well.
+    Done,
+    /// The caller does not belong here.
+    Refused(String),
+}
+
+fn peer(message: impl Into<String>) -> Failure {
+    Failure::new(Code::Peer, message)
+}
+
+fn send(mut stream: &TcpStream, message: &Message) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn receive(reader: &mut BufReader<TcpStream>) -> std::io::Result<Message> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+struct State {
+    ranks: Vec<Option<(String, u16)>>,
+    hosts: Vec<Option<TcpStream>>,
+    done: Vec<bool>,
+    gone: Option<(usize, String)>,
+}
+
+impl State {
+    /// The first failure is everyone's.
+    fn tell(&mut self, rank: usize, why: &str) {
+        if self.gone.is_none() {
+            self.gone = Some((rank, why.to_owned()));
+            for host in self.hosts.iter().flatten() {
+                let _ = send(host, &Message::Gone(rank, why.to_owned()));
+            }
+        }
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    config: String,
+    per_host: usize,
+    peer_dead: Duration,
+    join: Duration,
+}
+
+/// The first host's side.
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Listens at `port` until this process ends.
+    pub fn start(
+        port: u16,
+        config: &str,
+        hosts: usize,
+        per_host: usize,
+        peer_dead: Duration,
+        join: Duration,
+    ) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(("0.0.0.0", port))
+            .map_err(|e| peer(format!("cannot listen at `communication.rendezvous_port` {port}: {e}")))?;
+        let state = State {
+            ranks: vec![None; hosts * per_host],
+            hosts: (0..hosts).map(|_| None).collect(),
+            done: vec![false; hosts],
+            gone: None,
+        };
+        let config = config.to_owned();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            config,
+            per_host,
+            peer_dead,
+            join,
+        });
+        let here = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&here);
+                std::thread::spawn(move || shared.answer(&stream));
+            }
+        });
+        Ok(Self { shared })
+    }
+
+    /// Stays until every host has ended, so that none takes this host's end for a failure.
+    pub fn see_off(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while Instant::now() < until {
+            let state = locked(&self.shared.state);
+            if state.gone.is_some() || state.done.iter().all(|done| *done) {
+                break;
+            }
+            drop(state);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Shared {
+    fn answer(&self, stream: &TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+        let Ok(copy) = stream.try_clone() else { return };
+        let mut reader = BufReader::new(copy);
+        let other = |config: &str| {
+            (config != self.config).then(|| Message::Refused("another config or another binary".to_owned()))
+        };
+        match receive(&mut reader) {
+            Ok(Message::Rank { config, .. } | Message::Host { config, .. }) if other(&config).is_some() => {
+                let _ = other(&config).map(|refusal| send(stream, &refusal));
+            }
+            Ok(Message::Rank { rank, port, .. }) => self.rank(stream, rank, port),
+            Ok(Message::Host { host, .. }) => self.host(stream, reader, host),
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn rank(&self, stream: &TcpStream, rank: usize, port: u16) {
+        let from = stream.peer_addr().map_or_else(|_| String::new(), |a| a.ip().to_string());
+        // Ranks of this host called over the loopback; others reach them under this host's name.
+        let address = if rank < self.per_host { String::new() } else { from };
+        let mut state = locked(&self.state);
+        match state.ranks.get_mut(rank) {
+            Some(place) if place.is_none() => *place = Some((address, port)),
+            Some(_) | None => {
+                let refusal = Message::Refused(format!("there is a rank {rank} already, or none is planned"));
+                let _ = send(stream, &refusal);
+                return;
+            }
+        }
+        self.changed.notify_all();
+        let (state, late) = self
+            .changed
+            .wait_timeout_while(state, self.join, |state| state.ranks.iter().any(Option::is_none))
+            .unwrap_or_else(PoisonError::into_inner);
+        if late.timed_out() {
+            let missing: Vec<String> =
+                (0..state.ranks.len()).filter(|r| state.ranks[*r].is_none()).map(|r| r.to_string()).collect();
+            let _ = send(stream, &Message::Refused(format!("ranks {} did not appear", missing.join(", "))));
+        } else {
+            let _ = send(stream, &Message::Roster(state.ranks.iter().flatten().cloned().collect()));
+        }
+    }
+
+    fn host(&self, stream: &TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
+        let _ = stream.set_read_timeout(Some(self.peer_dead));
+        let Ok(copy) = stream.try_clone() else { return };
+        {
+            let mut state = locked(&self.state);
+            if let Some((rank, why)) = state.gone.clone() {
+                let _ = send(stream, &Message::Gone(rank, why));
+            }
+            if let Some(place) = state.hosts.get_mut(host) {
+                *place = Some(copy);
+            }
+        }
+        let first = host * self.per_host;
+        loop {
+            let heard = receive(&mut reader);
+            let mut state = locked(&self.state);
+            match heard {
+                Ok(Message::Gone(rank, why)) => state.tell(rank, &why),
+                Ok(Message::Done) => {
+                    if let Some(done) = state.done.get_mut(host) {
+                        *done = true;
+                    }
+                    return;
+                }
+                Ok(_) => {
+                    let _ = send(stream, &Message::Beat);
+                }
+                Err(error) => {
+                    let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    let seconds = self.peer_dead.as_secs_f64();
+                    let why = if silent {
+                        format!("host {host} (rank {first} and on) gave no sign of life for {seconds} s")
+                    } else {
+                        format!("the launcher of host {host} (rank {first} and on) died")
+                    };
+                    state.tell(first, &why);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
+    let until = Instant::now() + join;
+    loop {
+        match TcpStream::connect((first, port)) {
+            Ok(stream) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            // Names of hosts may take minutes to be known.
+            Err(error) if Instant::now() > until => {
+                return Err(peer(format!("the first host, {first} port {port}, cannot be reached: {error}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// Tells where this rank can be called; gives where all can, in order of rank.
+pub fn join(
+    first: &str,
+    port: u16,
+    config: &str,
+    rank: usize,
+    mine: u16,
+    patience: Duration,
+) -> Result<Vec<String>, Failure> {
+    let stream = call(first, port, patience)?;
+    let broken = |e: std::io::Error| peer(format!("the first host, {first} port {port}: {e}"));
+    stream.set_read_timeout(Some(patience)).map_err(broken)?;
+    send(&stream, &Message::Rank { rank, port: mine, config: config.to_owned() }).map_err(broken)?;
+    match receive(&mut BufReader::new(stream)).map_err(broken)? {
+        Message::Roster(all) => Ok(all
+            .into_iter()
+            .map(|(host, port)| {
+                let host = if host.is_empty() { first } else { &host };
+                if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+            })
+            .collect()),
+        Message::Refused(why) => Err(peer(format!("the first host, {first}, refuses rank {rank}: {why}"))),
+        other @ (Message::Rank { .. }
+        | Message::Host { .. }
+        | Message::Beat
+        | Message::Gone(..)
+        | Message::Done) => Err(peer(format!("the first host, {first}, answered {other:?}"))),
+    }
+}
+
+/// A launcher's line to the first host.
+pub struct Line {
+    stream: TcpStream,
+    gone: Arc<Mutex<Option<(usize, String)>>>,
+}
+
+impl Line {
+    /// Opens it.
+    pub fn open(
+        first: &str,
+        port: u16,
+        config: &str,
+        host: usize,
+        peer_dead: Duration,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
+        let stream = call(first, port, patience)?;
+        let broken = |e: std::io::Error| peer(format!("the first host, {first} port {port}: {e}"));
+        send(&stream, &Message::Host { host, config: config.to_owned() }).map_err(broken)?;
+        stream.set_read_timeout(Some(peer_dead)).map_err(broken)?;
+        let gone = Arc::new(Mutex::new(None));
+        let (beats, ears, heard) =
+            (stream.try_clone().map_err(broken)?, stream.try_clone().map_err(broken)?, Arc::clone(&gone));
+        std::thread::spawn(move || {
+            while send(&beats, &Message::Beat).is_ok() {
+                std::thread::sleep(BEAT);
+            }
+        });
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(ears);
+            let found = loop {
+                match receive(&mut reader) {
+                    Ok(Message::Gone(rank, why)) => break (rank, why),
+                    Ok(Message::Refused(why)) => {
+                        break (0, format!("the first host refuses this one: {why}"));
+                    }
+                    Ok(_) => {}
+                    Err(_) => break (0, "the first host (rank 0 and on) gave no sign of life".to_owned()),
+                }
+            };
+            *locked(&heard) = Some(found);
+        });
+        Ok(Self { stream, gone })
+    }
+
+    /// Who failed on another host, and why.
+    pub fn gone(&self) -> Option<(usize, String)> {
+        locked(&self.gone).clone()
+    }
+
+    /// A rank of this host failed.
+    pub fn tell(&self, rank: usize, why: &str) {
+        let _ = send(&self.stream, &Message::Gone(rank, why.to_owned()));
+    }
+
+    /// All ranks of this host have ended well.
+    pub fn done(&self) {
+        let _ = send(&self.stream, &Message::Done);
+    }
+}

@@ -1,0 +1,308 @@
+//! What goes wrong around a run: places of a save at which power is cut, full disks, environments that contradict the
+//! config; and what `preflight` says before.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::cases::{Place, llama, mesh, write_data};
+use crate::processes::{WORKER, alone, lines, place, text, worker, write};
+
+fn losses(lines: &[Value]) -> Vec<(u64, String)> {
+    lines.iter().map(|l| (l["step"].as_u64().unwrap(), l["loss"].to_string())).collect()
+}
+
+fn names(directory: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn cut_off_at_every_place_of_a_save() {
+    let _alone = alone();
+    let (place, mut config) = place("cut");
+    config["schedule"]["steps"] = json!(40);
+    let whole = losses(&lines(&worker(&["launch", &write(&place, &config)])));
+    config["checkpoint"]["every_steps"] = json!(10);
+    config["checkpoint"]["keep"] = json!(1);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    let mut all = Vec::new();
+    // Each cut ends the run in the save of its tenth step; before `name` nothing of that save counts.
+    let cuts =
+        [("shard", None), ("state", None), ("name", Some(10)), ("latest", Some(20)), ("state", Some(20))];
+    for (point, counts) in cuts {
+        let output =
+            Command::new(WORKER).args(["launch", &path]).env("TRAINC_WORKER_FAULT", point).output().unwrap();
+        assert_eq!(output.status.code(), Some(13), "{point}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("killed by signal 9"), "{point}");
+        all.extend(losses(&lines(&output)));
+        let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints")));
+        let step = newest.map(|path| trainc_worker::checkpoint::state(&path).unwrap().step);
+        assert_eq!(step, counts, "after a cut at `{point}`");
+    }
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("resumed at step 20"), "{}", text(&output.stderr));
+    all.extend(losses(&lines(&output)));
+    for (step, loss) in &all {
+        assert_eq!((step, loss), (&whole[*step as usize - 1].0, &whole[*step as usize - 1].1));
+    }
+    assert_eq!(all.last().unwrap().0, 40);
+    assert_eq!(names(&place.at("checkpoints")), ["latest", "step-00000040"]);
+    assert_eq!(std::fs::read_to_string(place.at("checkpoints/latest")).unwrap(), "step-00000040\n");
+    // The log in the output has every step once, in order.
+    let metrics = std::fs::read_to_string(place.at("out/metrics.jsonl")).unwrap();
+    let metrics: Vec<Value> = metrics.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let steps: Vec<Value> = metrics.iter().filter(|l| l["event"].is_null()).cloned().collect();
+    assert_eq!(losses(&steps), whole);
+    let start = metrics.iter().find(|l| l["event"] == "start").unwrap();
+    assert!(start["memory_parts"]["optimizer"].as_u64().unwrap() > 0, "{start}");
+}
+
+#[test]
+fn a_disk_that_fills_up_loses_nothing() {
+    let _alone = alone();
+    let (place, mut config) = place("full");
+    // 1.6 million parameters of little work: shards of 10 MB, larger than what the ranks share.
+    config["model"]["layers"] = json!(8);
+    config["model"]["intermediate_size"] = json!(2048);
+    config["memory"]["prefetch"] = json!(0);
+    config["schedule"]["steps"] = json!(5);
+    let whole = losses(&lines(&worker(&["launch", &write(&place, &config)])));
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    config["checkpoint"]["every_steps"] = json!(2);
+    config["checkpoint"]["resume"] = json!("auto");
+    let mut short = config.clone();
+    short["schedule"]["steps"] = json!(2);
+    assert_eq!(worker(&["launch", &write(&place, &short)]).status.code(), Some(0));
+    // A limit on the size of files, from the second save on.
+    let path = write(&place, &config);
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8000; exec \"$0\" launch \"$1\"", WORKER, &path])
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(11), "{errors}");
+    assert!(errors.contains("step-00000004.partial: shard-0000"), "{errors}");
+    let reason = std::fs::read_to_string(place.at("failure")).unwrap();
+    assert!(reason.starts_with("rank ") && reason.contains("File too large"), "{reason}");
+    assert_eq!(names(&place.at("checkpoints")), ["latest", "step-00000002"]);
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(losses(&lines(&output)), whole[2..]);
+    assert!(!Path::new(&place.at("failure")).exists(), "the reason of an earlier run is gone");
+    // A file system that holds one checkpoint and half of the next, where one may make one.
+    let namespaces = Command::new("unshare").args(["-rm", "true"]).status().is_ok_and(|s| s.success());
+    if !namespaces {
+        println!("no namespaces here: a full file system was not tried");
+        return;
+    }
+    let script = r#"
+        mkdir -p "$2" && mount -t tmpfs -o size=32m none "$2"
+        "$0" launch "$1"; echo "code $?" $(ls "$2")
+        mount -o remount,size=128m "$2"
+        "$0" launch "$1"; echo "code $?" $(ls "$2")
+    "#;
+    config["checkpoint"]["directory"] = json!(place.at("small"));
+    let path = write(&place, &config);
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", script, WORKER, &path, &place.at("small")])
+        .output()
+        .unwrap();
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(errors.contains("No space left on device"), "{errors}");
+    let said: Vec<&str> = out.lines().filter(|l| !l.starts_with('{')).collect();
+    assert_eq!(said, ["code 11 latest step-00000002", "code 0 latest step-00000004 step-00000005"]);
+}
+
+#[test]
+fn an_environment_that_is_not_the_plans() {
+    let _alone = alone();
+    let (place, config) = place("environment");
+    let path = write(&place, &config);
+    let run = |variables: &[(&str, &str)]| {
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let output = Command::new(WORKER).args(["launch", &path]).envs(variables).output().unwrap();
+        (output.status.code(), text(&output.stderr), text(&output.stdout))
+    };
+    let ranks = |rank: &'static str, local: &'static str, world: &'static str| {
+        vec![("RANK", rank), ("LOCAL_RANK", local), ("WORLD_SIZE", world)]
+    };
+    let (code, errors, _) = run(&ranks("0", "0", "4"));
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("2 ranks are planned, and torchrun's variables say 4"), "{errors}");
+    let (code, errors, _) = run(&ranks("0", "1", "2"));
+    assert_eq!(code, Some(3));
+    assert!(errors.contains("LOCAL_RANK=1"), "{errors}");
+    let (code, errors, out) = run(&ranks("1", "1", "2"));
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{errors}");
+    let (code, errors, out) = run(&ranks("0", "0", "2"));
+    assert_eq!((code, out.lines().count()), (Some(0), 10), "{errors}");
+    // SageMaker's directory.
+    let base = place.at("ml");
+    std::fs::create_dir_all(format!("{base}/input/config")).unwrap();
+    std::fs::create_dir_all(format!("{base}/output")).unwrap();
+    let resources = |text: &str| {
+        std::fs::write(format!("{base}/input/config/resourceconfig.json"), text).unwrap();
+        run(&[("SAGEMAKER_BASE_DIR", &base)])
+    };
+    let (code, errors, _) = resources(r#"{"current_host": "algo-1", "hosts": ["algo-1", "algo-2"]}"#);
+    assert_eq!(code, Some(3));
+    assert!(
+        errors.contains("`cluster.nodes`: 1 hosts are planned, and resourceconfig.json has 2"),
+        "{errors}"
+    );
+    let (code, errors, _) = resources(
+        r#"{"current_host": "algo-1", "hosts": ["algo-1"], "current_instance_type": "ml.m5.large"}"#,
+    );
+    assert_eq!(code, Some(3));
+    assert!(errors.contains("planned for `local`, and resourceconfig.json says `ml.m5.large`"), "{errors}");
+    let (code, errors, _) = resources("{");
+    assert_eq!(code, Some(3));
+    assert!(errors.contains("resourceconfig.json: EOF"), "{errors}");
+    // A config that cannot be read still leaves its reason where SageMaker looks.
+    std::fs::write(&path, "{}").unwrap();
+    let (code, _, _) = run(&[("SAGEMAKER_BASE_DIR", &base)]);
+    assert_eq!(code, Some(3));
+    let reason = std::fs::read_to_string(format!("{base}/output/failure")).unwrap();
+    assert!(reason.starts_with("config: `.`: missing field `schema`"), "{reason}");
+}
+
+#[test]
+fn preflight_says_what_training_would_find() {
+    let _alone = alone();
+    let (place, config) = place("preflight");
+    let output = worker(&["preflight", &write(&place, &config)]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let found = lines(&output);
+    let checks: Vec<&str> = found.iter().map(|l| l["check"].as_str().unwrap()).collect();
+    assert_eq!(checks, ["ranks", "clocks", "links", "checkpoints", "outputs", "data", "all"]);
+    assert!(found[2]["gather_gb_per_s"].as_f64().unwrap() > 0.0);
+    assert!(found[5]["needed_per_s_and_rank"].as_f64().unwrap() > 0.0, "{errors}");
+    assert!(names(&place.at("checkpoints")).is_empty(), "nothing is left");
+    let failing = |field: &str, name: &str, value: Value| {
+        let mut config = config.clone();
+        config[field][name] = value;
+        let output = worker(&["preflight", &write(&place, &config)]);
+        (output.status.code(), text(&output.stderr))
+    };
+    std::fs::write(place.at("file"), "").unwrap();
+    let (code, errors) = failing("checkpoint", "directory", json!(place.at("file/below")));
+    assert_eq!(code, Some(11), "{errors}");
+    assert!(errors.contains("`checkpoint.directory`") && errors.contains("Not a directory"), "{errors}");
+    let (code, errors) = failing("output", "model", json!(place.at("file/below")));
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("`output.model`"), "{errors}");
+    let (code, errors) = failing("data", "validation", json!("/nowhere"));
+    assert_eq!(code, Some(10), "{errors}");
+    let (code, errors) = failing("checkpoint", "grace_seconds", json!(0.0));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("`checkpoint.grace_seconds` is 0"), "{errors}");
+}
+
+#[test]
+fn eight_ranks_for_a_thousand_steps() {
+    let _alone = alone();
+    let place = Place::new("eight");
+    write_data(&place.0.join("train"), 40, 24, 61, 1);
+    // Saves compare the replicas' checksums.
+    let mut config = mesh(llama(&place), 2, 4, 1);
+    config["schedule"]["steps"] = json!(1000);
+    config["checkpoint"]["every_steps"] = json!(100);
+    let output = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = lines(&output);
+    assert_eq!(lines.len(), 1000);
+    let memory = |step: usize| lines[step - 1]["memory"].as_u64().unwrap();
+    assert!(
+        memory(1000) < memory(250) + (1 << 20),
+        "{} bytes after 250 steps, {} after 1000",
+        memory(250),
+        memory(1000)
+    );
+    assert!(lines[999]["loss"].as_f64().unwrap() < lines[0]["loss"].as_f64().unwrap() / 2.0);
+}
+
+/// Two launchers on this machine as if each were a host: 127.0.0.1 is the first one's name.
+fn two_hosts(path: &str, port: u16) -> [std::process::Child; 2] {
+    [0, 1].map(|host| {
+        Command::new(WORKER)
+            .args(["launch", path])
+            .envs([("RANK", (2 * host).to_string()), ("MASTER_PORT", port.to_string())])
+            .envs([
+                ("WORLD_SIZE", "4"),
+                ("LOCAL_RANK", "0"),
+                ("LOCAL_WORLD_SIZE", "2"),
+                ("MASTER_ADDR", "127.0.0.1"),
+            ])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    })
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn two_hosts_train_as_one() {
+    let _alone = alone();
+    let (place, config) = place("hosts");
+    let base = mesh(config, 4, 1, 1);
+    let whole = losses(&lines(&worker(&["launch", &write(&place, &base)])));
+    // A shard group that spans both, and a replica on each.
+    for (shards, replicas) in [(4, 1), (2, 2)] {
+        let mut config = mesh(base.clone(), shards, replicas, 1);
+        config["cluster"]["nodes"] = json!(2);
+        let path = write(&place, &config);
+        let alone = worker(&["launch", &path]);
+        assert_eq!(alone.status.code(), Some(3));
+        assert!(
+            text(&alone.stderr).contains("2 hosts are planned, and nothing in the environment names them")
+        );
+        let [first, second] = two_hosts(&path, free_port()).map(|h| h.wait_with_output().unwrap());
+        assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+        assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
+        assert_eq!(losses(&lines(&first)), whole, "{shards} x {replicas}: the same bits as on one host");
+        assert_eq!(text(&second.stdout), "");
+    }
+}
+
+#[test]
+fn a_host_that_goes_ends_the_others() {
+    let _alone = alone();
+    let (place, config) = place("host-goes");
+    let mut config = mesh(config, 4, 1, 1);
+    config["cluster"]["nodes"] = json!(2);
+    config["schedule"]["steps"] = json!(1_000_000);
+    config["checkpoint"]["every_steps"] = json!(20);
+    config["communication"]["peer_dead_seconds"] = json!(3.0);
+    let path = write(&place, &config);
+    // A rank of the other host is killed; then a whole host.
+    for whole_host in [false, true] {
+        let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+        let [mut first, second] = two_hosts(&path, free_port());
+        crate::processes::wait_for_checkpoint(&mut first, &place.at("checkpoints"));
+        let victims = crate::processes::ranks(&second);
+        let began = std::time::Instant::now();
+        crate::processes::signal(if whole_host { second.id() } else { victims[1] }, "-KILL");
+        let first = first.wait_with_output().unwrap();
+        assert!(began.elapsed() < std::time::Duration::from_secs(30));
+        assert_eq!(first.status.code(), Some(13), "{}", text(&first.stderr));
+        let reason = text(&first.stderr);
+        let said = if whole_host { "host 1 (rank 2 and on)" } else { "rank 3 was killed by signal 9" };
+        assert!(reason.lines().last().unwrap().contains(said), "{reason}");
+        assert_ne!(second.wait_with_output().unwrap().status.code(), Some(0));
+    }
+}

@@ -1,0 +1,100 @@
+//! Engines of threads as ranks, looked into: what they hold, and replicas that drift apart.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trainc_worker::checkpoint::{Run, Saver};
+use trainc_worker::comm::Memory;
+use trainc_worker::config::Config;
+use trainc_worker::exit::Code;
+use trainc_worker::fsdp::{Bytes, Engine, plan};
+
+use crate::cases::{Place, llama, mesh, parse};
+
+/// Runs `work` on every rank of a config; gives what each made.
+fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes()).unwrap();
+    let long = Duration::from_mins(1);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let (memory, work) = (&memory, &work);
+                scope.spawn(move || {
+                    let (groups, _watch) = plan.groups(memory, rank, long, long);
+                    work(rank, Engine::new(config, groups, 1))
+                })
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn held(config: &Value) -> (Bytes, Bytes) {
+    let config = parse(config);
+    let all = on_ranks(&config, |_, mut engine| {
+        let tokens: Vec<u32> = (0..engine.rows() as u32).map(|i| i % 61).collect();
+        for _ in 0..2 {
+            engine.micro_step(&tokens, &tokens, 0.01).unwrap();
+        }
+        engine.held()
+    });
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "ranks hold the same: {all:?}");
+    (all[0], Bytes::of(&config))
+}
+
+#[test]
+fn what_a_rank_holds_is_what_was_foreseen() {
+    let base = llama(&Place::new("held"));
+    let mut states = Vec::new();
+    for shards in [1, 2, 4] {
+        for (field, value) in [
+            ("prefetch", json!(1)),
+            ("prefetch", json!(0)),
+            ("recompute", json!("block")),
+            ("reshard_after_forward", json!(false)),
+        ] {
+            for tied in [false, true] {
+                let mut config = mesh(base.clone(), shards, 1, 1);
+                config["memory"][field] = value.clone();
+                config["model"]["tied_embeddings"] = json!(tied);
+                let (found, foreseen) = held(&config);
+                let what = format!("{shards} shards, {field} {value}, tied {tied}: {found:?}, {foreseen:?}");
+                assert_eq!(found.parameters, foreseen.parameters, "{what}");
+                assert_eq!(found.gradients, foreseen.gradients, "{what}");
+                assert_eq!(found.optimizer, foreseen.optimizer, "{what}");
+                assert_eq!(found.activations, foreseen.activations, "{what}");
+                assert_eq!(found.logits, foreseen.logits, "{what}");
+                // The slots of gathers begun ahead are shared memory, which an engine does not own.
+                let plan = plan(&parse(&config));
+                assert_eq!(found.gathered, foreseen.gathered - plan.gather_bytes() / plan.ranks(), "{what}");
+                if (field, tied) == ("recompute", false) {
+                    states.push(foreseen.parameters + foreseen.gradients + foreseen.optimizer);
+                }
+            }
+        }
+    }
+    // Padding is all that keeps them from halving.
+    assert!(states[1] < states[0] / 2 + 2048 && states[2] < states[1] / 2 + 2048, "{states:?}");
+}
+
+#[test]
+fn replicas_that_drift_apart_are_not_saved() {
+    let place = Place::new("drift");
+    let config = parse(&mesh(llama(&place), 1, 2, 1));
+    let directory = place.at("checkpoints");
+    let ends = on_ranks(&config, |rank, mut engine| {
+        let run = Run { config: String::new(), seed: 0, data: String::new(), global_sequences: 8 };
+        let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
+        saver.now(&mut engine, 1).unwrap();
+        if rank == 1 {
+            engine.shards[1].master[5] = f32::from_bits(engine.shards[1].master[5].to_bits() ^ 1);
+        }
+        saver.begin(&mut engine, 2).unwrap_err()
+    });
+    for failure in ends {
+        assert_eq!(failure.code, Code::Bug);
+        assert_eq!(failure.message, "replicas hold different parameters or optimizer states");
+    }
+}
