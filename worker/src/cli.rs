@@ -65,6 +65,23 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Write the model of a checkpoint as `transformers` reads it, or its adapters as `peft` does
+    Export {
+        /// worker.json that it was trained with
+        config: PathBuf,
+        /// A checkpoint's directory; without it the newest of the config's
+        #[arg(long)]
+        checkpoint: Option<PathBuf>,
+        /// Directory to write
+        #[arg(long)]
+        out: PathBuf,
+        /// f32, bf16 or f16
+        #[arg(long, default_value = "f32", value_parser = ["f32", "bf16", "f16"])]
+        dtype: String,
+        /// Add adapters to the weights that they were trained on
+        #[arg(long)]
+        merge: bool,
+    },
     /// Say what a checkpoint is
     Inspect {
         /// Its directory
@@ -134,6 +151,26 @@ fn run(command: Verb) -> Result<u8, Failure> {
                     "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
                 })
             );
+            Ok(0)
+        }
+        Verb::Export { config, checkpoint: path, out, dtype, merge } => {
+            let config = read(&config, None)?;
+            let directory = Path::new(&config.checkpoint.directory);
+            let path = path.or_else(|| checkpoint::newest(directory)).ok_or_else(|| {
+                let shown = directory.display();
+                Failure::new(Code::Checkpoint, format!("checkpoint {shown}: there is none that is complete"))
+            })?;
+            if std::fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
+                let shown = out.display();
+                return Err(Failure::new(Code::Usage, format!("{shown} is not empty; nothing was written")));
+            }
+            let dtype = match dtype.as_str() {
+                "bf16" => "BF16",
+                "f16" => "F16",
+                _ => "F32",
+            };
+            crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
+            println!("wrote {} from {}", out.display(), path.display());
             Ok(0)
         }
         Verb::Inspect { checkpoint: path } => {

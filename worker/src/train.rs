@@ -82,6 +82,12 @@ pub fn run(
         path => Some(path.into()),
     };
     let mut step = 0;
+    // A checkpoint of adapters holds them alone.
+    if let Some(weights) = &config.model.weights
+        && (resume.is_none() || config.model.adapter.is_some())
+    {
+        crate::hf::load(&mut engine, config, Path::new(weights))?;
+    }
     if let Some(path) = &resume {
         let state = checkpoint::load(&mut engine, path)?;
         if state.data != train.digest() || state.seed != config.data.seed {
@@ -100,8 +106,6 @@ pub fn run(
         if rank == 0 {
             report.note(&format!("resumed at step {step} from {}", path.display()));
         }
-    } else if let Some(weights) = &config.model.weights {
-        crate::hf::load(&mut engine, config, Path::new(weights))?;
     }
 
     let run = checkpoint::Run {
