@@ -236,7 +236,7 @@ mod tests {
                 continue;
             }
             for (from, to) in [(0, 90), (7, 61), (89, 90), (14, 16)] {
-                let mut found = Vec::new();
+                let mut found: Vec<f32> = Vec::new();
                 for (at, there, len) in part.runs(from, to) {
                     assert_eq!(at, from + found.len());
                     found.extend(&theirs[there..there + len]);
