@@ -306,19 +306,16 @@ impl Engine {
         self.gather(1 + layer)?;
         self.gather(adapter)?;
         let unit = 1 + layer;
-        let mut full = match self.live[unit].take() {
-            Some(full) => full,
+        let mut full = self.live[unit].take().unwrap_or_else(|| {
             // The master weights stay as they are.
-            None => {
-                let master = &self.shards[unit].master;
-                let at = self.pool.iter().position(|b| b.capacity() == master.len());
-                let mut full =
-                    at.map_or_else(|| Vec::with_capacity(master.len()), |at| self.pool.swap_remove(at));
-                full.clear();
-                full.extend(master);
-                full
-            }
-        };
+            let master = &self.shards[unit].master;
+            let at = self.pool.iter().position(|b| b.capacity() == master.len());
+            let mut full =
+                at.map_or_else(|| Vec::with_capacity(master.len()), |at| self.pool.swap_remove(at));
+            full.clear();
+            full.extend(master);
+            full
+        });
         if let Some(lora) = &self.pass.shape.adapter {
             let p = whole(&self.live, &self.shards, adapter);
             lora.add(&self.targets, p, &mut full, self.pass.threads);

@@ -130,8 +130,10 @@ pub fn sayable(config: &Config) -> Result<(), Failure> {
 
 /// Their tensors in the order in which ours holds them.
 pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>> {
-    let (name, vector) =
-        (tensor.name.as_str(), tensor.name.ends_with(".bias") || tensor.name.contains("norm"));
+    let (name, vector) = (
+        tensor.name.as_str(),
+        tensor.name.rsplit('.').next() == Some("bias") || tensor.name.contains("norm"),
+    );
     // A vector of ours is one row; in runs it is one column.
     let (rows, cols) = if vector { (tensor.cols, 1) } else { (tensor.rows, tensor.cols) };
     let part = |name: String, rows: usize, form: Form| {
@@ -193,8 +195,8 @@ pub fn modules(family: Family, shape: &Shape, product: &str) -> Option<Vec<(&'st
     let (q, kv) = (shape.attention_width(), shape.heads.kv_heads * shape.heads.dim);
     let (h, f) = (shape.hidden, shape.inner);
     let out = match (family, product) {
-        (Family::Llama, "norm1") => vec![("input_layernorm", h)],
-        (Family::Llama, "norm2") => vec![("post_attention_layernorm", h)],
+        (Family::Llama | Family::GptNeox, "norm1") => vec![("input_layernorm", h)],
+        (Family::Llama | Family::GptNeox, "norm2") => vec![("post_attention_layernorm", h)],
         (Family::Llama, "qkv") => {
             vec![("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)]
         }
@@ -207,8 +209,6 @@ pub fn modules(family: Family, shape: &Shape, product: &str) -> Option<Vec<(&'st
         (Family::Gpt2, "out") => vec![("attn.c_proj", h)],
         (Family::Gpt2, "up") => vec![("mlp.c_fc", f)],
         (Family::Gpt2, "down") => vec![("mlp.c_proj", h)],
-        (Family::GptNeox, "norm1") => vec![("input_layernorm", h)],
-        (Family::GptNeox, "norm2") => vec![("post_attention_layernorm", h)],
         (Family::GptNeox, "qkv") => vec![("attention.query_key_value", q + 2 * kv)],
         (Family::GptNeox, "out") => vec![("attention.dense", h)],
         (Family::GptNeox, "up") => vec![("mlp.dense_h_to_4h", f)],
