@@ -1,8 +1,12 @@
-//! The matrix products of a training pass, alone on one thread. `benches/fsdp.py --gemm` runs them beside PyTorch's.
+//! What `benches/fsdp.py` needs of the binary: the matrix products of a training pass, alone on one thread, and tokens for
+//! a comparison of trainings.
 
+use std::path::Path;
 use std::time::Instant;
 
+use crate::data::tokens;
 use crate::kernels::gemm::{self, Into, View};
+use crate::model::init::mix;
 
 /// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
 const SHAPES: [(&str, usize, usize, usize); 5] = [
@@ -45,4 +49,16 @@ pub fn products() -> Vec<(String, f64)> {
         }
     }
     found
+}
+
+/// Writes sequences of random tokens.
+pub fn tokens(
+    directory: &Path,
+    sequence_length: usize,
+    sequences: usize,
+    vocab: usize,
+) -> std::io::Result<()> {
+    let all: Vec<u32> =
+        (0..sequences * (sequence_length + 1)).map(|i| (mix(i as u64) % vocab as u64) as u32).collect();
+    tokens::write(directory, sequence_length, vocab, &all, sequences)
 }

@@ -67,7 +67,17 @@ enum Verb {
         ranks: Option<usize>,
     },
     /// Time the matrix products of a training pass, alone on one thread
-    Bench,
+    Bench {
+        /// Instead, write random tokens for a comparison of trainings into this directory
+        #[arg(long, hide = true)]
+        tokens: Option<PathBuf>,
+        #[arg(long, hide = true, default_value_t = 256)]
+        sequence_length: usize,
+        #[arg(long, hide = true, default_value_t = 64)]
+        sequences: usize,
+        #[arg(long, hide = true, default_value_t = 8192)]
+        vocab: usize,
+    },
     /// Say what a checkpoint is
     Inspect {
         /// Its directory
@@ -139,7 +149,12 @@ fn run(command: Verb) -> Result<u8, Failure> {
             );
             Ok(0)
         }
-        Verb::Bench => {
+        Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
+            bench::tokens(&directory, sequence_length, sequences, vocab)
+                .map_err(|e| Failure::new(Code::Usage, format!("{}: {e}", directory.display())))?;
+            Ok(0)
+        }
+        Verb::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
                 println!(
                     "{}",
