@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::bench;
 use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure, TABLE};
@@ -81,6 +82,18 @@ enum Verb {
         /// Add adapters to the weights that they were trained on
         #[arg(long)]
         merge: bool,
+    },
+    /// Time the matrix products of a training pass, alone on one thread
+    Bench {
+        /// Instead, write random tokens for a comparison of trainings into this directory
+        #[arg(long, hide = true)]
+        tokens: Option<PathBuf>,
+        #[arg(long, hide = true, default_value_t = 256)]
+        sequence_length: usize,
+        #[arg(long, hide = true, default_value_t = 64)]
+        sequences: usize,
+        #[arg(long, hide = true, default_value_t = 8192)]
+        vocab: usize,
     },
     /// Say what a checkpoint is
     Inspect {
@@ -171,6 +184,20 @@ fn run(command: Verb) -> Result<u8, Failure> {
             };
             crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
             println!("wrote {} from {}", out.display(), path.display());
+            Ok(0)
+        }
+        Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
+            bench::tokens(&directory, sequence_length, sequences, vocab)
+                .map_err(|e| Failure::new(Code::Usage, format!("{}: {e}", directory.display())))?;
+            Ok(0)
+        }
+        Verb::Bench { tokens: None, .. } => {
+            for (product, gflops) in bench::products() {
+                println!(
+                    "{}",
+                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0})
+                );
+            }
             Ok(0)
         }
         Verb::Inspect { checkpoint: path } => {

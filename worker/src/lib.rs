@@ -2,6 +2,7 @@
 //! names.
 #![allow(clippy::inline_always, reason = "vector dispatch works only through closures that are inlined")]
 
+pub mod bench;
 pub mod checkpoint;
 pub mod cli;
 pub mod comm;

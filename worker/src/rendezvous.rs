@@ -121,7 +121,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = Arc::clone(&here);
-                std::thread::spawn(move || shared.answer(stream));
+                std::thread::spawn(move || shared.answer(&stream));
             }
         });
         Ok(Self { shared })
@@ -142,7 +142,7 @@ impl Server {
 }
 
 impl Shared {
-    fn answer(&self, stream: TcpStream) {
+    fn answer(&self, stream: &TcpStream) {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
         let Ok(copy) = stream.try_clone() else { return };
@@ -152,9 +152,9 @@ impl Shared {
         };
         match receive(&mut reader) {
             Ok(Message::Rank { config, .. } | Message::Host { config, .. }) if other(&config).is_some() => {
-                let _ = other(&config).map(|refusal| send(&stream, &refusal));
+                let _ = other(&config).map(|refusal| send(stream, &refusal));
             }
-            Ok(Message::Rank { rank, port, .. }) => self.rank(&stream, rank, port),
+            Ok(Message::Rank { rank, port, .. }) => self.rank(stream, rank, port),
             Ok(Message::Host { host, .. }) => self.host(stream, reader, host),
             Ok(_) | Err(_) => {}
         }
@@ -187,13 +187,13 @@ impl Shared {
         }
     }
 
-    fn host(&self, stream: TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
+    fn host(&self, stream: &TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
         let _ = stream.set_read_timeout(Some(self.peer_dead));
         let Ok(copy) = stream.try_clone() else { return };
         {
             let mut state = locked(&self.state);
             if let Some((rank, why)) = state.gone.clone() {
-                let _ = send(&stream, &Message::Gone(rank, why));
+                let _ = send(stream, &Message::Gone(rank, why));
             }
             if let Some(place) = state.hosts.get_mut(host) {
                 *place = Some(copy);
@@ -212,7 +212,7 @@ impl Shared {
                     return;
                 }
                 Ok(_) => {
-                    let _ = send(&stream, &Message::Beat);
+                    let _ = send(stream, &Message::Beat);
                 }
                 Err(error) => {
                     let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -269,7 +269,11 @@ pub fn join(
             })
             .collect()),
         Message::Refused(why) => Err(peer(format!("the first host, {first}, refuses rank {rank}: {why}"))),
-        other => Err(peer(format!("the first host, {first}, answered {other:?}"))),
+        other @ (Message::Rank { .. }
+        | Message::Host { .. }
+        | Message::Beat
+        | Message::Gone(..)
+        | Message::Done) => Err(peer(format!("the first host, {first}, answered {other:?}"))),
     }
 }
 

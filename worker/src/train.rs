@@ -114,6 +114,18 @@ pub fn run(
         data: train.digest().to_owned(),
         global_sequences: global,
     };
+    // Sums of a step and of its square: equal only where all steps are.
+    let mut found = [step as f64, (step * step) as f64];
+    engine.groups.world.all_reduce_f64(&mut found)?;
+    if found[1] * ranks as f64 != found[0] * found[0] {
+        return Err(Failure::new(
+            Code::Checkpoint,
+            format!(
+                "checkpoint {}: not all ranks find the one of step {step}: hosts need a directory that they share",
+                directory.display()
+            ),
+        ));
+    }
     let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
     let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
         let mut all = vec![0.0; ranks];

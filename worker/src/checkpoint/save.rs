@@ -15,6 +15,7 @@ use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault;
 use crate::fsdp::{Engine, Shard};
+use crate::kernels::wide;
 use crate::model::init::mix;
 use crate::safetensors;
 
@@ -244,12 +245,25 @@ fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Resu
     Ok(())
 }
 
+/// A sum over all bits that one that differs will change.
+fn bits(values: &[f32]) -> u64 {
+    wide(
+        #[inline(always)]
+        || {
+            values.iter().fold(0u64, |sum, v| {
+                let spread = u64::from(v.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                sum.wrapping_add(spread ^ (spread >> 29))
+            })
+        },
+    )
+}
+
 /// Replicas hold the same bits, or what is saved depends on which of them writes it.
 fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
     let mut sum = 0u64;
     for s in engine.trained() {
         for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
-            sum = values.iter().fold(sum, |sum, v| mix(sum ^ u64::from(v.to_bits())));
+            sum = mix(sum ^ bits(values));
         }
     }
     // Halves: sums of numbers of 32 bits are exact.

@@ -376,3 +376,111 @@ fn answer(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
         .find(|(kind, purpose)| hello(*kind, *purpose, rank) == text)
         .map(|(kind, purpose)| (kind, purpose, rank))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Memory;
+    use crate::comm::shm::Plan;
+    use crate::model::init::mix;
+
+    fn value(rank: usize, round: usize, i: usize) -> f32 {
+        (mix((rank * 1_000_003 + round * 7919 + i) as u64) % 256) as f32
+    }
+
+    /// Threads as ranks of several hosts, each host with its own memory, connected over the loopback.
+    fn stress(shards: usize, replicas: usize, hosts: usize, rounds: usize) {
+        let topology = Topology { shards, replicas, hosts };
+        let plan = |host| Plan { topology, largest_shard: 4096, prefetch: 1, host: Some(host) };
+        let memories: Vec<Memory> =
+            (0..hosts).map(|host| Memory::create(plan(host).bytes()).unwrap()).collect();
+        let listeners: Vec<TcpListener> =
+            (0..topology.ranks()).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
+        let roster: Vec<String> = listeners.iter().map(|l| l.local_addr().unwrap().to_string()).collect();
+        std::thread::scope(|scope| {
+            for (rank, listener) in listeners.iter().enumerate() {
+                let (roster, memories) = (&roster, &memories);
+                scope.spawn(move || {
+                    let host = rank / topology.per_host();
+                    let long = Duration::from_mins(1);
+                    let watch = Watch::new(&memories[host], topology.ranks(), long, long);
+                    let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let mut groups = plan(host).groups_with(&watch, rank, made);
+                    let group = rank / shards * shards;
+                    let place = groups.shard.rank();
+                    for round in 0..rounds {
+                        let n = 16 * (1 + mix(round as u64) as usize % 200);
+                        let wire = if round % 3 == 0 { Wire::Bf16 } else { Wire::F32 };
+                        // Shards are named by their place, whoever holds them.
+                        let shard: Vec<f32> = (0..n).map(|i| value(group * 100 + place, round, i)).collect();
+                        groups.shard.begin_gather(&shard, wire).unwrap();
+                        groups.shard.begin_gather(&shard, wire).unwrap();
+                        let full: Vec<f32> = (0..n * shards).map(|i| value(rank, round, i)).collect();
+                        let mut part = vec![1.0f32; n];
+                        groups.shard.reduce_scatter(&full, &mut part, wire).unwrap();
+                        for (i, p) in part.iter().enumerate() {
+                            let sum: f32 =
+                                (group..group + shards).map(|r| value(r, round, place * n + i)).sum();
+                            // Integers up to 256 are exact in bf16; sums of a host's ranks are rounded once more.
+                            let error = if wire == Wire::F32 { 0.0 } else { sum / 128.0 };
+                            assert!((*p - sum - 1.0).abs() <= error, "{p} for {}", sum + 1.0);
+                        }
+                        for _ in 0..2 {
+                            let mut full = vec![0.0f32; n * shards];
+                            groups.shard.end_gather(&mut full, wire).unwrap();
+                            for (i, f) in full.iter().enumerate() {
+                                assert_eq!(*f, value(group * 100 + i / n, round, i % n));
+                            }
+                        }
+                        let mut all = vec![rank as f64 + 0.5, round as f64];
+                        groups.world.all_reduce_f64(&mut all).unwrap();
+                        let ranks = topology.ranks() as f64;
+                        assert_eq!(all, [ranks * ranks / 2.0, ranks * round as f64]);
+                        let mut sum: Vec<f32> = (0..n + 3).map(|i| value(rank, round, i)).collect();
+                        groups.replica.all_reduce(&mut sum, Wire::F32).unwrap();
+                        for (i, s) in sum.iter().enumerate() {
+                            let same = (0..replicas).map(|r| value(r * shards + rank % shards, round, i));
+                            assert_eq!(*s, same.sum::<f32>());
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn threads_as_ranks_of_hosts_agree() {
+        stress(2, 1, 2, 60);
+        stress(4, 1, 2, 40);
+        stress(2, 3, 3, 30);
+        stress(2, 4, 2, 30);
+    }
+
+    #[test]
+    fn a_stranger_is_not_let_in_and_a_lost_peer_is_named() {
+        let topology = Topology { shards: 2, replicas: 1, hosts: 2 };
+        let listeners = [0, 1].map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let roster = listeners.each_ref().map(|l| l.local_addr().unwrap().to_string());
+        let mut stranger = TcpStream::connect(&roster[0]).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        std::thread::scope(|scope| {
+            for (rank, listener) in listeners.iter().enumerate() {
+                let roster = &roster;
+                scope.spawn(move || {
+                    let plan = Plan { topology, largest_shard: 16, prefetch: 0, host: Some(rank) };
+                    let memory = Memory::create(plan.bytes()).unwrap();
+                    let long = Duration::from_mins(1);
+                    let watch = Watch::new(&memory, 2, long, long);
+                    let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let mut groups = plan.groups_with(&watch, rank, made);
+                    groups.world.barrier().unwrap();
+                    if rank == 0 {
+                        let failure = groups.world.barrier().unwrap_err();
+                        assert_eq!(failure.code, Code::Peer);
+                        assert_eq!(failure.message, "the connection to rank 1 is lost: it was closed");
+                    }
+                });
+            }
+        });
+    }
+}

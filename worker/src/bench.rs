@@ -1,0 +1,71 @@
+//! What `benches/fsdp.py` needs of the binary: the matrix products of a training pass, alone on one thread, and tokens for
+//! a comparison of trainings.
+
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::data::tokens;
+use crate::kernels::gemm::{self, Into, View};
+use crate::model::init::mix;
+
+/// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
+const SHAPES: [(&str, usize, usize, usize); 5] = [
+    ("qkv", 1024, 384, 1152),
+    ("out", 1024, 384, 384),
+    ("up", 1024, 384, 2048),
+    ("down", 1024, 1024, 384),
+    ("head", 256, 384, 8192),
+];
+
+/// Seconds that this thread has computed: what other processes take from a busy machine does not count.
+fn computed() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn best(mut work: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..30 {
+        let began = computed();
+        work();
+        best = best.min(computed() - began);
+    }
+    best
+}
+
+/// Each product's name and its floating point operations per second, in billions: the best of 30.
+pub fn products() -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    for (name, n, k, m) in SHAPES {
+        let x = vec![0.5f32; n * k];
+        let w = vec![0.25f32; m * k];
+        let dy = vec![0.125f32; n * m];
+        let (mut y, mut dx, mut dw) = (vec![0.0f32; n * m], vec![0.0f32; n * k], vec![0.0f32; m * k]);
+        let forward = best(|| {
+            gemm::nt(&mut y, m, Into::Replace, View::new(&x, n, k), View::new(&w, m, k), 1.0, 1);
+        });
+        let inputs = best(|| {
+            gemm::nn(&mut dx, k, Into::Replace, View::new(&dy, n, m), View::new(&w, m, k), 1.0, 1);
+        });
+        let weights = best(|| {
+            gemm::tn(&mut dw, k, Into::Replace, View::new(&dy, n, m), View::new(&x, n, k), 1.0, 1);
+        });
+        for (pass, seconds) in [("forward", forward), ("inputs", inputs), ("weights", weights)] {
+            found.push((format!("{name}.{pass}"), 2.0 * (n * k * m) as f64 / seconds / 1e9));
+        }
+    }
+    found
+}
+
+/// Writes sequences of random tokens.
+pub fn tokens(
+    directory: &Path,
+    sequence_length: usize,
+    sequences: usize,
+    vocab: usize,
+) -> std::io::Result<()> {
+    let all: Vec<u32> =
+        (0..sequences * (sequence_length + 1)).map(|i| (mix(i as u64) % vocab as u64) as u32).collect();
+    tokens::write(directory, sequence_length, vocab, &all, sequences)
+}
