@@ -4,6 +4,7 @@ use super::io::Io;
 use super::manifests::Set;
 use crate::Options;
 use crate::diag::{self, Format, ManifestReport};
+use crate::predict::Constants;
 use crate::resolve::Choices;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -104,6 +105,9 @@ pub(super) struct Input {
     /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
     #[arg(long, value_name = "PATH", value_parser = binary)]
     pub worker: Option<PathBuf>,
+    /// Constants of the cost model, as `trainc calibrate --write` makes them
+    #[arg(long, value_name = "FILE", value_parser = calibration)]
+    pub calibration: Option<Constants>,
     /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
@@ -172,6 +176,10 @@ fn binary(written: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
 }
 
+fn calibration(path: &str) -> Result<Constants, String> {
+    super::calibrate::constants(Some(std::path::Path::new(path)))
+}
+
 fn fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
     if (0.0..1.0).contains(&value) {
@@ -194,6 +202,7 @@ impl Input {
             today: io.today.clone(),
             prices: self.prices.clone(),
             discount: self.discount,
+            constants: self.calibration.clone(),
             complete,
             worker: self.worker.clone(),
         }

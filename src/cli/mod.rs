@@ -8,6 +8,7 @@
 )]
 
 mod args;
+mod calibrate;
 mod catalog;
 mod check;
 mod completions;
@@ -74,6 +75,7 @@ enum Command {
     Explain(explain::Args),
     Import(import::Args),
     Data(data::Args),
+    Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -111,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
