@@ -37,6 +37,8 @@ pub mod aws;
 
 pub mod calibrate;
 
+pub mod tune;
+
 pub mod report;
 
 pub mod import;

@@ -38,6 +38,7 @@ mod schema;
 mod shards;
 mod status;
 mod stop;
+mod tune;
 mod watch;
 mod worker;
 mod world;
@@ -91,6 +92,7 @@ enum Command {
     Explain(explain::Args),
     Import(import::Args),
     Data(data::Args),
+    Tune(tune::Args),
     Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Tune(args) => tune::run(&mut io, &app.global, args),
         Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
