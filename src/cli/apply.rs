@@ -182,6 +182,10 @@ struct Apply<'a> {
 impl Task for Apply<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let Some(plan) = self.manifest.compiled.checked() else { return exit::MANIFEST };
+        if let Some(verdict) = verdict::worker_not_uploaded(plan) {
+            self.verdict(io, &verdict);
+            return verdict.exit;
+        }
         let choices = self.choices();
         let looked = look_at(&look, plan, choices).await;
         self.problems(io, &looked);
