@@ -251,5 +251,5 @@ fn what_cannot_run_is_refused() {
     std::fs::write(&file, &bytes[..bytes.len() - 2]).unwrap();
     let output = worker(&["launch", &write(&place, &base)]);
     assert_eq!(output.status.code(), Some(10));
-    assert!(text(&output.stderr).contains("the index says"));
+    assert!(text(&output.stderr).contains("it was cut or changed after it was packed"));
 }
