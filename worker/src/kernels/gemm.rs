@@ -37,6 +37,17 @@ const PANEL: usize = 512;
 /// Elements between the rows of a copy: a line of the cache.
 const APART: usize = 16;
 
+/// Columns of a product that are computed at once.
+const STRIPE: usize = 384;
+
+/// Stripes of a product's columns, each its first column and their number. faer's blocks of wide products do not stay in
+/// the caches: of widths from 192 to the whole, around this one was the fastest for every shape that was measured, by up
+/// to 44 %.
+fn stripes(cols: usize) -> impl Iterator<Item = (usize, usize)> {
+    let width = cols.div_ceil(cols.div_ceil(STRIPE).max(1)).next_multiple_of(16).max(16);
+    (0..cols).step_by(width).map(move |first| (first, width.min(cols - first)))
+}
+
 /// How the product meets what is in the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Into {
@@ -73,7 +84,11 @@ pub fn nn<T: Real>(
     alpha: T,
     threads: usize,
 ) {
-    matmul(destination(out, a.rows, b.cols, stride), accum(into), a.mat(), b.mat(), alpha, par(threads));
+    for (first, cols) in stripes(b.cols) {
+        let to = destination(&mut out[first..], a.rows, cols, stride);
+        let b = View { data: &b.data[first..], cols, ..b };
+        matmul(to, accum(into), a.mat(), b.mat(), alpha, par(threads));
+    }
 }
 
 /// out = alpha a bᵀ.
@@ -86,8 +101,11 @@ pub fn nt<T: Real>(
     alpha: T,
     threads: usize,
 ) {
-    let to = destination(out, a.rows, b.rows, stride);
-    matmul(to, accum(into), a.mat(), b.mat().transpose(), alpha, par(threads));
+    for (first, rows) in stripes(b.rows) {
+        let to = destination(&mut out[first..], a.rows, rows, stride);
+        let b = View { data: &b.data[first * b.stride..], rows, ..b };
+        matmul(to, accum(into), a.mat(), b.mat().transpose(), alpha, par(threads));
+    }
 }
 
 /// out = alpha aᵀ b.
@@ -111,13 +129,27 @@ pub fn tn<T: Real>(
                 to[..cols].copy_from_slice(&from[first..first + cols]);
             }
             let panel = View { data: &copy, rows: a.rows, cols, stride: wide };
-            let to = destination(&mut out[first * stride..], cols, b.cols, stride);
-            matmul(to, accum(into), panel.mat().transpose(), b.mat(), alpha, par(threads));
+            transposed(&mut out[first * stride..], stride, into, panel, b, alpha, threads);
         }
         return;
     }
-    let to = destination(out, a.cols, b.cols, stride);
-    matmul(to, accum(into), a.mat().transpose(), b.mat(), alpha, par(threads));
+    transposed(out, stride, into, a, b, alpha, threads);
+}
+
+fn transposed<T: Real>(
+    out: &mut [T],
+    stride: usize,
+    into: Into,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    alpha: T,
+    threads: usize,
+) {
+    for (first, cols) in stripes(b.cols) {
+        let to = destination(&mut out[first..], a.cols, cols, stride);
+        let b = View { data: &b.data[first..], cols, ..b };
+        matmul(to, accum(into), a.mat().transpose(), b.mat(), alpha, par(threads));
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +173,8 @@ mod tests {
             // Rows of whole pages, transposed by copies.
             (1024, 70, 9),
             (1536, 66, 9),
+            // Several stripes.
+            (5, 7, 800),
         ] {
             let a: Vec<T> = (0..m * k).map(|i| T::of(number(i))).collect();
             let b: Vec<T> = (0..k * n).map(|i| T::of(number(i + 5))).collect();
