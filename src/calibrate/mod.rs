@@ -7,6 +7,7 @@
 mod csv;
 pub mod fit;
 pub mod judge;
+mod keeps;
 mod memory;
 mod row;
 pub mod runs;

@@ -3,24 +3,13 @@
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
 use crate::predict::{
-    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
-    Precision, Quantisation, Recompute, Sharding, System, Work,
+    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
+    Quantisation, Recompute, Sharding, System, Work,
 };
 use std::collections::BTreeMap;
 
 /// The vocabulary where a row has none.
 const VOCAB: f64 = 51_200.0;
-
-/// Kinds of adapters by litgpt's names for them.
-fn adapter_kind(engine: &str) -> AdapterKind {
-    if engine.contains("lora") {
-        AdapterKind::LowRank
-    } else if engine.contains("adapter2") || engine.contains("adapter_v2") {
-        AdapterKind::Scaled
-    } else {
-        AdapterKind::Prompt
-    }
-}
 
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
@@ -32,11 +21,11 @@ impl<'a> Row<'a> {
         Self { cells }
     }
 
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         self.cells.get(name).copied().unwrap_or_default()
     }
 
-    fn number(&self, name: &str) -> Option<f64> {
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.text(name).parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
     }
 
@@ -159,7 +148,7 @@ impl<'a> Row<'a> {
             lora: lora.then_some(Lora {
                 // Rank 8 on two matrices of each layer, the default of the sources that do not say.
                 trainable: 4.0 * 8.0 * model.hidden * model.layers,
-                kind: adapter_kind(&engine),
+                kind: super::keeps::adapter_kind(&engine),
             }),
             model,
             hardware,
@@ -191,32 +180,6 @@ impl<'a> Row<'a> {
             per_parameter_sharding: engine.contains("fsdp2"),
             code,
         })
-    }
-
-    /// What only memory asks of a row: what a framework keeps in 16 bit, and what it does where the row is silent.
-    fn memory_layout(&self, mut layout: Layout) -> Result<Layout, String> {
-        if self.text("engine").contains("padded") {
-            return Err("its sequences are padded: how far is not given".to_owned());
-        }
-        if self.text("mem_kind") == "computed" {
-            return Err("its memory is computed by the source, not measured".to_owned());
-        }
-        if matches!(layout.code, Code::LitGpt | Code::TorchTune) {
-            layout.precision = Precision::Pure16 { bf16: true };
-        }
-        if layout.code != Code::HuggingFace && !matches!(layout.system, System::Megatron | System::DeepSpeed)
-        {
-            layout.model.dropout = false;
-        }
-        // transformers wrote GELU in separate operations until torch 1.4 had a kernel for it.
-        let old = self.number("year").is_some_and(|year| year <= 2020.0);
-        layout.model.composite_gelu = old && layout.code == Code::HuggingFace && !layout.compiled;
-        // Megatron-DeepSpeed's pipelines run under ZeRO-1 where nothing else is said (BigScience's own scripts).
-        let unsaid = self.text("zero_stage").is_empty() && !self.text("engine").contains("ZeRO");
-        if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron && unsaid {
-            layout.sharding = Sharding::Optimizer;
-        }
-        Ok(layout)
     }
 
     fn precision(&self) -> Result<Precision, String> {

@@ -21,7 +21,7 @@ pub(super) enum Color {
 }
 
 /// Flags of every command.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct Global {
     /// Say less: of the problems only the errors, and no progress
     #[arg(short, long, global = true)]

@@ -23,6 +23,9 @@ impl Layout {
         let mesh = plan.mesh.as_ref().ok_or(Unknown("the mesh is not known"))?;
         let batch = plan.batch.as_ref().ok_or(Unknown("the batch is not known"))?;
         let train = &plan.job.train;
+        if train.activation_checkpointing.is_bad() || train.flash_attention.is_bad() {
+            return Err(Unknown("what is recomputed is not known"));
+        }
         let sequence_length =
             train.sequence_length.get().ok_or(Unknown("the sequence length is not known"))?;
         let parallel = plan.job.parallel.as_ref();
@@ -176,17 +179,21 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     })
 }
 
-/// Attention as written, else as the model's code runs it: transformers calls torch's own kernels, which keep no score
-/// matrix, since 4.36 ("SDPA" in its documentation), Falcon's code from the start.
+/// Attention as written, else as the model's code runs it: torch's own kernels keep no score matrix, and transformers
+/// takes them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later as a rule, Falcon's code from
+/// the start.
 fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
-    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
-    let own = architecture.family == Family::Falcon
-        || transformers.is_some_and(|version| at_least(version, (4, 36)))
-            && matches!(
-                architecture.family,
-                Family::Llama | Family::Mistral | Family::Mixtral | Family::Qwen2 | Family::Gemma
-            );
+    let image = plan.image.as_ref();
+    let transformers = image.and_then(|image| image.transformers.as_deref());
+    let pytorch = image.and_then(|image| image.pytorch.as_deref());
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    let own = !worker
+        && (architecture.family == Family::Falcon
+            || match transformers {
+                Some(version) => at_least(version, (4, 36)),
+                None => pytorch.is_some_and(|version| at_least(version, (2, 2))),
+            });
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 

@@ -23,6 +23,10 @@ const SHOWN: usize = 5;
 /// Looks at plans of which everything is known; a figure whose low end does not fit is an error.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
+    // What could not be read may be what would make it fit.
+    if !plan.job.is_whole {
+        return;
+    }
     let Ok(layout) = Layout::of_plan(plan) else { return };
     let memory = model::memory(&layout);
     let span = place(context);

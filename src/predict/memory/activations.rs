@@ -122,9 +122,7 @@ fn core(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
     let dropped = match (layout.model.dropout, kept.wide_softmax) {
         (true, true) => 1.0,
         (true, false) => 1.0 + kept.width,
-        // Scores are kept beside probabilities where a mask is applied by selection.
-        (false, true) => 0.0,
-        (false, false) => kept.width,
+        (false, _) => 0.0,
     };
     heads * layout.work.sequence_length / layout.degrees.context * (probabilities + dropped)
 }

@@ -30,6 +30,13 @@ impl<'a, T: Real> View<'a, T> {
     }
 }
 
+/// Bytes after which the lines of the first cache are used again.
+const PAGE: usize = 4096;
+/// Columns that are copied at once.
+const PANEL: usize = 512;
+/// Elements between the rows of a copy: a line of the cache.
+const APART: usize = 16;
+
 /// How the product meets what is in the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Into {
@@ -93,6 +100,22 @@ pub fn tn<T: Real>(
     alpha: T,
     threads: usize,
 ) {
+    if (a.stride * size_of::<T>()).is_multiple_of(PAGE) && a.rows > 64 && a.cols > 64 {
+        // All rows of `a` begin at the same place of a page, so its columns, which the transpose walks down, fall on
+        // the same few lines of the caches. A copy whose rows begin apart is more than twice as fast.
+        let wide = PANEL.min(a.cols) + APART;
+        let mut copy = vec![T::NIL; a.rows * wide];
+        for first in (0..a.cols).step_by(PANEL) {
+            let cols = PANEL.min(a.cols - first);
+            for (to, from) in copy.chunks_exact_mut(wide).zip(a.data.chunks(a.stride)) {
+                to[..cols].copy_from_slice(&from[first..first + cols]);
+            }
+            let panel = View { data: &copy, rows: a.rows, cols, stride: wide };
+            let to = destination(&mut out[first * stride..], cols, b.cols, stride);
+            matmul(to, accum(into), panel.mat().transpose(), b.mat(), alpha, par(threads));
+        }
+        return;
+    }
     let to = destination(out, a.cols, b.cols, stride);
     matmul(to, accum(into), a.mat().transpose(), b.mat(), alpha, par(threads));
 }
@@ -115,6 +138,9 @@ mod tests {
             (134, 20, 24),
             (37, 134, 20),
             (130, 64, 96),
+            // Rows of whole pages, transposed by copies.
+            (1024, 70, 9),
+            (1536, 66, 9),
         ] {
             let a: Vec<T> = (0..m * k).map(|i| T::of(number(i))).collect();
             let b: Vec<T> = (0..k * n).map(|i| T::of(number(i + 5))).collect();
