@@ -186,13 +186,12 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let written = plan.job.train.flash_attention.get();
     let image = plan.image.as_ref();
     let transformers = image.and_then(|image| image.transformers.as_deref());
-    let pytorch = image.and_then(|image| image.pytorch.as_deref());
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
     let own = !worker
         && (architecture.family == Family::Falcon
             || match transformers {
                 Some(version) => at_least(version, (4, 36)),
-                None => pytorch.is_some_and(|version| at_least(version, (2, 2))),
+                None => image.is_none_or(|image| recent(image.pytorch.as_deref())),
             });
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
