@@ -6,7 +6,7 @@ use super::settings::{ATTEMPTS, LONGEST_WAIT};
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
 use crate::apply::fault::{Class, Fault};
-use aws_config::SdkConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
@@ -92,13 +92,15 @@ impl Signed {
         for (name, value) in self.signature(ask, &url).await? {
             request.headers_mut().insert(name, value);
         }
-        let Some(http) = self.config.http_client() else {
-            return Err(bug("there is no HTTP client".to_owned()));
-        };
-        let operation = Operation::builder()
+        let mut operation = Operation::builder()
             .service_name(ask.service)
             .operation_name(ask.call.row().operation)
-            .http_client(http)
+            // The SDK's own client, as its crates take it where the settings name none.
+            .behavior_version(BehaviorVersion::latest());
+        if let Some(http) = self.config.http_client() {
+            operation = operation.http_client(http);
+        }
+        let operation = operation
             .endpoint_url(&url)
             .no_auth()
             .no_retry()

@@ -19,14 +19,14 @@ def seed(world, wanted):
         if any(identity in subnets for subnets in ec2.subnets.values()):
             continue
         with mock.patch("moto.ec2.models.subnets.random_subnet_id", lambda identity=identity: identity):
-            ec2.create_subnet(vpc.id, f"172.31.{112 + index * 4}.0/22", zone)
+            ec2.create_subnet(vpc.id, f"172.31.{112 + index * 4}.0/22", availability_zone=zone)
     for identity in wanted.get("security_groups", []):
         if ec2.get_security_group_from_id(identity) is None:
             with mock.patch("moto.ec2.models.security_groups.random_security_group_id", lambda identity=identity: identity):
                 ec2.create_security_group(identity, "of the test", vpc_id=vpc.id)
             itself = [{"GroupId": identity, "UserId": account}]
-            ec2.authorize_security_group_ingress(identity, "-1", None, None, [], itself)
-            ec2.authorize_security_group_egress(identity, "-1", None, None, [], itself)
+            ec2.authorize_security_group_ingress(identity, "-1", None, None, [], source_groups=itself)
+            ec2.authorize_security_group_egress(identity, "-1", None, None, [], source_groups=itself)
     s3 = s3_backends[account]["aws"]
     for bucket in wanted.get("buckets", []):
         if bucket not in s3.buckets:
