@@ -20,3 +20,8 @@ bless:
 # Timings, beside the peers that are installed.
 bench:
     cargo bench
+
+# The worker beside PyTorch FSDP over gloo; `python` has torch. Needs a quiet machine and half an hour.
+bench-worker python=".venv-torch/bin/python":
+    cargo build --release -p trainc-worker
+    python3 worker/benches/fsdp.py --torch {{python}} --worker target/release/trainc-worker --gemm --check

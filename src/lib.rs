@@ -20,6 +20,8 @@ pub mod catalog;
 
 pub mod resolve;
 
+pub mod predict;
+
 pub mod plan;
 
 pub mod bind;
@@ -32,6 +34,10 @@ pub mod apply;
 
 #[cfg(feature = "aws")]
 pub mod aws;
+
+pub mod calibrate;
+
+pub mod tune;
 
 pub mod report;
 
@@ -71,6 +77,8 @@ pub struct Options {
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
+    /// Constants of the cost model, instead of those that ship.
+    pub constants: Option<predict::Constants>,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
     /// The worker's binary, where it was named.
@@ -84,6 +92,8 @@ pub struct Compiled {
     pub job: Option<String>,
     /// The plan, unless nothing could be read.
     pub plan: Option<Plan>,
+    /// What the plan needs and how fast it is.
+    pub prediction: predict::Prediction,
     /// All problems of all stages, sorted.
     pub problems: Problems,
     /// The file is a layer: it has no job, and other files extend it.
@@ -91,6 +101,11 @@ pub struct Compiled {
 }
 
 impl Compiled {
+    /// Nothing could be read.
+    pub fn nothing(problems: Problems) -> Self {
+        Self { job: None, plan: None, prediction: predict::Prediction::default(), problems, is_layer: false }
+    }
+
     /// The plan if it has no error: what emit takes.
     pub fn checked(&self) -> Option<&Plan> {
         self.plan.as_ref().filter(|_| self.problems.errors() == 0)
@@ -130,21 +145,27 @@ pub fn compile(
     let mut problems = Problems::default();
     let Some(file) = syntax::parse(source, text, &mut problems) else {
         problems.sort();
-        return Compiled { job: None, plan: None, problems, is_layer: false };
+        return Compiled::nothing(problems);
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
     let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
-        return Compiled { job: None, plan: None, problems, is_layer };
+        return Compiled { is_layer, ..Compiled::nothing(problems) };
     };
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);
     let plan = plan::plan(job, given, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems);
+    let prediction = predict(&plan, options);
     check::check(&plan, options, sources, codes(), &mut problems);
     problems.sort();
-    Compiled { job: name, plan: Some(plan), problems, is_layer: false }
+    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false }
+}
+
+/// What a plan needs and how fast it is, by the constants chosen.
+fn predict(plan: &Plan, options: &Options) -> predict::Prediction {
+    predict::of_plan(plan, options.constants.as_ref().unwrap_or_else(|| predict::Constants::shipped()))
 }
 
 /// Reads what the job names, through the caller.

@@ -28,6 +28,7 @@ mod packing;
 mod pages;
 mod parity;
 mod props;
+mod published;
 mod refused;
 mod run;
 mod schema;

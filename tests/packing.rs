@@ -141,7 +141,7 @@ fn pack_with(dir: &Path, tokenizer: &str, args: &[&str], input: &[u8]) -> Run {
         all.extend(["--sequence-length", "16"]);
     }
     all.extend(args);
-    let ran = trainc_in(dir, &all, input, Duration::from_secs(60));
+    let ran = trainc_in(dir, &all, input, Duration::from_mins(1));
     Run { code: ran.code.unwrap(), out: ran.out, err: ran.err }
 }
 
@@ -350,4 +350,21 @@ fn foreign_output_stays() {
     assert_eq!(pack(&dir.0, &["a.jsonl"]).code, 0);
     assert_eq!(pack(&dir.0, &["a.jsonl"]).code, 0, "our own is replaced");
     assert_eq!(pack(&dir.0, &["missing.jsonl"]).code, 2);
+}
+
+/// `tests/packing/sample` is what the worker's tests read.
+#[test]
+fn the_sample_of_the_worker_is_what_is_written() {
+    let dir = Scratch::new("pack-sample");
+    dir.write("a.jsonl", corpus(6));
+    let ran = pack(&dir.0, &["--sequence-length", "12", "--vocab-size", "420", "a.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (made, sample) = (tree(&dir.0.join("packed")), root().join("tests/packing/sample"));
+    if std::env::var_os("TRAINC_BLESS").is_some() {
+        std::fs::create_dir_all(&sample).unwrap();
+        for (name, bytes) in &made {
+            std::fs::write(sample.join(name), bytes).unwrap();
+        }
+    }
+    assert!(made == tree(&sample), "TRAINC_BLESS=1 writes it anew");
 }

@@ -47,6 +47,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0614", "apply/verdicts: an account in memory"),
     ("T0615", "apply/verdicts: an account in memory"),
     ("T0616", "apply/verdicts: an account in memory"),
+    ("T0617", "apply/verdicts: an account in memory"),
     ("T0618", "apply/verdicts: an account in memory"),
     ("T0619", "apply/verdicts: an account in memory"),
     ("T0621", "apply/preflights: an account in memory"),

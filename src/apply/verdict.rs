@@ -25,13 +25,19 @@ declare_code!(T0613, "token-reused", Error, "a token that was used with other se
 declare_code!(T0614, "took-too-long", Error, "something that takes longer than anyone waits");
 declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
+declare_code!(
+    T0617,
+    "worker-not-uploaded",
+    Error,
+    "the Rust worker's files, which this version does not upload"
+);
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0618, &T0619,
+    &T0615, &T0616, &T0617, &T0618, &T0619,
 ];
 
 /// Exit codes of the command line, as far as an account decides them.
@@ -293,6 +299,20 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
         .note("`cluster \"local\"` and `cluster \"custom\"` are for `plan` and `run`"),
         exit: exit::MANIFEST,
     }
+}
+
+/// Engine `worker`: the job would start, and find no binary in its channel.
+pub fn worker_not_uploaded(plan: &Plan) -> Option<Verdict> {
+    super::desired::needs_worker(plan).then(|| Verdict {
+        diagnostic: Diagnostic::new(
+            &T0617,
+            plan.job.parallel.as_ref().map_or(plan.job.span, |parallel| parallel.span),
+            "engine `worker`: this version uploads no worker binary, so the job would find none",
+        )
+        .help("trainc run runs it on this machine; trainc emit writes the request and the worker's config")
+        .note("the channel of the worker holds `trainc-worker` and `worker.json`, below the job's digest"),
+        exit: exit::MANIFEST,
+    })
 }
 
 /// The manifest's account against the caller's.

@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(long)]
     adopt: bool,
     /// Where AWS has no machines or the quota is used up, try again for so long, as 2h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::args::duration)]
     wait_for_capacity: Option<Duration>,
     /// Stay until the job ends; the exit code says how
     #[arg(long)]
@@ -54,21 +54,6 @@ pub(super) struct Args {
     /// How to write: human, or json for one object on each line
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
-}
-
-/// `2h`, `30m`, `90s`, `1d`.
-fn duration(written: &str) -> Result<Duration, String> {
-    let fault = || "expected a time with its unit, as 2h or 30m".to_owned();
-    let number = written.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let each = match written.get(number.len()..) {
-        Some("s") => 1.0,
-        Some("m") => 60.0,
-        Some("h") => 3_600.0,
-        Some("d") => 86_400.0,
-        _ => return Err(fault()),
-    };
-    let seconds: f64 = number.parse().map_err(|_| fault())?;
-    Duration::try_from_secs_f64(seconds * each).map_err(|_| fault())
 }
 
 /// Runs the command.
@@ -182,6 +167,10 @@ struct Apply<'a> {
 impl Task for Apply<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let Some(plan) = self.manifest.compiled.checked() else { return exit::MANIFEST };
+        if let Some(verdict) = verdict::worker_not_uploaded(plan) {
+            self.verdict(io, &verdict);
+            return verdict.exit;
+        }
         let choices = self.choices();
         let looked = look_at(&look, plan, choices).await;
         self.problems(io, &looked);
@@ -394,17 +383,4 @@ pub(super) fn ask(io: &mut Io, question: &str) -> bool {
         io.note("nothing was changed\n");
     }
     yes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-    use std::time::Duration;
-
-    #[test]
-    fn a_time_has_a_unit() {
-        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert!(duration("2").is_err() && duration("h").is_err() && duration("2 weeks").is_err());
-    }
 }

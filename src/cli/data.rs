@@ -110,7 +110,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         Err(Stop(code, said)) => {
             if !found.problems.is_empty() {
-                let compiled = Compiled { job: None, plan: None, problems: found.problems, is_layer: false };
+                let compiled = Compiled::nothing(found.problems);
                 let path = args.inputs.first().cloned().unwrap_or_default();
                 let manifest = Manifest { path, sha256: String::new(), compiled };
                 let root = PathBuf::new();

@@ -63,7 +63,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let source = sources.add(shown, text.as_str());
     let mut found = Problems::default();
     let Some(imported) = import::import(source, &text, &mut found) else {
-        let compiled = Compiled { job: None, plan: None, problems: found, is_layer: false };
+        let compiled = Compiled::nothing(found);
         let set = set(shown, compiled, sources);
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);

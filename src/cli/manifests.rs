@@ -79,7 +79,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         .map(|(path, problems)| Manifest {
             path,
             sha256: String::new(),
-            compiled: Compiled { job: None, plan: None, problems, is_layer: false },
+            compiled: Compiled::nothing(problems),
         })
         .collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
@@ -150,7 +150,7 @@ fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut Source
     let fail = |problems: Problems| Manifest {
         path: file.shown.clone(),
         sha256: String::new(),
-        compiled: Compiled { job: None, plan: None, problems, is_layer: false },
+        compiled: Compiled::nothing(problems),
     };
     let bytes = match read(&file.path) {
         Ok(bytes) => bytes,

@@ -10,6 +10,7 @@
 mod account;
 mod apply;
 mod args;
+mod calibrate;
 mod catalog;
 mod check;
 mod completions;
@@ -37,6 +38,7 @@ mod schema;
 mod shards;
 mod status;
 mod stop;
+mod tune;
 mod watch;
 mod worker;
 mod world;
@@ -64,7 +66,7 @@ pub fn codes() -> Vec<&'static Code> {
     subcommand_required = true
 )]
 #[command(
-    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences."
+    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences, 5 incomplete and safe to run again, 6 access denied, 7 something that is not ours is in the way, 8 the training job failed or was stopped."
 )]
 struct App {
     #[command(subcommand)]
@@ -90,6 +92,8 @@ enum Command {
     Explain(explain::Args),
     Import(import::Args),
     Data(data::Args),
+    Tune(tune::Args),
+    Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -133,6 +137,8 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Tune(args) => tune::run(&mut io, &app.global, args),
+        Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),

@@ -76,6 +76,7 @@ impl<'a> Ready<'a> {
             job: self.manifest.compiled.job.as_deref(),
             plan: self.manifest.compiled.plan.as_ref(),
             identity: self.identity.as_ref(),
+            prediction: &self.manifest.compiled.prediction,
             problems: &self.manifest.compiled.problems,
             sources: &self.set.sources,
         }

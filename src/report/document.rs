@@ -1,16 +1,16 @@
 //! plan.json filled in from a plan.
 
 use super::json::{
-    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Memory, Mesh, Model, Override,
-    Price, Run, Source, Speed,
+    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Mesh, Model, Override, Price,
+    Source,
 };
-use super::{Subject, cost, notes, resources};
+use super::{Subject, forecast, notes, resources};
 use crate::diag::json::problem;
 use crate::ir::{Axis, Plan};
 
 /// The plan for scripts.
 pub fn document(subject: &Subject) -> Document {
-    let Subject { path, sha256, plan, identity, problems, sources, .. } = *subject;
+    let Subject { path, sha256, plan, identity, prediction, problems, sources, .. } = *subject;
     let job = plan.map(|plan| &plan.job);
     let mesh = plan.and_then(|plan| plan.mesh.as_ref());
     let machine = plan.and_then(|plan| plan.machine.as_ref());
@@ -83,12 +83,9 @@ pub fn document(subject: &Subject) -> Document {
                 bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
             }
         }),
-        memory: Memory {
-            capacity_bytes: machine.and_then(|machine| machine.gpu_memory_bytes),
-            ..Memory::default()
-        },
-        speed: Speed::default(),
-        run: plan.map(run).unwrap_or_default(),
+        memory: forecast::memory(prediction, machine.and_then(|machine| machine.gpu_memory_bytes)),
+        speed: forecast::speed(prediction),
+        run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
         price: plan.and_then(|plan| plan.price.as_ref()).map(|price| Price {
             usd_per_hour: price.usd_per_hour,
             region: price.region.clone(),
@@ -105,7 +102,7 @@ pub fn document(subject: &Subject) -> Document {
         notes: Vec::new(),
         problems: problems.iter().map(|diagnostic| problem(sources, diagnostic)).collect(),
     };
-    document.notes = notes::notes(&document, plan);
+    document.notes = notes::notes(&document, plan, prediction);
     document
 }
 
@@ -135,17 +132,4 @@ fn model(plan: &Plan) -> Option<Model> {
         vocab: a.map(|a| a.vocab),
         sequence_length: plan.job.train.sequence_length.get(),
     })
-}
-
-fn run(plan: &Plan) -> Run {
-    Run {
-        steps: plan.run.steps.as_ref().map(|val| val.value),
-        tokens: plan.run.tokens.as_ref().map(|val| val.value),
-        most_usd: cost::most_usd(plan),
-        price_source: plan.price.as_ref().map(|price| match &price.date {
-            Some(date) => format!("{} {date}", price.source),
-            None => price.source.clone(),
-        }),
-        ..Run::default()
-    }
 }

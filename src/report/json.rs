@@ -194,6 +194,10 @@ pub struct Run {
     pub steps: Option<u64>,
     pub tokens: Option<u64>,
     pub seconds: Option<f64>,
+    pub interval: Option<Interval>,
+    pub parts: RunParts,
+    pub checkpoint: Option<Checkpoint>,
+    pub spot: Option<Spot>,
     pub cost_usd: Option<f64>,
     pub cost_parts: CostParts,
     pub most_usd: Option<f64>,
@@ -248,4 +252,29 @@ pub struct CostParts {
     pub instances: Option<f64>,
     pub volumes: Option<f64>,
     pub file_systems: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct RunParts {
+    pub startup: Option<f64>,
+    pub download: Option<f64>,
+    pub training: Option<f64>,
+    pub checkpoints: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Checkpoint {
+    pub bytes: u64,
+    pub seconds: f64,
+    pub best_interval_seconds: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Spot {
+    pub expected_seconds: f64,
+    pub p90_seconds: f64,
+    pub interruptions: f64,
 }

@@ -1,11 +1,12 @@
 //! Reports: plan.json, plan.md and the terminal's plan, all from one plan and its problems.
 //!
-//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, or
-//! a sum over it.
+//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, a
+//! sum over it, or what the cost model says of it.
 
 mod bars;
 mod cost;
 pub mod document;
+mod forecast;
 pub mod human;
 pub mod json;
 mod links;
@@ -26,6 +27,7 @@ pub use page::Options;
 use crate::diag::Problems;
 use crate::emit::Identity;
 use crate::ir::Plan;
+use crate::predict::Prediction;
 use crate::source::SourceMap;
 
 /// What a report is about: one manifest and what it became.
@@ -41,6 +43,8 @@ pub struct Subject<'a> {
     pub plan: Option<&'a Plan>,
     /// The job's names; none for a plan with errors.
     pub identity: Option<&'a Identity>,
+    /// What the plan needs and how fast it is.
+    pub prediction: &'a Prediction,
     /// All problems of the manifest.
     pub problems: &'a Problems,
     /// All texts that spans point into.

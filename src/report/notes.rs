@@ -3,20 +3,21 @@
 use super::json::Document;
 use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
+use crate::predict::{Prediction, Unknown};
 use serde_json::Value;
 
 /// Members whose nulls need no reason: a problem without help has none to give.
 const WITHOUT_NOTE: [&str; 1] = ["problems"];
 
 /// A note for every null, in the order of the document.
-pub(super) fn notes(document: &Document, plan: Option<&Plan>) -> Vec<String> {
+pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let Ok(Value::Object(members)) = serde_json::to_value(document) else { return out };
     let errors = document.problems.iter().any(|problem| problem.severity == crate::diag::Severity::Error);
     for (name, value) in &members {
         if !WITHOUT_NOTE.contains(&name.as_str()) {
             nulls(name, value, &mut |path| {
-                let (path, reason) = reason(path, plan, errors);
+                let (path, reason) = reason(path, plan, prediction, errors);
                 let note = format!("{path}: {reason}");
                 if !out.contains(&note) {
                     out.push(note);
@@ -48,7 +49,12 @@ fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
 }
 
 /// The member that a reason speaks of, which may be one further up, and the reason.
-fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, String) {
+fn reason<'a>(
+    path: &'a str,
+    plan: Option<&Plan>,
+    prediction: &Prediction,
+    errors: bool,
+) -> (&'a str, String) {
     let broken = "not computed, because of the errors".to_owned();
     let engine = plan.and_then(|plan| plan.mesh.as_ref()).map(|mesh| mesh.engine);
     let say = |text: &str| (path, text.to_owned());
@@ -57,11 +63,36 @@ fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, Str
             say("the catalogue does not know the memory of this accelerator, or there is none")
         }
         "memory.capacity_bytes" => (path, broken),
-        _ if path.starts_with("memory.") => {
-            ("memory", "this version of trainc predicts no memory".to_owned())
+        "memory.host_bytes" | "memory.peak_checkpoint_bytes" | "memory.fits"
+            if prediction.memory.is_some() =>
+        {
+            say("not known for this machine")
         }
-        _ if path.starts_with("speed.") => ("speed", "this version of trainc predicts no speed".to_owned()),
-        "run.seconds" => say("follows from the predicted speed, which this version of trainc does not have"),
+        _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
+        "speed.parts.input" if prediction.speed.is_some() => {
+            say("nothing is known of the program's data loader; it is taken to keep up")
+        }
+        _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
+        "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
+        "run.spot" if prediction.run.is_some() => {
+            say("`spot` is not written, or not with `interruptions`, a rate an hour")
+        }
+        "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
+            (path, why(prediction.no_run, broken))
+        }
+        _ if path.starts_with("run.parts") => ("run.parts", why(prediction.no_run, broken)),
+        "run.cost_usd" | "run.cost_parts.instances" if prediction.run.is_some() => {
+            say(if plan.is_some_and(|plan| plan.price.is_none()) {
+                "the catalogue has no price of this instance type in this region; `--price` gives one"
+            } else if plan.is_some_and(|plan| !plan.deployable) {
+                "the cluster is not SageMaker's"
+            } else {
+                "the price of spot instances and of mixed groups is not known; `--discount` gives one"
+            })
+        }
+        "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
+            say("the catalogue has no price of it in this region, or its size is not known")
+        }
         "run.cost_usd" => {
             say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows")
         }
@@ -93,4 +124,8 @@ fn reason<'a>(path: &'a str, plan: Option<&Plan>, errors: bool) -> (&'a str, Str
         _ if engine == Some(Engine::None) => say("a plain script decides it"),
         _ => say("not written"),
     }
+}
+
+fn why(unknown: Option<Unknown>, otherwise: String) -> String {
+    unknown.map_or(otherwise, |unknown| unknown.0.to_owned())
 }

@@ -64,6 +64,7 @@ impl Sample {
             job: self.compiled.job.as_deref(),
             plan: self.compiled.plan.as_ref(),
             identity: self.identity.as_ref(),
+            prediction: &self.compiled.prediction,
             problems: &self.compiled.problems,
             sources: &self.sources,
         }

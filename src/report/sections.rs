@@ -269,7 +269,7 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 pub(super) fn memory(document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
-        return vec![format!("{UNKNOWN}: this version predicts no memory")];
+        return vec![unknown(document, "memory")];
     };
     let mut line = format!("{} a GPU", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
@@ -297,10 +297,27 @@ fn whole(bytes: f64) -> u64 {
 }
 
 /// Step time, throughput, time and dollars of the run.
+/// That something is not known, and why: the note of plan.json.
+fn unknown(document: &Document, member: &str) -> String {
+    let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
+    note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
+}
+
+/// A predicted duration, without digits that mean nothing.
+fn about(seconds: f64) -> String {
+    let grain = match seconds {
+        long if long >= 36_000.0 => 600.0,
+        long if long >= 3_600.0 => 60.0,
+        long if long >= 600.0 => 10.0,
+        _ => 1.0,
+    };
+    text::duration(whole((seconds / grain).round() * grain))
+}
+
 pub(super) fn speed(document: &Document) -> Vec<String> {
     let (speed, run) = (&document.speed, &document.run);
     let Some(step) = speed.step_seconds else {
-        return vec![format!("{UNKNOWN}: this version predicts no speed, run time or cost")];
+        return vec![unknown(document, "speed")];
     };
     let mut line = format!("{} s a step", text::short(step));
     if let Some(interval) = &speed.interval {
@@ -314,10 +331,30 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
     }
     let mut out = vec![line];
     let mut whole_run = Vec::new();
-    whole_run.extend(run.seconds.map(|seconds| text::duration(whole(seconds))));
+    whole_run.extend(run.seconds.map(|seconds| match &run.interval {
+        Some(interval) => {
+            format!("{}, between {} and {}", about(seconds), about(interval.low), about(interval.high))
+        }
+        None => about(seconds),
+    }));
     whole_run.extend(run.cost_usd.map(text::dollars));
     if !whole_run.is_empty() {
-        out.push(format!("the run: {}", whole_run.join(", ")));
+        out.push(format!("the run: {}", whole_run.join("; ")));
+    }
+    if let Some(spot) = &run.spot {
+        out.push(format!(
+            "with interruptions as given: {}, nine in ten within {}",
+            about(spot.expected_seconds),
+            about(spot.p90_seconds)
+        ));
+    }
+    if let Some(checkpoint) = &run.checkpoint {
+        out.push(format!(
+            "a checkpoint: {} in {}; the least loss with one every {}",
+            text::bytes(checkpoint.bytes),
+            about(checkpoint.seconds.max(1.0)),
+            about(checkpoint.best_interval_seconds)
+        ));
     }
     out
 }

@@ -178,7 +178,10 @@ impl Path<'_> {
         }
         Err(Box::new(first_fault.map_or_else(
             || Diagnostic::new(&T0210, self.value_span, "the value cannot be read"),
-            |fault| fault.diagnostic(ty, self.value, self.value_span, &format!("`{of}`")),
+            |fault| {
+                let shown = if self.value.is_empty() { "nothing" } else { self.value };
+                fault.diagnostic(ty, shown, self.value_span, &format!("`{of}`"))
+            },
         )))
     }
 }

@@ -12,7 +12,7 @@ use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::Config;
 use crate::data::order::Order;
-use crate::data::tokens::Tokens;
+use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, Engine, plan};
 use crate::model::init::mix;
@@ -241,22 +241,22 @@ impl Preflight<'_> {
     /// Reads as training will, and compares with how fast a pass takes it.
     fn data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
-        let open = |path: &str| Tokens::open(Path::new(path), m.sequence_length, m.vocab_size);
+        let documents = Documents::of(d.document_mask);
+        let open = |path: &str| Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents);
         let train = open(&d.train)?;
         let validation = d.validation.as_deref().map(open).transpose()?;
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
         let (began, mut read) = (Instant::now(), 0u64);
-        let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+        let mut rows = Rows::default();
         let ranks = groups.world.size() as u64;
         while began.elapsed().as_secs_f64() < READ && read < 4096 {
-            inputs.clear();
-            labels.clear();
-            train.read(order.at(read * ranks + self.rank as u64), &mut inputs, &mut labels)?;
+            rows.clear();
+            train.read(order.at(read * ranks + self.rank as u64), &mut rows)?;
             read += 1;
         }
         let rate = read as f64 / began.elapsed().as_secs_f64();
         if let Some(validation) = &validation {
-            validation.read(0, &mut inputs, &mut labels)?;
+            validation.read(0, &mut rows)?;
         }
         let rate = least(&everyone(&mut groups, rate)?);
         let parameters: usize = crate::model::layout::Shape::of(m).parameters();

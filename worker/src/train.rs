@@ -9,7 +9,7 @@ use crate::checkpoint::{self, Saver};
 use crate::comm::Groups;
 use crate::config::Config;
 use crate::data::order::Order;
-use crate::data::tokens::Tokens;
+use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, Engine};
 use crate::kernels::rows::IGNORED;
@@ -65,7 +65,8 @@ pub fn run(
     let began = Instant::now();
     let (rank, ranks) = (groups.world.rank(), groups.world.size());
     let sequence = config.model.sequence_length;
-    let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size);
+    let documents = Documents::of(config.data.document_mask);
+    let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size, documents);
     let train = open(&config.data.train)?;
     let validation = config.data.validation.as_deref().map(open).transpose()?;
     let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
@@ -81,6 +82,12 @@ pub fn run(
         path => Some(path.into()),
     };
     let mut step = 0;
+    // A checkpoint of adapters holds them alone.
+    if let Some(weights) = &config.model.weights
+        && (resume.is_none() || config.model.adapter.is_some())
+    {
+        crate::hf::load(&mut engine, config, Path::new(weights))?;
+    }
     if let Some(path) = &resume {
         let state = checkpoint::load(&mut engine, path)?;
         if state.data != train.digest() || state.seed != config.data.seed {
@@ -99,8 +106,6 @@ pub fn run(
         if rank == 0 {
             report.note(&format!("resumed at step {step} from {}", path.display()));
         }
-    } else if let Some(weights) = &config.model.weights {
-        crate::hf::load(&mut engine, config, Path::new(weights))?;
     }
 
     let run = checkpoint::Run {
@@ -109,6 +114,18 @@ pub fn run(
         data: train.digest().to_owned(),
         global_sequences: global,
     };
+    // Sums of a step and of its square: equal only where all steps are.
+    let mut found = [step as f64, (step * step) as f64];
+    engine.groups.world.all_reduce_f64(&mut found)?;
+    if found[1] * ranks as f64 != found[0] * found[0] {
+        return Err(Failure::new(
+            Code::Checkpoint,
+            format!(
+                "checkpoint {}: not all ranks find the one of step {step}: hosts need a directory that they share",
+                directory.display()
+            ),
+        ));
+    }
     let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
     let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
         let mut all = vec![0.0; ranks];
@@ -129,24 +146,32 @@ pub fn run(
     }
 
     let (micro, accumulation) = (config.batch.micro, config.batch.accumulation);
-    let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+    let mut rows = Rows::default();
     let mut last_save = Instant::now();
     // What `auto` found is already saved.
     let mut saved_at = (resume.is_some() && config.checkpoint.resume == "auto").then_some(step);
     while step < steps {
         let start = Instant::now();
-        inputs.clear();
-        labels.clear();
+        rows.clear();
         for pass in 0..accumulation {
             for row in 0..micro {
                 let place = ((pass * ranks + rank) * micro + row) as u64;
-                train.read(order.at(step as u64 * global + place), &mut inputs, &mut labels)?;
+                train.read(order.at(step as u64 * global + place), &mut rows)?;
             }
         }
         let tokens = (config.batch.global_sequences * sequence) as f64;
+        // Each loss is divided by the labels that count in the whole step.
+        let counted = if train.all_count() {
+            tokens
+        } else {
+            let mut sum = [rows.counted() as f64];
+            engine.groups.world.all_reduce_f64(&mut sum)?;
+            sum[0].max(1.0)
+        };
         let mut loss = 0.0;
         let mut halted = false;
-        for (inputs, labels) in inputs.chunks(engine.rows()).zip(labels.chunks(engine.rows())) {
+        for pass in 0..accumulation {
+            let range = pass * engine.rows()..(pass + 1) * engine.rows();
             if accumulation > 1 {
                 let mut flag = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
                 engine.groups.world.all_reduce_f64(&mut flag)?;
@@ -155,7 +180,8 @@ pub fn run(
                     break;
                 }
             }
-            loss += engine.micro_step(inputs, labels, 1.0 / tokens)?;
+            engine.keep_apart(rows.begins.get(range.clone()).unwrap_or_default());
+            loss += engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
         }
         if halted {
             // The half-done step is dropped: its sequences are read again.
@@ -177,7 +203,7 @@ pub fn run(
         sums[4] = f64::from(u8::from(saver.ready()));
         sums[5 + rank] = peak_resident() as f64;
         engine.groups.world.all_reduce_f64(&mut sums)?;
-        let loss = sums[0] / tokens;
+        let loss = sums[0] / counted;
         let norm = sums[1].sqrt();
         let limit = config.limits.max_loss.unwrap_or(f64::INFINITY);
         if !loss.is_finite() || !norm.is_finite() || loss > limit {
@@ -236,19 +262,20 @@ fn evaluate(config: &Config, engine: &mut Engine, data: &Tokens) -> Result<f64, 
     let per_pass = (micro * ranks) as u64;
     let (mut loss, mut count) = (0.0, 0.0);
     for pass in 0..data.sequences().div_ceil(per_pass) {
-        let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+        let mut rows = Rows::default();
         for row in 0..micro {
             let at = pass * per_pass + (rank * micro + row) as u64;
-            data.read(at.min(data.sequences() - 1), &mut inputs, &mut labels)?;
+            data.read(at.min(data.sequences() - 1), &mut rows)?;
             if at >= data.sequences() {
-                let filled = labels.len() - config.model.sequence_length;
-                labels[filled..].fill(IGNORED);
+                let filled = rows.labels.len() - config.model.sequence_length;
+                rows.labels[filled..].fill(IGNORED);
             }
         }
-        loss += engine.evaluate(&inputs, &labels)?;
-        count += labels.iter().filter(|l| **l != IGNORED).count() as f64;
+        engine.keep_apart(&rows.begins);
+        loss += engine.evaluate(&rows.inputs, &rows.labels)?;
+        count += rows.counted() as f64;
     }
     let mut sums = [loss, count];
     engine.groups.world.all_reduce_f64(&mut sums)?;
-    Ok(sums[0] / sums[1])
+    Ok(sums[0] / sums[1].max(1.0))
 }

@@ -31,6 +31,11 @@ impl Drop for Place {
 
 /// Tokens that hold something to learn: half of them follow from the one before.
 pub(crate) fn write_data(directory: &Path, sequences: usize, length: usize, vocab: usize, seed: u64) {
+    tokens::write(directory, length, vocab, &tokens(sequences, length, vocab, seed), 5).unwrap();
+}
+
+/// Those tokens.
+pub(crate) fn tokens(sequences: usize, length: usize, vocab: usize, seed: u64) -> Vec<u32> {
     let mut all = Vec::new();
     for i in 0..sequences * (length + 1) {
         let fresh = mix(seed.wrapping_mul(0x1000_0000).wrapping_add(i as u64));
@@ -38,7 +43,7 @@ pub(crate) fn write_data(directory: &Path, sequences: usize, length: usize, voca
         let token = if fresh & 1 == 1 { u64::from(previous) * 7 + 3 } else { fresh >> 8 };
         all.push((token % vocab as u64) as u32);
     }
-    tokens::write(directory, length, vocab, &all, 5).unwrap();
+    all
 }
 
 /// A config of one rank; `place` holds its data and output.

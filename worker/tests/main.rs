@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
 
 mod cases;
+mod data;
 mod faults;
+mod hf;
 mod layouts;
 mod parity;
 mod processes;

@@ -1,9 +1,10 @@
 //! Losses and gradient norms against what PyTorch computed in float64 (`tests/python/record.py`).
 
 use serde_json::Value;
+use trainc_worker::data::tokens;
 use trainc_worker::launch::threads_as_ranks;
 
-use crate::cases::{Place, llama, mesh, parse, write_data};
+use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
 fn merge(into: &mut Value, from: &Value) {
     if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
@@ -16,16 +17,25 @@ fn merge(into: &mut Value, from: &Value) {
 #[track_caller]
 fn check(name: &str, shards: usize, replicas: usize) {
     let place = Place::new(&format!("parity-{name}"));
-    write_data(&place.0.join("train"), 40, 24, 61, 1);
     let path = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let change = &recorded["change"];
+    let apart = change["documents"].as_bool().unwrap_or(false);
+    if apart {
+        // As the recording script has it.
+        let all = cases::tokens(40, 24, 61, 1);
+        let (trained, begins) = (|at: usize| at % 5 != 2, |at: usize| at % 11 == 3);
+        tokens::write_masked(&place.0.join("train"), 24, 61, &all, 5, &trained, &begins).unwrap();
+    } else {
+        write_data(&place.0.join("train"), 40, 24, 61, 1);
+    }
     let accumulation = change["accumulation"].as_u64().unwrap_or(1) as usize;
     let mut config = mesh(llama(&place), shards, replicas, accumulation);
     for part in ["model", "optimizer", "schedule"] {
         merge(&mut config[part], &change[part]);
     }
     config["data"]["shuffle"] = false.into();
+    config["data"]["document_mask"] = apart.into();
     let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
     let series = |key: &str| -> Vec<f64> {
         recorded[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
@@ -81,4 +91,14 @@ fn gpt2_two_shards() {
 #[test]
 fn gpt_neox_hybrid() {
     check("gpt-neox", 2, 2);
+}
+
+#[test]
+fn llama_documents_two_shards() {
+    check("llama-documents", 2, 1);
+}
+
+#[test]
+fn gpt2_documents_hybrid() {
+    check("gpt2-documents", 2, 2);
 }

@@ -35,6 +35,7 @@ mod local_paths;
 mod lustre_links;
 mod lustre_settings;
 mod lustre_upkeep;
+mod memory;
 mod metrics;
 mod optimizer;
 mod pipeline;
@@ -104,6 +105,7 @@ pub static RULES: &[Rule] = &[
     lustre_links::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
+    memory::rule,
     metrics::rule,
     optimizer::rule,
     pipeline::rule,
@@ -172,6 +174,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         lustre_links::CODES,
         lustre_settings::CODES,
         lustre_upkeep::CODES,
+        memory::CODES,
         metrics::CODES,
         optimizer::CODES,
         pipeline::CODES,

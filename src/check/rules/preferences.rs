@@ -1,5 +1,6 @@
 //! Preferred instance types: what they exclude, and where their counts stand.
 
+use super::unused::T0251;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -15,10 +16,22 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0483];
 
-/// CTJ-18; that they exclude the instance type and groups of `cluster` is T0251, their number and names the shape's.
+/// CTJ-18; their number and names are the shape's.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some((member, preferences)), Some(cluster)) = (job.preferences(), &job.cluster) else { return };
+    if let Some(span) = cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)) {
+        problems.push(
+            Diagnostic::new(
+                &T0251,
+                member.span,
+                "`InstancePreferences` excludes the instance type and groups of `cluster`",
+            )
+            .label(span, "of `cluster`")
+            .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
+            .note("botocore's model of ResourceConfig"),
+        );
+    }
     let mut refuse = |message: &str, other: Option<(Span, &str)>, help: &str| {
         let diagnostic = Diagnostic::new(&T0483, member.span, message.to_owned())
             .help(help.to_owned())

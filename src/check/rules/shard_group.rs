@@ -52,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     group.hybrid(problems);
     group.aligned(problems);
-    group.small(problems);
+    group.small(context, problems);
     group.wide(problems);
 }
 
@@ -141,7 +141,7 @@ impl Group<'_> {
         problems.push(diagnostic);
     }
 
-    fn small(&self, problems: &mut Problems) {
+    fn small(&self, context: &Context, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
         // The rule counts 16 B per parameter; under an adapter the frozen weights have no gradients and no states.
@@ -176,10 +176,10 @@ impl Group<'_> {
                 _ => diagnostic.help(format!("write `nodes={}`, or take larger GPUs", recommended.value)),
             };
         }
-        problems.push(match self.states() {
-            Some(states) => diagnostic.note(states),
-            None => diagnostic,
-        });
+        for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
+            diagnostic = diagnostic.note(note);
+        }
+        problems.push(diagnostic);
     }
 
     /// What the states alone take of a card.

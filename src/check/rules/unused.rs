@@ -5,7 +5,7 @@ mod cluster;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field};
+use crate::ir::{Engine, Field, Program};
 use crate::source::Span;
 use crate::text;
 
@@ -96,22 +96,7 @@ impl Judge<'_, '_> {
             self.unused(&program.upload, "upload", "the archive in `s3` is used where it lies", "remove it");
         }
         if engine == Some(Engine::Worker) {
-            for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-                self.unused(
-                    field,
-                    name,
-                    "engine `worker` runs its own binary",
-                    "remove it, or choose another engine",
-                );
-            }
-            for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
-                self.unused_at(
-                    span,
-                    name,
-                    "engine `worker` reads its settings from `train` and `parallel`",
-                    "remove it",
-                );
-            }
+            self.program_of_worker(program);
             return;
         }
         if !program.entrypoint.is_empty() {
@@ -183,23 +168,54 @@ impl Judge<'_, '_> {
         }
     }
 
+    fn program_of_worker(&mut self, program: &Program) {
+        for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
+            self.unused(
+                field,
+                name,
+                "engine `worker` runs its own binary",
+                "remove it, or choose another engine",
+            );
+        }
+        for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
+            self.unused_at(
+                span,
+                name,
+                "engine `worker` reads its settings from `train` and `parallel`",
+                "remove it",
+            );
+        }
+    }
+
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
         self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
-        for (name, field) in [
+        // Beside a family it is a part of what `uri` excludes, and said with it.
+        if !image.family.is_absent() {
+            return;
+        }
+        let written: Vec<(&str, Span)> = [
             ("version", &image.version),
             ("transformers", &image.transformers),
             ("pytorch", &image.pytorch),
             ("python", &image.python),
-        ] {
-            // Beside a family it is a part of what `uri` excludes, and said with it.
-            if image.family.is_absent() {
-                self.unused(field, name, "`uri` is used as it stands", "remove it, or `uri`");
-            }
+        ]
+        .into_iter()
+        .filter_map(|(name, field)| Some((name, field.span()?)))
+        .collect();
+        let Some((_, first)) = written.first() else { return };
+        let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+        let (them, shown) = (if names.len() > 1 { "them" } else { "it" }, text::ticked(&names, "and"));
+        let mut diagnostic =
+            Diagnostic::new(&T0250, *first, format!("nothing uses {shown}: `uri` is used as it stands"))
+                .help(format!("remove {them}, or `uri`"));
+        if let Some(span) = image.uri.span() {
+            diagnostic = diagnostic.label(span, "the container");
         }
+        self.problems.push(diagnostic);
     }
 
     /// Whether the job runs on this machine, where a channel is a directory.

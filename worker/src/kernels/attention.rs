@@ -1,4 +1,4 @@
-//! Causal attention with grouped heads. Scores exist for one tile of queries of one head at a time; backward makes the
+//! Causal attention with grouped heads, inside documents where they are kept apart. Scores exist for one tile of queries of one head at a time; backward makes the
 //! probabilities again from the saved log-sum-exp.
 
 use super::gemm::{self, Into, View};
@@ -42,8 +42,20 @@ impl Heads {
     }
 }
 
+/// The first key that a query sees, counted from its sequence's first row: where its document begins.
+fn begin(begins: &[u32], row: usize) -> usize {
+    begins.get(row).map_or(0, |begin| *begin as usize)
+}
+
 /// out = attention(qkv); `lse` takes one log-sum-exp per row and head.
-pub fn forward<T: Real>(shape: Heads, qkv: &[T], out: &mut [T], lse: &mut [T], scratch: &mut [T]) {
+pub fn forward<T: Real>(
+    shape: Heads,
+    begins: &[u32],
+    qkv: &[T],
+    out: &mut [T],
+    lse: &mut [T],
+    scratch: &mut [T],
+) {
     let Heads { heads, kv_heads, dim, sequence } = shape;
     let width = heads * dim;
     let scale = T::of(1.0 / (dim as f64).sqrt());
@@ -52,14 +64,18 @@ pub fn forward<T: Real>(shape: Heads, qkv: &[T], out: &mut [T], lse: &mut [T], s
             let kv = head / (heads / kv_heads);
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
-                let keys = first + tile;
+                // Documents follow each other: the tile's first query sees furthest back.
+                let low = begin(begins, start + first);
+                let keys = first + tile - low;
                 let q = shape.part(qkv, start + first, tile, head);
-                let k = shape.part(qkv, start, keys, heads + kv);
-                let v = shape.part(qkv, start, keys, heads + kv_heads + kv);
+                let k = shape.part(qkv, start + low, keys, heads + kv);
+                let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
                 let s = &mut scratch[..tile * keys];
                 gemm::nt(s, keys, Into::Replace, q, k, T::UNIT, 1);
                 for (i, row) in s.chunks_exact_mut(keys).enumerate() {
-                    lse[(start + first + i) * heads + head] = rows::softmax_row(row, first + i + 1, scale);
+                    let (query, live) = (start + first + i, first + i + 1 - low);
+                    let from = begin(begins, query) - low;
+                    lse[query * heads + head] = rows::softmax_row(row, from, live, scale);
                 }
                 let to = &mut out[(start + first) * width + head * dim..];
                 gemm::nn(to, width, Into::Replace, View::new(s, tile, keys), v, T::UNIT, 1);
@@ -71,6 +87,7 @@ pub fn forward<T: Real>(shape: Heads, qkv: &[T], out: &mut [T], lse: &mut [T], s
 /// dqkv = gradient of attention, from what forward read and wrote.
 pub fn backward<T: Real>(
     shape: Heads,
+    begins: &[u32],
     qkv: &[T],
     out: &[T],
     lse: &[T],
@@ -88,19 +105,22 @@ pub fn backward<T: Real>(
             let kv = head / (heads / kv_heads);
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
-                let keys = first + tile;
+                // Documents follow each other: the tile's first query sees furthest back.
+                let low = begin(begins, start + first);
+                let keys = first + tile - low;
                 let q = shape.part(qkv, start + first, tile, head);
-                let k = shape.part(qkv, start, keys, heads + kv);
-                let v = shape.part(qkv, start, keys, heads + kv_heads + kv);
+                let k = shape.part(qkv, start + low, keys, heads + kv);
+                let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
                 let here = (start + first) * width + head * dim;
                 let d = View { data: &dout[here..], rows: tile, cols: dim, stride: width };
                 let (p, dp) = (&mut p[..tile * keys], &mut dp[..tile * keys]);
                 gemm::nt(p, keys, Into::Replace, q, k, T::UNIT, 1);
                 for (i, row) in p.chunks_exact_mut(keys).enumerate() {
-                    let saved = lse[(start + first + i) * heads + head];
-                    rows::softmax_again(row, first + i + 1, scale, saved);
+                    let (query, live) = (start + first + i, first + i + 1 - low);
+                    let from = begin(begins, query) - low;
+                    rows::softmax_again(row, from, live, scale, lse[query * heads + head]);
                 }
-                let dv = &mut dqkv[start * full + (heads + kv_heads + kv) * dim..];
+                let dv = &mut dqkv[(start + low) * full + (heads + kv_heads + kv) * dim..];
                 gemm::tn(dv, full, Into::Add, View::new(p, tile, keys), d, T::UNIT, 1);
                 gemm::nt(dp, keys, Into::Replace, d, v, T::UNIT, 1);
                 for (i, (p, dp)) in p.chunks_exact(keys).zip(dp.chunks_exact_mut(keys)).enumerate() {
@@ -111,7 +131,7 @@ pub fn backward<T: Real>(
                 let ds = View::new(dp, tile, keys);
                 let dq = &mut dqkv[(start + first) * full + head * dim..];
                 gemm::nn(dq, full, Into::Replace, ds, k, T::UNIT, 1);
-                let dk = &mut dqkv[start * full + (heads + kv) * dim..];
+                let dk = &mut dqkv[(start + low) * full + (heads + kv) * dim..];
                 gemm::tn(dk, full, Into::Add, ds, q, T::UNIT, 1);
             }
         }

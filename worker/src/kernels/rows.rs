@@ -148,13 +148,14 @@ pub enum Turn {
     Against,
 }
 
-/// cos and sin of every position, `half` angles each: `theta^(-2i/rotated)`.
-pub fn rotary_table<T: Real>(positions: usize, rotated: usize, theta: f64) -> Vec<T> {
-    let half = rotated / 2;
+/// cos and sin of every position, by the angle per position of each pair.
+pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
+    let half = frequencies.len();
+    let rotated = 2 * half;
     let mut table = vec![T::NIL; positions * rotated];
     for p in 0..positions {
-        for i in 0..half {
-            let angle = p as f64 * theta.powf(-2.0 * i as f64 / rotated as f64);
+        for (i, frequency) in frequencies.iter().enumerate() {
+            let angle = p as f64 * frequency;
             table[p * rotated + i] = T::of(angle.cos());
             table[p * rotated + half + i] = T::of(angle.sin());
         }
@@ -322,9 +323,15 @@ pub fn round_bf16<T: Real>(x: &mut [T]) {
     );
 }
 
+/// The position of a row: counted from where its document begins.
+fn position(row: usize, sequence: usize, begins: &[u32]) -> usize {
+    row % sequence - begins.get(row).map_or(0, |begin| *begin as usize)
+}
+
 /// x = token row (+ position row).
 pub fn embed_forward<T: Real>(
     tokens: &[u32],
+    begins: &[u32],
     table: &[T],
     positions: &[T],
     sequence: usize,
@@ -334,7 +341,7 @@ pub fn embed_forward<T: Real>(
     for (row, (x, token)) in x.chunks_exact_mut(h).zip(tokens).enumerate() {
         x.copy_from_slice(&table[*token as usize * h..][..h]);
         if !positions.is_empty() {
-            add(x, &positions[row % sequence * h..][..h]);
+            add(x, &positions[position(row, sequence, begins) * h..][..h]);
         }
     }
 }
@@ -342,6 +349,7 @@ pub fn embed_forward<T: Real>(
 /// Adds the gradient of each row to its token's and its position's.
 pub fn embed_backward<T: Real>(
     tokens: &[u32],
+    begins: &[u32],
     dx: &[T],
     sequence: usize,
     h: usize,
@@ -351,7 +359,7 @@ pub fn embed_backward<T: Real>(
     for (row, (dx, token)) in dx.chunks_exact(h).zip(tokens).enumerate() {
         add(&mut dtable[*token as usize * h..][..h], dx);
         if !dpositions.is_empty() {
-            add(&mut dpositions[row % sequence * h..][..h], dx);
+            add(&mut dpositions[position(row, sequence, begins) * h..][..h], dx);
         }
     }
 }
@@ -405,17 +413,19 @@ fn highest<T: Real>(row: &[T]) -> T {
     top
 }
 
-/// Softmax of the first `live` of each row in place, scores times `scale`; the rest becomes 0. Gives log-sum-exp.
-pub fn softmax_row<T: Real>(row: &mut [T], live: usize, scale: T) -> T {
+/// Softmax of elements `from..live` of a row in place, scores times `scale`; the rest becomes 0. Gives log-sum-exp.
+pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -> T {
     wide(
         #[inline(always)]
         || {
             let (now, later) = row.split_at_mut(live);
+            let (before, now) = now.split_at_mut(from);
+            before.fill(T::NIL);
             let top = highest(now) * scale;
             for z in now.iter_mut() {
                 *z = (*z * scale - top).e_to();
             }
-            let sum = fold(live, |i| now[i]);
+            let sum = fold(now.len(), |i| now[i]);
             let inverse = T::UNIT / sum;
             for z in now.iter_mut() {
                 *z *= inverse;
@@ -427,11 +437,13 @@ pub fn softmax_row<T: Real>(row: &mut [T], live: usize, scale: T) -> T {
 }
 
 /// Probabilities again from scores and log-sum-exp.
-pub fn softmax_again<T: Real>(row: &mut [T], live: usize, scale: T, log_sum: T) {
+pub fn softmax_again<T: Real>(row: &mut [T], from: usize, live: usize, scale: T, log_sum: T) {
     wide(
         #[inline(always)]
         || {
             let (now, later) = row.split_at_mut(live);
+            let (before, now) = now.split_at_mut(from);
+            before.fill(T::NIL);
             for z in now.iter_mut() {
                 *z = (*z * scale - log_sum).e_to();
             }

@@ -15,6 +15,8 @@ pub struct Pass<T> {
     pub layout: BlockLayout,
     /// cos and sin of each position; empty for learned positions.
     pub table: Vec<T>,
+    /// Where each row's document begins in its sequence; empty: a sequence is one document.
+    pub begins: Vec<u32>,
     /// Rows of one micro batch: sequences times their length.
     pub rows: usize,
     /// Threads of a product.
@@ -26,9 +28,17 @@ pub struct Pass<T> {
 impl<T: Real> Pass<T> {
     /// For micro batches of `sequences`.
     pub fn new(shape: &Shape, sequences: usize, threads: usize, bf16: bool) -> Self {
-        let table = rows::rotary_table(shape.heads.sequence, shape.rotated, shape.theta);
+        let table = rows::rotary_table(shape.heads.sequence, &shape.frequencies());
         let rows = sequences * shape.heads.sequence;
-        Self { layout: shape.block(0).1, shape: shape.clone(), table, rows, threads, bf16 }
+        Self {
+            layout: shape.block(0).1,
+            shape: shape.clone(),
+            table,
+            begins: Vec::new(),
+            rows,
+            threads,
+            bf16,
+        }
     }
 
     /// Stores as the compute format does.
@@ -168,7 +178,14 @@ pub fn forward<T: Real>(
     let turned = s.heads.heads + s.heads.kv_heads;
     rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Turn::With);
     pass.store(&mut saved.qkv);
-    attention::forward(s.heads, &saved.qkv, &mut saved.attended, &mut saved.lse, &mut scratch.scores);
+    attention::forward(
+        s.heads,
+        &pass.begins,
+        &saved.qkv,
+        &mut saved.attended,
+        &mut saved.lse,
+        &mut scratch.scores,
+    );
     pass.store(&mut saved.attended);
     out.copy_from_slice(&saved.x);
     product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Into::Add, a, h);
@@ -256,6 +273,7 @@ pub fn backward<T: Real>(
     rows::bias_backward(d, &mut g[l.out_bias.clone()]);
     attention::backward(
         s.heads,
+        &pass.begins,
         &saved.qkv,
         &saved.attended,
         &saved.lse,

@@ -52,7 +52,15 @@ fn tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
 /// x = embedding of the tokens.
 pub fn embed_forward<T: Real>(pass: &Pass<T>, p: &[T], tokens: &[u32], x: &mut [T]) {
     let (table, positions) = tables(&pass.shape, p);
-    rows::embed_forward(tokens, table, positions, pass.shape.heads.sequence, pass.shape.hidden, x);
+    rows::embed_forward(
+        tokens,
+        &pass.begins,
+        table,
+        positions,
+        pass.shape.heads.sequence,
+        pass.shape.hidden,
+        x,
+    );
     pass.store(x);
 }
 
@@ -61,7 +69,23 @@ pub fn embed_backward<T: Real>(pass: &Pass<T>, tokens: &[u32], d: &[T], g: &mut 
     let s = &pass.shape;
     let (table, positions) = g.split_at_mut(s.vocab * s.hidden);
     let positions = if s.rotated == 0 { &mut positions[..s.heads.sequence * s.hidden] } else { &mut [] };
-    rows::embed_backward(tokens, d, s.heads.sequence, s.hidden, table, positions);
+    rows::embed_backward(tokens, &pass.begins, d, s.heads.sequence, s.hidden, table, positions);
+}
+
+/// Logits of all rows, forward only.
+pub fn logits<T: Real>(
+    pass: &Pass<T>,
+    p: &[T],
+    matrix: &[T],
+    x: &[T],
+    scratch: &mut HeadScratch<T>,
+) -> Vec<T> {
+    norm(pass, p, x, scratch);
+    let (s, n) = (&pass.shape, pass.rows);
+    let mut out = vec![T::NIL; n * s.vocab];
+    let (normed, matrix) = (View::new(&scratch.normed, n, s.hidden), View::new(matrix, s.vocab, s.hidden));
+    gemm::nt(&mut out, s.vocab, Into::Replace, normed, matrix, T::UNIT, pass.threads);
+    out
 }
 
 /// Sum of the loss over the rows, forward only.
@@ -190,6 +214,8 @@ mod tests {
             biases,
             rotated,
             theta: 10_000.0,
+            scaling: None,
+            adapter: None,
             parallel,
             tied,
             initializer_range: 0.3,

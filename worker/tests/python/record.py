@@ -7,7 +7,6 @@ Writes worker/tests/recorded/<case>.json: the config's differences from the test
 model is written here from its definition and shares nothing with the worker but the formulas of fresh weights and
 tokens.
 """
-import hashlib
 import json
 import math
 import pathlib
@@ -16,32 +15,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from record_shared import normal, tokens
+
 OUT = pathlib.Path(__file__).resolve().parent.parent / "recorded"
-MASK = (1 << 64) - 1
 STEPS = 50
-
-
-def mix(z):
-    z = np.asarray(z, dtype=np.uint64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def normal(seed, name, n):
-    key = int.from_bytes(hashlib.sha256(seed.to_bytes(8, "little") + name.encode()).digest()[:8], "little")
-    i = np.arange(2 * n, dtype=np.uint64)
-    u = ((mix(np.uint64(key) + i * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-    return np.sqrt(-2 * np.log(u[0::2])) * np.cos(2 * math.pi * u[1::2])
-
-
-def tokens(sequences, length, vocab, seed):
-    out, previous = [], 0
-    fresh = mix(np.arange(sequences * (length + 1), dtype=np.uint64) + np.uint64(seed * 0x10000000))
-    for f in fresh.tolist():
-        previous = (previous * 7 + 3 if f & 1 else f >> 8) % vocab
-        out.append(previous)
-    return torch.tensor(out).view(sequences, length + 1)
 
 
 class Model:
@@ -106,15 +83,17 @@ class Model:
         half = torch.cat([-turned[..., r // 2:], turned[..., : r // 2]], -1)
         return torch.cat([turned * cos + half * sin, rest], -1)
 
-    def attention(self, name, x):
+    def attention(self, name, x, begins):
         m = self.m
         batch, length, _ = x.shape
         d, q_heads, kv_heads = m["head_dim"], m["heads"], m["kv_heads"]
         q, k, v = self.linear(name + "qkv", x).split([q_heads * d, kv_heads * d, kv_heads * d], -1)
         q, k, v = (t.view(batch, length, -1, d).transpose(1, 2) for t in (q, k, v))
         q, k = self.rotate(q), self.rotate(k)
+        at = torch.arange(length)
+        seen = (at[None, :] <= at[:, None])[None] & (begins[:, None, :] == begins[:, :, None])
         k, v = (t.repeat_interleave(q_heads // kv_heads, 1) for t in (k, v))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None])
         return self.linear(name + "out", out.transpose(1, 2).reshape(batch, length, -1))
 
     def feed_forward(self, name, x):
@@ -126,17 +105,21 @@ class Model:
             act = F.gelu(up, approximate="tanh" if self.m["activation"] == "gelu-tanh" else "none")
         return self.linear(name + "down", act)
 
-    def loss(self, batch):
+    def loss(self, batch, trained, starts):
+        """Sum over labels that are trained on. Documents are kept apart in attention, positions and labels."""
         inputs, labels = batch[:, :-1], batch[:, 1:]
+        labels = torch.where(trained[:, 1:] & ~starts[:, 1:], labels, -100)
+        at = torch.arange(inputs.shape[1])
+        begins = torch.where(starts[:, :-1], at, 0).cummax(1).values
         x = self.p["embed.tokens"][inputs]
         if "embed.positions" in self.p:
-            x = x + self.p["embed.positions"]
+            x = x + self.p["embed.positions"][at - begins]
         for i in range(self.m["layers"]):
             b = f"block.{i}."
             if self.m["parallel_residual"]:
-                x = x + self.attention(b, self.norm(b + "norm1", x)) + self.feed_forward(b, self.norm(b + "norm2", x))
+                x = x + self.attention(b, self.norm(b + "norm1", x), begins) + self.feed_forward(b, self.norm(b + "norm2", x))
             else:
-                x = x + self.attention(b, self.norm(b + "norm1", x))
+                x = x + self.attention(b, self.norm(b + "norm1", x), begins)
                 x = x + self.feed_forward(b, self.norm(b + "norm2", x))
         x = self.norm("head.norm", x)
         logits = x @ self.p.get("head.weight", self.p["embed.tokens"]).T
@@ -169,12 +152,17 @@ def record(name, change):
               {"params": [p for p in net.p.values() if p.dim() == 1], "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, betas=(optimizer["beta1"], optimizer["beta2"]), eps=optimizer["eps"])
     passes = change.get("accumulation", 1)
+    place = torch.arange(data.numel()).view_as(data)
+    apart = change.get("documents", False)
+    trained = place % 5 != 2 if apart else torch.ones_like(data, dtype=torch.bool)
+    starts = place % 11 == 3 if apart else torch.zeros_like(data, dtype=torch.bool)
     losses, norms = [], []
     for step in range(STEPS):
-        batch = data[[(step * 8 + i) % 40 for i in range(8)]]
+        rows = [(step * 8 + i) % 40 for i in range(8)]
         total = 0.0
-        for part in batch.chunk(passes):
-            loss = net.loss(part) / (8 * model["sequence_length"])
+        counted = (trained[rows, 1:] & ~starts[rows, 1:]).sum()
+        for part in torch.tensor(rows).chunk(passes):
+            loss = net.loss(data[part], trained[part], starts[part]) / counted
             loss.backward()
             total += loss.item()
         bound = optimizer["clip_norm"]
@@ -205,3 +193,5 @@ record("llama-tied-linear", {"model": {"tied_embeddings": True, "kv_heads": 1}, 
 record("llama-unclipped", {"optimizer": {"clip_norm": None, "weight_decay": 0.0}})
 record("gpt2", {"model": GPT2, "schedule": {"kind": "cosine"}})
 record("gpt-neox", {"model": NEOX, "optimizer": {"clip_norm": 0.5}, "schedule": {"kind": "linear", "minimum_learning_rate": 1e-4}})
+record("llama-documents", {"documents": True, "accumulation": 2})
+record("gpt2-documents", {"documents": True, "model": GPT2})

@@ -1,7 +1,6 @@
 //! What of `cluster` nothing uses, by the kind of cluster.
 
-use super::{Judge, T0251};
-use crate::diag::Diagnostic;
+use super::Judge;
 
 impl Judge<'_, '_> {
     pub(super) fn cluster(&mut self) {
@@ -53,21 +52,6 @@ impl Judge<'_, '_> {
                     self.unused_at(span, name, why, "remove it");
                 }
             }
-        }
-        if let (Some((member, _)), Some(span)) = (
-            job.preferences(),
-            cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)),
-        ) {
-            self.problems.push(
-                Diagnostic::new(
-                    &T0251,
-                    member.span,
-                    "`InstancePreferences` excludes the instance type and groups of `cluster`",
-                )
-                .label(span, "of `cluster`")
-                .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
-                .note("botocore's model of ResourceConfig"),
-            );
         }
     }
 }

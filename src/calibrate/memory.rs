@@ -1,0 +1,99 @@
+//! The memory constants, fitted to what sources measured.
+//!
+//! Few and bounded: a slack of the allocator and what CUDA and NCCL take. What torch allocates is computed and fits
+//! nothing; so only rows that show more than allocations (nvidia-smi, reserved) say something about them.
+
+use super::judge::instrument;
+use super::runs::{MemoryKind, Run};
+use crate::predict::Constants;
+use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured};
+use std::collections::BTreeMap;
+
+/// A constant's key, its likely value, and the physical bounds between which it is sought.
+///
+/// Slack: nothing to a quarter. Context: 0.47 (lazy loading, torch 2.1) to 1.78 GiB (torch 1.10). NCCL: 0.5 to 2 GiB
+/// after the first collective. Both from ml-engineering, training/performance.
+const TRIED: [(&str, f64, f64, f64); 3] = [
+    ("memory.slack", 0.1, 0.02, 0.25),
+    ("memory.context_bytes", 0.8e9, 0.5e9, 1.9e9),
+    ("memory.nccl_bytes", 1.2e9, 0.5e9, 2.1e9),
+];
+
+/// What a constant costs that lies a factor of e from its likely value, as an error: rows tell the three hardly apart.
+const PULL: f64 = 0.02;
+
+/// Values of one constant.
+const GRID: u32 = 24;
+/// Times that every constant is visited.
+const ROUNDS: usize = 4;
+/// Share of the measurements outside the interval at each of its ends.
+const TAIL: f64 = 0.05;
+/// Rows below which nothing is fitted: one's own few runs move the speed constants alone.
+const LEAST: usize = 10;
+
+/// Measured over predicted, by family.
+fn ratios<'a>(runs: &'a [Run], constants: &Constants, whole: bool) -> BTreeMap<&'a str, Vec<f64>> {
+    let own = MemoryConstants::of(constants);
+    let mut out: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| !run.oom) {
+        let (Ok(layout), Some((measured, kind))) = (&run.memory_layout, run.peak_memory) else { continue };
+        if kind == MemoryKind::Computed || whole && instrument(kind) == MeasuredAs::Allocated {
+            continue;
+        }
+        let predicted = as_measured(layout, instrument(kind), &own);
+        if predicted > 0.0 {
+            out.entry(run.family.as_str()).or_default().push(measured / predicted);
+        }
+    }
+    out
+}
+
+/// The mean of the families' means of absolute errors.
+fn error(runs: &[Run], constants: &Constants) -> f64 {
+    let families = ratios(runs, constants, true);
+    let means = families.values().map(|ratios| {
+        // The error is counted against the measurement.
+        ratios.iter().map(|ratio| (1.0 / ratio - 1.0).abs()).sum::<f64>() / ratios.len().max(1) as f64
+    });
+    means.sum::<f64>() / families.len().max(1) as f64
+}
+
+/// Fits the memory constants, one after the other over a grid, and takes the interval from the residuals.
+pub(super) fn fit(runs: &[Run], constants: &mut Constants) {
+    let count = |whole| ratios(runs, constants, whole).values().map(Vec::len).sum::<usize>();
+    let (shown, all) = (count(true), count(false));
+    if shown >= LEAST {
+        for _ in 0..ROUNDS {
+            for (key, likely, low, high) in TRIED {
+                let values = (0..=GRID).map(|step| low + (high - low) * f64::from(step) / f64::from(GRID));
+                let mut best: Option<(f64, f64)> = None;
+                for value in values {
+                    let mut with = constants.clone();
+                    if let Some(slot) = with.slot(key) {
+                        *slot = value;
+                    }
+                    let error = error(runs, &with) + PULL * (value / likely).ln().powi(2);
+                    if best.is_none_or(|(least, _)| error < least) {
+                        best = Some((error, value));
+                    }
+                }
+                if let (Some((_, value)), Some(slot)) = (best, constants.slot(key)) {
+                    *slot = value;
+                }
+            }
+        }
+    }
+    if all >= LEAST {
+        let mut ratios: Vec<f64> = ratios(runs, constants, false).into_values().flatten().collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |share: f64| super::judge::quantile(&mut ratios.clone(), share);
+        let (low, high) = (at(TAIL), at(1.0 - TAIL));
+        for (key, width) in
+            [("memory.below", low.map(|low| 1.0 - low)), ("memory.above", high.map(|high| high - 1.0))]
+        {
+            if let (Some(width), Some(slot)) = (width, constants.slot(key)) {
+                *slot = width.max(0.02);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The table of runs: columns to layouts and measurements, or the reason why a row says too little.
+
+use super::csv;
+use super::row::Row;
+use crate::predict::Layout;
+use std::collections::BTreeMap;
+
+/// Columns without which a table is no table of runs.
+const NEEDED: [&str; 14] = [
+    "id",
+    "family",
+    "engine",
+    "layers",
+    "hidden",
+    "heads",
+    "seq",
+    "gpu",
+    "gpus_per_node",
+    "nodes",
+    "precision",
+    "micro_batch",
+    "recompute",
+    "oom",
+];
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its name.
+    pub id: String,
+    /// The publication or cluster that it belongs to; rows of one family share hardware and software.
+    pub family: String,
+    /// Whether it ran out of memory.
+    pub oom: bool,
+    /// The layout, or why it is not known.
+    pub layout: Result<Layout, String>,
+    /// Measured seconds of a step, or why they are not known.
+    pub step_seconds: Result<f64, String>,
+    /// Measured peak memory of a GPU, bytes, and what the source measured.
+    pub peak_memory: Option<(f64, MemoryKind)>,
+    /// The layout as memory sees it, or why memory cannot be judged.
+    pub memory_layout: Result<Layout, String>,
+}
+
+/// What a source calls peak memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// `max_memory_allocated`.
+    Allocated,
+    /// `max_memory_reserved`.
+    Reserved,
+    /// What nvidia-smi shows: reserved, context and NCCL.
+    Smi,
+    /// Computed by the source: no evidence.
+    Computed,
+}
+
+/// A table of runs.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Its rows.
+    pub runs: Vec<Run>,
+}
+
+/// A text that is no table of runs: a lowercase fragment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoTable(String);
+
+/// Reads a table of runs.
+pub fn read(text: &str) -> Result<Table, NoTable> {
+    let mut rows = csv::rows(text).into_iter();
+    let head = rows.next().ok_or_else(|| NoTable("it has no line".to_owned()))?;
+    let missing: Vec<&str> =
+        NEEDED.into_iter().filter(|name| !head.iter().any(|column| column.trim() == *name)).collect();
+    if !missing.is_empty() {
+        return Err(NoTable(format!("it has no column `{}`", missing.join("`, `"))));
+    }
+    let runs = rows
+        .map(|fields| {
+            let cells: BTreeMap<&str, &str> = head
+                .iter()
+                .map(|name| name.trim())
+                .zip(fields.iter().map(|field| field.trim()))
+                .filter(|(_, field)| !field.is_empty())
+                .collect();
+            Row::new(cells).run()
+        })
+        .collect();
+    Ok(Table { runs })
+}

@@ -1,0 +1,117 @@
+//! Errors on what a fit did not see, in three tiers that differ by a factor of two to four and are never mixed.
+
+use super::fit::{Sample, fit};
+use crate::predict::{Constants, speed};
+use std::collections::BTreeMap;
+
+/// What of a row was unseen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// The row alone: others of its table were fitted.
+    A,
+    /// Every row of its model's shape: others of its table were fitted.
+    B,
+    /// Its whole family.
+    C,
+}
+
+impl Tier {
+    /// All tiers.
+    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
+
+    /// Its letter.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        }
+    }
+
+    /// What it means, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::A => "rows of a table that the fit knows",
+            Self::B => "models that the fit does not know, on clusters that it knows",
+            Self::C => "whole sources that the fit does not know",
+        }
+    }
+
+    /// Which samples are left out together.
+    fn folds(self, samples: &[Sample]) -> Vec<usize> {
+        match self {
+            Self::A => {
+                let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+                samples
+                    .iter()
+                    .map(|one| {
+                        let n = seen.entry(one.family).or_insert(0);
+                        *n += 1;
+                        *n % 5
+                    })
+                    .collect()
+            }
+            Self::B => {
+                let shape = |one: &Sample| {
+                    (
+                        one.family.to_owned(),
+                        one.layout.model.layers.to_bits(),
+                        one.layout.model.hidden.to_bits(),
+                    )
+                };
+                let mut shapes: Vec<_> = samples.iter().map(shape).collect();
+                shapes.sort();
+                shapes.dedup();
+                samples
+                    .iter()
+                    .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0) % 6)
+                    .collect()
+            }
+            Self::C => {
+                let mut families: Vec<&str> = samples.iter().map(|one| one.family).collect();
+                families.sort_unstable();
+                families.dedup();
+                samples
+                    .iter()
+                    .map(|one| families.iter().position(|other| *other == one.family).unwrap_or(0))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Each sample's step time from constants fitted without it, seconds.
+pub fn left_out(tier: Tier, samples: &[Sample], start: &Constants) -> Vec<f64> {
+    let folds = tier.folds(samples);
+    let last = folds.iter().copied().max().unwrap_or(0);
+    let mut out = vec![f64::NAN; samples.len()];
+    for fold in 0..=last {
+        let seen: Vec<Sample> =
+            samples.iter().zip(&folds).filter(|(_, at)| **at != fold).map(|(one, _)| *one).collect();
+        if seen.is_empty() {
+            continue;
+        }
+        let constants = fit(&seen, start);
+        for ((one, at), slot) in samples.iter().zip(&folds).zip(&mut out) {
+            if *at == fold {
+                *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
+            }
+        }
+    }
+    out
+}
+
+/// The half-width, a natural logarithm, that holds nine in ten of the left-out errors with some to spare.
+pub fn half_width(samples: &[Sample], predictions: &[Vec<f64>]) -> f64 {
+    let mut errors: Vec<f64> = predictions
+        .iter()
+        .flat_map(|tier| {
+            tier.iter().zip(samples).map(|(predicted, one)| (predicted / one.measured).ln().abs())
+        })
+        .filter(|error| error.is_finite())
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    let at = (errors.len() * 92 / 100).min(errors.len().saturating_sub(1));
+    // A tenth at least: two runs of one layout differ by 6.5 % (BLOOM, three dates).
+    errors.get(at).copied().unwrap_or(0.19).clamp(0.1, 0.19)
+}

@@ -1,0 +1,222 @@
+//! The memory that a job needs, against the memory that is there.
+
+use crate::check::Context;
+use crate::check::remedy::{self, Written};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::predict::memory::remedies::{Remedy, remedies};
+use crate::predict::speed::speed;
+use crate::predict::{Constants, Layout, Memory, memory as model};
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0326, "memory", Warning, "a job that needs more memory than its GPUs have");
+declare_code!(T0327, "host-memory", Warning, "a job that needs more host memory than its instances have");
+declare_code!(T0328, "micro-batch-left", Note, "accumulation where a larger micro-batch fits");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0326, &T0327, &T0328];
+
+/// The most edits that are shown.
+const SHOWN: usize = 5;
+
+/// Looks at plans of which everything is known; a figure whose low end does not fit is an error.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    // What could not be read may be what would make it fit.
+    if !plan.job.is_whole {
+        return;
+    }
+    let Ok(layout) = Layout::of_plan(plan) else { return };
+    let memory = model::memory(&layout);
+    let span = place(context);
+    match memory.fits {
+        Some(false) => problems.push(does_not_fit(context, &layout, &memory, span)),
+        Some(true) => problems.extend_one(room_for_more(context, &layout, span)),
+        None => {}
+    }
+    problems.extend_one(host(context, &layout, &memory, span));
+}
+
+impl Problems {
+    fn extend_one(&mut self, diagnostic: Option<Diagnostic>) {
+        if let Some(diagnostic) = diagnostic {
+            self.push(diagnostic);
+        }
+    }
+}
+
+/// The value that must change: the micro-batch, or where it would stand.
+fn place(context: &Context) -> Span {
+    let job = &context.plan.job;
+    let train = job.train.micro_batch.span().or(job.train.span);
+    train.or(job.cluster.as_ref().map(|cluster| cluster.span)).unwrap_or(job.span)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
+fn bytes(n: f64) -> String {
+    text::bytes(n.max(0.0).round() as u64)
+}
+
+fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Diagnostic {
+    let capacity = memory.capacity_bytes.unwrap_or(0.0);
+    let sure = memory.interval.low > capacity;
+    let verb = if sure { "needs" } else { "may need" };
+    let mut diagnostic = Diagnostic::new(
+        &T0326,
+        span,
+        format!(
+            "the fullest GPU {verb} {}, between {} and {}; it has {}",
+            bytes(memory.per_gpu_bytes),
+            bytes(memory.interval.low),
+            bytes(memory.interval.high),
+            bytes(capacity)
+        ),
+    )
+    .severity(if sure { Severity::Error } else { Severity::Warning })
+    .note(parts(memory))
+    .fact("per_gpu_bytes", memory.per_gpu_bytes.round())
+    .fact("low_bytes", memory.interval.low.round())
+    .fact("high_bytes", memory.interval.high.round())
+    .fact("capacity_bytes", capacity);
+    let freedom = remedy::freedom(context.plan);
+    let found = remedies(layout, &freedom, &seconds_per_sequence);
+    let written: Vec<(String, &Remedy)> =
+        found.iter().map(|remedy| (words(context, memory, remedy), remedy)).collect();
+    diagnostic = diagnostic.fact(
+        "edits",
+        written
+            .iter()
+            .map(|(_, remedy)| {
+                serde_json::json!({
+                    "write": remedy::lines(context.plan, &remedy.edits),
+                    "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
+                    "slower": remedy.slower,
+                })
+            })
+            .collect::<Vec<_>>(),
+    );
+    let Some((first, best)) = written.first() else {
+        return diagnostic.note(
+            "no single edit of this manifest makes it fit: take larger GPUs, or more of them for one replica",
+        );
+    };
+    diagnostic = diagnostic.help(format!("write {first}"));
+    let others: Vec<&str> = written.iter().skip(1).take(SHOWN).map(|(words, _)| words.as_str()).collect();
+    if !others.is_empty() {
+        diagnostic = diagnostic.note(format!("or {}", others.join("; or ")));
+    }
+    match remedy::fix(context, &best.edits) {
+        Some(Written { span, text }) => diagnostic.fix(span, text),
+        None => diagnostic,
+    }
+}
+
+/// Seconds that one sequence takes on the whole cluster, where speed is known.
+fn seconds_per_sequence(layout: &Layout) -> Option<f64> {
+    let speed = speed(layout, Constants::shipped()).ok()?;
+    Some(speed.step_seconds / layout.work.global_sequences)
+}
+
+/// `activation-checkpointing #true` (−14 GiB, +24% time).
+fn words(context: &Context, before: &Memory, remedy: &Remedy) -> String {
+    let lines: Vec<String> =
+        remedy::lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
+    let saved = format!("−{}", bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes));
+    let time = remedy.slower.map_or_else(String::new, |slower| {
+        let percent = 100.0 * slower;
+        let sign = if percent < 0.0 { "−" } else { "+" };
+        format!(", {sign}{:.0}% time", percent.abs())
+    });
+    format!("{} ({saved}{time})", text::list(&lines, "and"))
+}
+
+fn parts(memory: &Memory) -> String {
+    let p = &memory.parts;
+    let mut parts = [
+        ("parameters", p.parameters),
+        ("gradients", p.gradients),
+        ("optimizer", p.optimizer),
+        ("activations", p.activations),
+        ("gathered units", p.gathered),
+        ("logits", p.logits),
+        ("buffers", p.buffers),
+        ("reserve", p.reserve),
+    ];
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shown: Vec<String> = parts
+        .iter()
+        .filter(|(_, n)| *n >= 0.01 * memory.per_gpu_bytes)
+        .map(|(name, n)| format!("{name} {}", bytes(*n)))
+        .collect();
+    format!("predicted: {}", shown.join(", "))
+}
+
+fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Option<Diagnostic> {
+    let (needs, has) = (memory.host_bytes?, layout.hardware.host_memory_bytes?);
+    if needs <= has {
+        return None;
+    }
+    let job = &context.plan.job;
+    let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
+    let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    Some(
+        Diagnostic::new(
+            &T0327,
+            place,
+            format!(
+                "each host needs about {}; `{}` has {}",
+                bytes(needs),
+                instance.map_or("the instance", String::as_str),
+                bytes(has)
+            ),
+        )
+        .note("counted: its processes, what is offloaded to it, and a checkpoint's copy on its way out")
+        .help("offload less, or take more instances: each holds its own part")
+        .fact("host_bytes", needs.round())
+        .fact("host_memory_bytes", has),
+    )
+}
+
+/// A larger micro-batch with fewer passes is the same step in fewer, larger products.
+fn room_for_more(context: &Context, layout: &Layout, span: Span) -> Option<Diagnostic> {
+    let batch = context.plan.batch.as_ref()?;
+    if batch.accumulation.value < 2 || layout.degrees.pipeline > 1.0 {
+        return None;
+    }
+    let fits = |factor: &u64| {
+        let mut larger = layout.clone();
+        larger.work.micro_batch *= *factor as f64;
+        larger.work.passes /= *factor as f64;
+        let memory = model::memory(&larger);
+        memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
+    };
+    let factors = crate::plan::divisors::divisors(batch.accumulation.value);
+    let factor = factors.into_iter().skip(1).filter(fits).max()?;
+    let micro = batch.micro.value * factor;
+    let edits = remedy::batch_lines(context.plan, micro);
+    Some(
+        Diagnostic::new(
+            &T0328,
+            span,
+            format!("micro-batch {micro} fits as well: {} a step instead of {}", passes(batch.accumulation.value / factor), batch.accumulation.value),
+        )
+        .help(format!("write {}, if the script allows it", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and")))
+        .note("larger matrix products use more of a GPU, and sharded weights are gathered once a pass (judgement of the trade)")
+        .fact("micro_batch", micro)
+        .fact("passes", batch.accumulation.value / factor),
+    )
+}
+
+fn passes(n: u64) -> String {
+    if n == 1 { "one pass".to_owned() } else { format!("{} passes", text::group(n)) }
+}
+
+/// What prediction says of the memory, in words: for rules that judge by rules of thumb.
+pub(super) fn verdict(context: &Context) -> Option<String> {
+    let layout = Layout::of_plan(context.plan).ok()?;
+    let memory: Memory = model::memory(&layout);
+    let (fits, capacity) = (memory.fits?, memory.capacity_bytes?);
+    let word = if fits { "fits" } else { "does not fit" };
+    Some(format!("predicted: {} of each GPU's {}: it {word}", bytes(memory.per_gpu_bytes), bytes(capacity)))
+}

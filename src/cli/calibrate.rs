@@ -1,0 +1,103 @@
+//! `trainc calibrate`.
+
+use super::exit;
+use super::io::Io;
+use super::world::describe;
+use crate::calibrate::{self, judge, words};
+use crate::predict::Constants;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The most bytes of a table or of a file of constants that are read.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Hold the cost model against measured runs, or fit its constants to them
+///
+/// Without `--write` nothing is fitted: the constants that ship with trainc, or those of `--calibration`, are judged.
+/// With it the constants are fitted to the table and written; errors are then those of rows, models and whole sources
+/// that the fit did not see.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
+)]
+pub(super) struct Args {
+    /// A table of runs, comma-separated
+    #[arg(value_name = "RUNS.csv")]
+    runs: String,
+    /// Fit the constants to the table and write them here
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Judge these constants instead of those that ship with trainc; a fit starts from them
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+    /// How to write: human or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
+    let text = match read(Path::new(&args.runs)) {
+        Ok(text) => text,
+        Err(why) => {
+            io.note(&format!("error: `{}` cannot be read: {why}\n", args.runs));
+            return exit::MANIFEST;
+        }
+    };
+    let table = match calibrate::read(&text) {
+        Ok(table) => table,
+        Err(why) => {
+            io.note(&format!("error: `{}` is no table of runs: {why}\n", args.runs));
+            return exit::MANIFEST;
+        }
+    };
+    let constants = match constants(args.calibration.as_deref()) {
+        Ok(constants) => constants,
+        Err(why) => {
+            io.note(&format!("error: {why}\n"));
+            return exit::MANIFEST;
+        }
+    };
+    let verdict = match &args.write {
+        None => judge::judge(&table, &constants),
+        Some(path) => {
+            let (mut fitted, verdict) = judge::fitted(&table, &constants);
+            fitted.fitted.clone_from(&io.today);
+            fitted.command = format!("trainc calibrate {} --write {}", args.runs, path.display());
+            if let Err(error) = fs::write(path, fitted.write()) {
+                io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
+                return exit::USAGE;
+            }
+            verdict
+        }
+    };
+    if args.output == "json" {
+        io.print(&serde_json::to_string_pretty(&verdict).unwrap_or_default());
+        io.print("\n");
+    } else {
+        io.print(&words::human(&verdict));
+    }
+    exit::DONE
+}
+
+/// The constants of a file, or those that ship with trainc; else what to say.
+pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
+    let Some(path) = path else { return Ok(Constants::shipped().clone()) };
+    let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
+    Constants::read(&text).map_err(|why| format!("`{}` is no file of constants: {why}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    if path == Path::new("-") {
+        return std::io::read_to_string(std::io::Read::take(std::io::stdin().lock(), MOST_BYTES))
+            .map_err(|error| describe(&error));
+    }
+    let about = fs::metadata(path).map_err(|error| describe(&error))?;
+    if !about.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    if about.len() > MOST_BYTES {
+        return Err("it is too large".to_owned());
+    }
+    fs::read_to_string(path).map_err(|error| describe(&error))
+}

@@ -1,0 +1,309 @@
+//! The constants of the cost model: few, physical, one value per kind of GPU or link; none per model or per run.
+//!
+//! The values stand in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
+//! is read by the same function.
+
+use super::layout::GpuKind;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const SHIPPED: &str = include_str!("constants.toml");
+
+/// What is known of a kind of GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gpu {
+    /// Share of the dense 16-bit peak that large matrix products reach.
+    pub gemm: f64,
+    /// Share of the peak that FlashAttention reaches, counted over the causal half with an endlessly wide head.
+    pub flash: f64,
+    /// Seconds in which a host launches one layer's kernels, forward and backward.
+    pub launch: f64,
+    /// Measured runs behind the values; 0 where they are carried over from the kinds beside it.
+    pub rows: f64,
+}
+
+/// All constants, in SI units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constants {
+    /// When they were fitted (ISO date).
+    pub fitted: String,
+    /// The command that fitted them.
+    pub command: String,
+    /// Values by their names in the file; see [`Name`].
+    values: [f64; Name::COUNT],
+    gpus: BTreeMap<GpuKind, Gpu>,
+}
+
+/// Declares the constants that belong to no kind of GPU.
+macro_rules! names {
+    ($($(#[$doc:meta])+ $name:ident = $key:literal;)+) => {
+        /// A constant that belongs to no kind of GPU.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Name {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Name {
+            /// All of them with their keys in the file.
+            pub const ALL: &'static [(&'static str, Self)] = &[$(($key, Self::$name),)+];
+            const COUNT: usize = Self::ALL.len();
+        }
+    };
+}
+
+names! {
+    /// Elements per FLOP of the roofline's ridge that are not hidden: a product of m × k × n is slower by
+    /// `1 + roofline · peak / bandwidth · (1/m + 1/k + 1/n)`.
+    Roofline = "kernels.roofline";
+    /// Bytes of elementwise traffic per 16-bit element of a layer, eager PyTorch, over twice the element's own.
+    Eager = "kernels.eager";
+    /// The same with hand-fused kernels (Megatron).
+    Fused = "kernels.fused";
+    /// The same under a compiler.
+    Compiled = "kernels.compiled";
+    /// Traffic of eager attention, in 16-bit elements per score, forward and backward.
+    Scores = "kernels.scores";
+    /// Traffic of logits and loss, bytes per logit.
+    Logits = "kernels.logits";
+    /// Slowdown of eager attention where the head's width is no multiple of 8.
+    OddHeads = "kernels.odd_heads";
+    /// FlashAttention is slower by `1 + narrow_heads / d` for heads of width d.
+    NarrowHeads = "kernels.narrow_heads";
+    /// FlashAttention 2 over 1, a ratio of speeds.
+    Flash2 = "kernels.flash2";
+    /// Matrix products in 8 bit over those in 16, a ratio of speeds.
+    Fp8 = "kernels.fp8";
+    /// Exponent with which launching and computing hide each other: `(gpu^n + host^n)^(1/n)`.
+    Hiding = "kernels.hiding";
+    /// Launches that a tensor-parallel collective adds, a share of a layer's.
+    TensorLaunches = "kernels.tensor_launches";
+    /// Traffic of the optimizer's step, over 16 bytes per parameter.
+    Optimizer = "kernels.optimizer";
+    /// Share of the layers' forward work that op-wise selective recomputation repeats.
+    SelectiveShare = "kernels.selective_share";
+    /// Share of NVLink's one-way bandwidth that collectives reach.
+    Nvlink = "links.nvlink";
+    /// Bytes per second between GPUs of a node without NVLink.
+    Pcie = "links.pcie_bytes_per_second";
+    /// Share of the line rate between nodes that gathers of parameters reach in a small group.
+    Fabric = "links.fabric";
+    /// Nodes of a flat group at which its gathers run at half that share.
+    FabricNodes = "links.fabric_nodes";
+    /// Share of it that DeepSpeed's parameter-wise gathers reach.
+    ZeroGather = "links.zero_gather";
+    /// Share of the line rate of tensor-parallel all-reduces across nodes.
+    TensorFabric = "links.tensor_fabric";
+    /// Share of the line rate of gradient all-reduces under Megatron.
+    Gradients = "links.gradients";
+    /// The same with DeepSpeed's ZeRO-1 beside a pipeline.
+    Zero1 = "links.zero1";
+    /// Share of the line rate that sends between stages reach.
+    Pipeline = "links.pipeline";
+    /// SMDDP's collectives over EFA against NCCL's, a ratio of speeds.
+    Smddp = "links.smddp";
+    /// Bytes per second and GPU of states that the host keeps and updates.
+    Host = "links.host_bytes_per_second";
+    /// Bytes per second and GPU between GPU and host memory.
+    HostCopy = "links.host_copy_bytes_per_second";
+    /// Share of the hidden one of computing and communicating that FSDP and DDP still pay.
+    OverlapFsdp = "overlap.fsdp";
+    /// The same for DeepSpeed's ZeRO-3.
+    OverlapDeepSpeed = "overlap.deepspeed";
+    /// Seconds from the first billed one to the first step: image, start of the processes, model. SageMaker takes three
+    /// to ten minutes for it.
+    Startup = "run.startup_seconds";
+    /// Mean seconds between failures of one node (Llama 3: 419 interruptions in 54 days on 2,048 nodes).
+    NodeFailures = "run.node_failure_seconds";
+    /// Bytes per second with which a node writes checkpoints where no file system says otherwise.
+    Checkpoint = "run.checkpoint_bytes_per_second";
+    /// Seconds in which all ranks gather around a checkpoint.
+    Barrier = "run.checkpoint_barrier_seconds";
+    /// Bytes per second with which a node takes its share of the data from S3.
+    Download = "run.download_bytes_per_second";
+    /// Half-width of a step time's interval where GPU and link kinds were measured, a natural logarithm.
+    Known = "interval.known";
+    /// What exposed communication and bubble add to it, times their share of the step.
+    Waiting = "interval.waiting";
+    /// Half-width where the kind of GPU was never measured.
+    Unknown = "interval.unknown";
+    /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
+    MemorySlack = "memory.slack";
+    /// The part of it that cannot be given back when the card is full: blocks that are split.
+    MemoryFragments = "memory.fragments";
+    /// CUDA context and kernels, bytes.
+    MemoryContext = "memory.context_bytes";
+    /// NCCL's buffers and communicators where ranks talk, bytes.
+    MemoryNccl = "memory.nccl_bytes";
+    /// How far a measured peak lies below the prediction at most, nineteen times in twenty, a fraction.
+    MemoryBelow = "memory.below";
+    /// How far above it, a fraction.
+    MemoryAbove = "memory.above";
+}
+
+/// A file of constants that cannot be used: a lowercase fragment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
+impl Constants {
+    /// The constants that ship with trainc.
+    pub fn shipped() -> &'static Self {
+        static ONCE: LazyLock<Constants> =
+            LazyLock::new(|| Constants::read(SHIPPED).unwrap_or_else(|_| Constants::empty()));
+        &ONCE
+    }
+
+    /// No constant at all: nothing can be predicted with it.
+    fn empty() -> Self {
+        Self {
+            fitted: String::new(),
+            command: String::new(),
+            values: [f64::NAN; Name::COUNT],
+            gpus: BTreeMap::new(),
+        }
+    }
+
+    /// Reads a file of constants. Every constant must be there, finite and positive.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let table: toml::Table =
+            toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
+        let word = |key: &str| table.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned();
+        let mut out = Self { fitted: word("fitted"), command: word("command"), ..Self::empty() };
+        let mut flat = BTreeMap::new();
+        flatten("", &table, &mut flat);
+        let mut take = |key: &str| {
+            flat.remove(key)
+                .filter(|value: &f64| value.is_finite() && *value > 0.0)
+                .ok_or_else(|| Unreadable(format!("`{key}` is missing, or not a positive number")))
+        };
+        for ((key, _), value) in Name::ALL.iter().zip(&mut out.values) {
+            *value = take(key)?;
+        }
+        for kind in GpuKind::chips() {
+            let word = kind.word();
+            let gemm = take(&format!("gpu.{word}.gemm"))?;
+            let flash = take(&format!("gpu.{word}.flash"))?;
+            let launch = take(&format!("gpu.{word}.launch"))?;
+            let rows = flat_rows(&table, word);
+            out.gpus.insert(kind, Gpu { gemm, flash, launch, rows });
+        }
+        Ok(out)
+    }
+
+    /// The file's text.
+    pub fn write(&self) -> String {
+        let mut out = String::from(
+            "# Constants of the cost model. `src/predict/constants.rs` says what each is, `src/calibrate/priors.toml` between\n\
+             # which bounds it was sought and why.\n",
+        );
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        out.push_str(&format!("fitted = {}\n", quoted(&self.fitted)));
+        out.push_str(&format!("command = {}\n", quoted(&self.command)));
+        let mut section = "";
+        for (key, name) in Name::ALL {
+            let (head, last) = key.split_once('.').unwrap_or(("", key));
+            if head != section {
+                out.push_str(&format!("\n[{head}]\n"));
+                section = head;
+            }
+            out.push_str(&format!("{last} = {}\n", figure(self.get(*name))));
+        }
+        for (kind, gpu) in &self.gpus {
+            out.push_str(&format!(
+                "\n[gpu.{}]\ngemm = {}\nflash = {}\nlaunch = {}\nrows = {}\n",
+                kind.word(),
+                figure(gpu.gemm),
+                figure(gpu.flash),
+                figure(gpu.launch),
+                gpu.rows
+            ));
+        }
+        out
+    }
+
+    /// One constant.
+    pub fn get(&self, name: Name) -> f64 {
+        self.values.get(name as usize).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The constants of a kind of GPU.
+    pub fn gpu(&self, kind: GpuKind) -> Option<&Gpu> {
+        self.gpus.get(&kind.chip())
+    }
+
+    /// How many runs of a kind of GPU the values rest on.
+    pub fn set_rows(&mut self, kind: GpuKind, rows: usize) {
+        if let Some(gpu) = self.gpus.get_mut(&kind) {
+            gpu.rows = rows as f64;
+        }
+    }
+
+    /// A constant by its key in the file, to change it.
+    pub fn slot(&mut self, key: &str) -> Option<&mut f64> {
+        if let Some(rest) = key.strip_prefix("gpu.") {
+            let (word, field) = rest.split_once('.')?;
+            let gpu = self.gpus.iter_mut().find(|(kind, _)| kind.word() == word)?.1;
+            return match field {
+                "gemm" => Some(&mut gpu.gemm),
+                "flash" => Some(&mut gpu.flash),
+                "launch" => Some(&mut gpu.launch),
+                _ => None,
+            };
+        }
+        let at = Name::ALL.iter().position(|(name, _)| *name == key)?;
+        self.values.get_mut(at)
+    }
+}
+
+fn flatten(under: &str, table: &toml::Table, out: &mut BTreeMap<String, f64>) {
+    for (key, value) in table {
+        let path = if under.is_empty() { key.clone() } else { format!("{under}.{key}") };
+        match value {
+            toml::Value::Table(inner) => flatten(&path, inner, out),
+            toml::Value::Float(value) => {
+                out.insert(path, *value);
+            }
+            toml::Value::Integer(value) => {
+                out.insert(path, *value as f64);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn flat_rows(table: &toml::Table, word: &str) -> f64 {
+    let rows = table.get("gpu").and_then(|gpus| gpus.get(word)).and_then(|gpu| gpu.get("rows"));
+    rows.and_then(toml::Value::as_integer).map_or(0.0, |rows| rows as f64)
+}
+
+/// Four digits that count, as a TOML float.
+fn figure(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0.0".to_owned();
+    }
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
+    if (1e-3..1e6).contains(&rounded.abs()) { format!("{rounded:?}") } else { format!("{rounded:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_constants_read_and_write_back() {
+        let shipped = Constants::read(SHIPPED).unwrap();
+        let again = Constants::read(&shipped.write()).unwrap();
+        for (key, name) in Name::ALL {
+            let (a, b) = (shipped.get(*name), again.get(*name));
+            assert!((a - b).abs() <= 1e-3 * a, "{key}: {a} {b}");
+        }
+        assert!(shipped.gpu(GpuKind::A100).unwrap().rows > 100.0);
+    }
+
+    #[test]
+    fn a_file_without_a_constant_is_refused() {
+        let text = SHIPPED.replace("roofline", "rofline");
+        assert!(Constants::read(&text).unwrap_err().to_string().contains("kernels.roofline"));
+        assert!(Constants::read("x = [").is_err());
+    }
+}

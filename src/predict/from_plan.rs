@@ -1,0 +1,268 @@
+//! A plan as a layout.
+
+use super::layout::{
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
+};
+use crate::catalog::accelerators;
+use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
+use crate::ir::{Engine, Parallel, Plan, Scalar, Smp, Train};
+
+/// Why nothing can be predicted: a lowercase fragment for a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown(pub &'static str);
+
+impl Layout {
+    /// The layout of a plan, or what is missing for it.
+    pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
+        let facts = plan.model.as_ref().ok_or(Unknown("the model is not known"))?;
+        let architecture = facts
+            .architecture
+            .as_ref()
+            .ok_or(Unknown("of the model only the size is known, not its dimensions"))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unknown("the mesh is not known"))?;
+        let batch = plan.batch.as_ref().ok_or(Unknown("the batch is not known"))?;
+        let train = &plan.job.train;
+        if train.activation_checkpointing.is_bad() || train.flash_attention.is_bad() {
+            return Err(Unknown("what is recomputed is not known"));
+        }
+        let sequence_length =
+            train.sequence_length.get().ok_or(Unknown("the sequence length is not known"))?;
+        let parallel = plan.job.parallel.as_ref();
+        let lora = match (&plan.job.adapter, &facts.trainable) {
+            (None, _) => None,
+            (Some(_), Some(trainable)) => {
+                Some(Lora { trainable: trainable.value as f64, kind: AdapterKind::LowRank })
+            }
+            (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
+        };
+        let system = system(plan, mesh.engine)?;
+        let microbatches = batch.microbatches as f64;
+        Ok(Self {
+            model: Model::of(architecture, facts.class.unwrap_or(architecture.family.default_class())),
+            hardware: hardware(plan, mesh.nodes, mesh.gpus_per_node)?,
+            system,
+            degrees: Degrees {
+                replicas: mesh.replicas.value as f64,
+                shard: mesh.shard_degree.value as f64,
+                tensor: mesh.tensor_degree.value as f64,
+                pipeline: mesh.pipeline_degree.value as f64,
+                virtual_stages: 1.0,
+                context: mesh.context_degree.value as f64,
+                expert: mesh.expert_degree.value as f64,
+            },
+            sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
+            work: Work {
+                sequence_length: sequence_length as f64,
+                micro_batch: batch.micro.value as f64,
+                passes: microbatches * batch.accumulation.value as f64,
+                active_microbatches: parallel
+                    .and_then(|parallel| parallel.active_microbatches.get())
+                    .map(|n| n as f64),
+                global_sequences: batch.global_sequences.value as f64,
+            },
+            precision: precision(train)?,
+            recompute: match train.activation_checkpointing.get() {
+                None | Some(crate::ir::Recompute::None) => Recompute::None,
+                Some(crate::ir::Recompute::Selective) => Recompute::Selective,
+                Some(crate::ir::Recompute::Full) => Recompute::Full,
+            },
+            attention: attention(plan, architecture),
+            flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
+            compiled: false,
+            sequence_parallel: false,
+            offload: offload(parallel, train),
+            lora,
+            quantisation: plan.job.quantize.as_ref().and_then(|quantize| {
+                match quantize.kind.value().map(String::as_str) {
+                    Some("nf4") => Some(Quantisation::Nf4 { double: quantize.double.get().unwrap_or(false) }),
+                    Some("int8") => Some(Quantisation::Int8),
+                    _ => None,
+                }
+            }),
+            moments: moments(train),
+            smddp: mesh.engine == Engine::Smddp,
+            code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
+            // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
+            optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
+            per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
+        })
+    }
+}
+
+impl Model {
+    /// The dimensions of an architecture with a head.
+    pub fn of(architecture: &Architecture, class: Class) -> Self {
+        let a = architecture;
+        let count = a.parameters_as(class).unwrap_or_else(|| a.parameters());
+        let layers = (a.layers + a.decoder_layers) as f64;
+        let total = count.total as f64;
+        let in_layers = count.layers_total as f64;
+        let generates = matches!(class, Class::CausalLm | Class::MaskedLm | Class::ConditionalGeneration);
+        Self {
+            parameters: total,
+            layer_parameters: in_layers / layers.max(1.0),
+            outer_parameters: total - in_layers,
+            expert_parameters: count.expert as f64,
+            active_parameters: count.active as f64,
+            linear_parameters: count.linear as f64,
+            layers,
+            hidden: a.hidden as f64,
+            heads: a.heads as f64,
+            kv_heads: a.kv_heads as f64,
+            head_dim: a.head_dim as f64,
+            ffn: a.ffn as f64,
+            ffn_matrices: if a.gated { 3.0 } else { 2.0 },
+            head_vocab: if generates { a.vocab as f64 } else { 0.0 },
+            vocab: a.vocab as f64,
+            experts: a.experts as f64,
+            active_experts: a.active_experts as f64,
+            causal: a.family.causal(),
+            dropout: a.family.dropout(),
+            parallel_blocks: a.parallel,
+            tied: a.tied,
+            rms_norm: a.norm == Norm::RmsNorm,
+            // Gemma, the other model with tanh GELU, calls torch's fused kernel.
+            composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
+        }
+    }
+}
+
+fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
+    Ok(match engine {
+        Engine::Fsdp => System::Fsdp,
+        Engine::Smp if matches!(plan.smp, Some(Smp::V2)) => System::SmpV2,
+        Engine::Smp => System::SmpV1,
+        Engine::Smddp | Engine::Ddp => System::Ddp,
+        Engine::DeviceMap => System::DeviceMap,
+        Engine::Worker => System::Worker,
+        // One process on each host: what it does with the other GPUs is the script's own affair.
+        Engine::None => {
+            let one = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1 && mesh.gpus_per_node == 1);
+            if !one {
+                return Err(Unknown("a plain script divides the work by itself"));
+            }
+            System::Ddp
+        }
+    })
+}
+
+fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
+    let machine = plan.machine.as_ref().ok_or(Unknown("the machine is not known"))?;
+    let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no accelerator that is known"))?;
+    let row = match &plan.instance {
+        Some(instance) => Some(instance.accelerator.clone()),
+        None => accelerators::all().find(|row| row.product == name),
+    };
+    let cluster = plan.job.cluster.as_ref();
+    let instance = plan.instance.as_ref();
+    Ok(Hardware {
+        gpu: GpuKind::from_name(name),
+        memory_bytes: machine.gpu_memory_bytes.map(|bytes| bytes as f64),
+        peak_flops: row
+            .as_ref()
+            .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
+            .map(|tflops| tflops * 1e12),
+        memory_bytes_per_second: row.as_ref().and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9),
+        gpus_per_node: gpus_per_node as f64,
+        nodes: nodes as f64,
+        intra_bytes_per_second: cluster
+            .and_then(|cluster| cluster.intra_bytes_per_second.get())
+            .map(|bytes| bytes as f64)
+            .or_else(|| row.as_ref().and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9)),
+        inter_bytes_per_second: cluster
+            .and_then(|cluster| cluster.inter_bytes_per_second.get())
+            .map(|bytes| bytes as f64)
+            .or_else(|| instance.and_then(|row| row.network_gbps).map(|gbps| gbps * 1e9 / 8.0)),
+        host_memory_bytes: instance.and_then(|row| row.host_memory_bytes).map(|bytes| bytes as f64),
+        efa: machine.efa == Some(true),
+    })
+}
+
+/// Attention as written, else as the model's code runs it: torch's own kernels keep no score matrix, and transformers
+/// takes them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later as a rule, Falcon's code from
+/// the start.
+fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
+    let written = plan.job.train.flash_attention.get();
+    let image = plan.image.as_ref();
+    let transformers = image.and_then(|image| image.transformers.as_deref());
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    let own = !worker
+        && (architecture.family == Family::Falcon
+            || match transformers {
+                Some(version) => at_least(version, (4, 36)),
+                None => image.is_none_or(|image| recent(image.pytorch.as_deref())),
+            });
+    if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
+}
+
+/// Whether a version is that one or a later one.
+fn at_least(version: &str, least: (u64, u64)) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
+}
+
+/// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+fn recent(pytorch: Option<&str>) -> bool {
+    pytorch.is_none_or(|version| at_least(version, (2, 2)))
+}
+
+fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
+    let strategy = parallel.and_then(|parallel| parallel.strategy.value()).map(String::as_str);
+    match (engine, strategy) {
+        (Engine::Fsdp, Some("no-shard")) => Sharding::None,
+        (Engine::Fsdp, Some("shard-grad-op")) => Sharding::Gradients,
+        (Engine::Fsdp | Engine::Worker, _) => Sharding::Full,
+        (Engine::Smp, _) if shard_degree > 1 => Sharding::Full,
+        (Engine::Smp, _)
+            if parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true) =>
+        {
+            Sharding::Optimizer
+        }
+        _ => Sharding::None,
+    }
+}
+
+fn precision(train: &Train) -> Result<Precision, Unknown> {
+    if train.precision.is_bad() {
+        return Err(Unknown("the precision is not known"));
+    }
+    Ok(match train.precision.value().map(String::as_str) {
+        Some("bf16") => Precision::Mixed { bf16: true },
+        Some("fp16") => Precision::Mixed { bf16: false },
+        _ => Precision::Fp32,
+    })
+}
+
+fn on(parallel: Option<&Parallel>, name: &str) -> bool {
+    parallel.is_some_and(|parallel| {
+        parallel
+            .options
+            .iter()
+            .any(|option| option.name == name && option.value.value() == Some(&Scalar::Bool(true)))
+    })
+}
+
+fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
+    let states = on(parallel, "offload");
+    Offload {
+        activations: parallel.and_then(|parallel| parallel.offload_activations.get()) == Some(true),
+        horizon: parallel.and_then(|parallel| parallel.offload_horizon.get()).map(|n| n as f64),
+        parameters: states,
+        optimizer: states,
+        paged: optimizer(train).starts_with("paged"),
+    }
+}
+
+fn optimizer(train: &Train) -> &str {
+    train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
+}
+
+fn moments(train: &Train) -> Moments {
+    match optimizer(train) {
+        name if name.contains("8bit") => Moments::TwoInt8,
+        name if name.starts_with("sgd") || name.starts_with("lion") => Moments::One,
+        "adafactor" => Moments::Factored,
+        _ => Moments::Two,
+    }
+}

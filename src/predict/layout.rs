@@ -1,0 +1,364 @@
+//! The typed input of the cost model: one layout of one model on one cluster. Plain data, units in the names.
+
+pub use super::gpu::GpuKind;
+
+/// Everything that memory and speed depend on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// What is trained.
+    pub model: Model,
+    /// On what.
+    pub hardware: Hardware,
+    /// By which system.
+    pub system: System,
+    /// How the ranks are divided.
+    pub degrees: Degrees,
+    /// Which states are sharded over `degrees.shard`.
+    pub sharding: Sharding,
+    /// The work of a step.
+    pub work: Work,
+    /// Bytes and arithmetic of the numbers.
+    pub precision: Precision,
+    /// What the backward pass computes again.
+    pub recompute: Recompute,
+    /// How attention runs.
+    pub attention: Attention,
+    /// Whether the attention kernels are those of FlashAttention 2 (PyTorch 2.2 and later).
+    pub flash2: bool,
+    /// Whether a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
+    pub compiled: bool,
+    /// Whether what lies between the tensor-parallel matrices is split along the sequence.
+    pub sequence_parallel: bool,
+    /// What waits in host memory.
+    pub offload: Offload,
+    /// A trained adapter beside frozen weights.
+    pub lora: Option<Lora>,
+    /// How frozen weights are stored.
+    pub quantisation: Option<Quantisation>,
+    /// Moments of the optimizer.
+    pub moments: Moments,
+    /// Whether the collectives are SMDDP's instead of NCCL's.
+    pub smddp: bool,
+    /// Whose code the model is: which tensors it keeps for the backward pass.
+    pub code: Code,
+    /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels; fused
+    /// ones take none).
+    pub optimizer_copies: bool,
+    /// FSDP: whether each parameter is sharded for itself (`fully_shard`, FSDP2), so that frozen ones are freed.
+    pub per_parameter_sharding: bool,
+}
+
+/// A model's dimensions. Counts, never bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// All parameters.
+    pub parameters: f64,
+    /// Parameters of one layer.
+    pub layer_parameters: f64,
+    /// Parameters outside the layers: embeddings, last norm, head.
+    pub outer_parameters: f64,
+    /// Parameters of the experts, a part of `parameters`; 0 for a dense model.
+    pub expert_parameters: f64,
+    /// Parameters that one token meets.
+    pub active_parameters: f64,
+    /// Weights of the matrices inside the layers: what quantisation stores.
+    pub linear_parameters: f64,
+    /// Layers of all stacks.
+    pub layers: f64,
+    /// Channels of the residual stream.
+    pub hidden: f64,
+    /// Query heads.
+    pub heads: f64,
+    /// Key and value heads.
+    pub kv_heads: f64,
+    /// Channels of one head.
+    pub head_dim: f64,
+    /// Channels inside the feed-forward part (of one expert).
+    pub ffn: f64,
+    /// Feed-forward matrices: 2, or 3 where gated.
+    pub ffn_matrices: f64,
+    /// Rows of the head; 0 where no head as wide as the vocabulary is computed (classifiers).
+    pub head_vocab: f64,
+    /// Rows of the token embedding.
+    pub vocab: f64,
+    /// Experts of a layer; 0 for a dense model.
+    pub experts: f64,
+    /// Experts that see a token; 0 for a dense model.
+    pub active_experts: f64,
+    /// Whether attention looks only backwards.
+    pub causal: bool,
+    /// Whether dropout masks are kept.
+    pub dropout: bool,
+    /// Whether attention and feed-forward read the same input.
+    pub parallel_blocks: bool,
+    /// Whether the head shares the embedding's weights.
+    pub tied: bool,
+    /// Whether norms are root-mean-square norms.
+    pub rms_norm: bool,
+    /// Whether GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
+    pub composite_gelu: bool,
+}
+
+/// The cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hardware {
+    /// Kind of GPU, where constants for it can be known.
+    pub gpu: Option<GpuKind>,
+    /// Memory of one GPU, bytes.
+    pub memory_bytes: Option<f64>,
+    /// Dense 16-bit peak of one GPU, FLOP/s.
+    pub peak_flops: Option<f64>,
+    /// Memory bandwidth of one GPU, bytes/s.
+    pub memory_bytes_per_second: Option<f64>,
+    /// GPUs of a node.
+    pub gpus_per_node: f64,
+    /// Nodes.
+    pub nodes: f64,
+    /// Between GPUs of a node, bytes/s of one GPU, both directions together as data sheets count; 0 is PCIe alone.
+    pub intra_bytes_per_second: Option<f64>,
+    /// Between nodes, bytes/s of one node in one direction.
+    pub inter_bytes_per_second: Option<f64>,
+    /// Host memory of a node, bytes.
+    pub host_memory_bytes: Option<f64>,
+    /// Whether nodes talk over EFA.
+    pub efa: bool,
+}
+
+impl Hardware {
+    /// GPUs in all.
+    pub fn gpus(&self) -> f64 {
+        self.gpus_per_node * self.nodes
+    }
+}
+
+/// Systems whose schedules and buffers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum System {
+    /// PyTorch FSDP.
+    Fsdp,
+    /// DeepSpeed ZeRO.
+    DeepSpeed,
+    /// SageMaker model parallel v1: sharded data parallelism, or pipeline and tensor parallelism.
+    SmpV1,
+    /// SageMaker model parallel v2 (FSDP inside).
+    SmpV2,
+    /// Megatron-LM, Megatron-DeepSpeed.
+    Megatron,
+    /// DDP under NCCL or SMDDP, and one GPU alone.
+    Ddp,
+    /// One process lays layers over the GPUs of one node; one GPU works at a time.
+    DeviceMap,
+    /// The Rust FSDP worker.
+    Worker,
+}
+
+/// Implementations of models, which differ in the tensors that they keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Code {
+    /// transformers, and scripts like its examples.
+    HuggingFace,
+    /// Megatron-LM and Megatron-Core.
+    Megatron,
+    /// Megatron-DeepSpeed and GPT-NeoX: Megatron's layers under DeepSpeed's engine.
+    MegatronDeepSpeed,
+    /// litgpt.
+    LitGpt,
+    /// torchtitan, and the like of it under `torch.compile`.
+    TorchTitan,
+    /// torchtune.
+    TorchTune,
+    /// Composer's llm-foundry.
+    Composer,
+    /// The Rust FSDP worker.
+    Worker,
+}
+
+impl Code {
+    /// The implementation that a runs table's `framework` and `engine` columns name; transformers where they name
+    /// no other.
+    pub fn from_names(framework: &str, engine: &str) -> Self {
+        let framework = framework.to_ascii_lowercase();
+        let names = format!("{framework} {}", engine.to_ascii_lowercase());
+        let has = |word: &str| names.contains(word);
+        if has("megatron-deepspeed")
+            || has("gpt-neox")
+            || framework.starts_with("deepspeed") && has("megatron")
+        {
+            Self::MegatronDeepSpeed
+        } else if has("megatron") {
+            Self::Megatron
+        } else if has("litgpt") || has("lit-gpt") || has("lit gpt") {
+            Self::LitGpt
+        } else if has("torchtune") {
+            Self::TorchTune
+        } else if has("torchtitan") || has("fms-fsdp") || has("nanotron") {
+            Self::TorchTitan
+        } else if has("llm-foundry") || has("composer") {
+            Self::Composer
+        } else {
+            Self::HuggingFace
+        }
+    }
+}
+
+/// Degrees of the axes; replicas × shard × tensor × pipeline is the number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Degrees {
+    /// Whole copies of the states.
+    pub replicas: f64,
+    /// Ranks over which one copy is sharded.
+    pub shard: f64,
+    /// Ranks over which each layer is split.
+    pub tensor: f64,
+    /// Stages.
+    pub pipeline: f64,
+    /// Chunks of layers on each stage (interleaved schedules); 1 without.
+    pub virtual_stages: f64,
+    /// Parts of the sequence, a part of the shard axis.
+    pub context: f64,
+    /// Parts of the experts, a part of the shard axis.
+    pub expert: f64,
+}
+
+impl Degrees {
+    /// Ranks in all.
+    pub fn ranks(&self) -> f64 {
+        self.replicas * self.shard * self.tensor * self.pipeline
+    }
+
+    /// Ranks that hold the same part of a model and see other data (or other parts of a sequence).
+    pub fn data(&self) -> f64 {
+        self.replicas * self.shard
+    }
+}
+
+/// Which states are sharded over the shard group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sharding {
+    /// None: every rank has all states.
+    None,
+    /// Optimizer states (ZeRO-1).
+    Optimizer,
+    /// And gradients (ZeRO-2, `SHARD_GRAD_OP`).
+    Gradients,
+    /// And parameters (ZeRO-3, `FULL_SHARD`, sharded data parallelism).
+    Full,
+}
+
+/// The work of an optimizer step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Tokens of a sequence.
+    pub sequence_length: f64,
+    /// Sequences through one model replica at a time.
+    pub micro_batch: f64,
+    /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
+    pub passes: f64,
+    /// Micro-batches in flight at the first stage, where the user bounds them.
+    pub active_microbatches: Option<f64>,
+    /// Sequences of a step over all replicas.
+    pub global_sequences: f64,
+}
+
+/// How numbers are kept and multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Precision {
+    /// 32-bit throughout.
+    Fp32,
+    /// 16-bit arithmetic, 32-bit states (mixed precision).
+    Mixed {
+        /// bf16 rather than fp16.
+        bf16: bool,
+    },
+    /// Weights, gradients and moments all in 16 bit, no 32-bit copy.
+    Pure16 {
+        /// bf16 rather than fp16.
+        bf16: bool,
+    },
+    /// 8-bit matrix products, 16-bit elsewhere.
+    Fp8,
+}
+
+/// What the backward pass computes again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// The attention core (Korthikanti et al. 2022).
+    Selective,
+    /// A known share of the layers' forward work, between 0 and 1.
+    Share(f64),
+    /// Every layer.
+    Full,
+}
+
+/// How attention runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// The score matrix is written to memory.
+    Eager,
+    /// FlashAttention and its like.
+    Flash,
+}
+
+/// What waits in host memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Offload {
+    /// Checkpointed activations.
+    pub activations: bool,
+    /// How many layers' activations stay on the GPU when they are offloaded.
+    pub horizon: Option<f64>,
+    /// Parameters.
+    pub parameters: bool,
+    /// Optimizer states, with the optimizer's step on the CPU.
+    pub optimizer: bool,
+    /// Optimizer states in pages that may wait in host memory.
+    pub paged: bool,
+}
+
+/// An adapter that is trained beside frozen weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lora {
+    /// Parameters that are trained.
+    pub trainable: f64,
+    /// What it does to the layers.
+    pub kind: AdapterKind,
+}
+
+/// Kinds of adapters, which differ in the tensors that they keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdapterKind {
+    /// Two small matrices beside a large one (LoRA).
+    LowRank,
+    /// Learned prompts in the attention (LLaMA-Adapter).
+    Prompt,
+    /// Learned scale and bias on every matrix product (LLaMA-Adapter v2).
+    Scaled,
+}
+
+/// How frozen weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantisation {
+    /// NF4, with the scales quantised too or not.
+    Nf4 {
+        /// Double quantisation.
+        double: bool,
+    },
+    /// 8-bit integers.
+    Int8,
+}
+
+/// Moments that an optimizer keeps, per parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moments {
+    /// Two (Adam, AdamW).
+    Two,
+    /// Two in 8 bit.
+    TwoInt8,
+    /// One (SGD with momentum, Lion).
+    One,
+    /// None (plain SGD).
+    Zero,
+    /// Row and column means (Adafactor).
+    Factored,
+}

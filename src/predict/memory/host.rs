@@ -1,0 +1,72 @@
+//! Host memory of a node, and the peak while a checkpoint is saved.
+
+use super::moments;
+use super::stages::{Stage, stages};
+use super::{activations, states, units};
+use crate::predict::layout::{Layout, System};
+
+/// Host memory of one Python process with torch and CUDA loaded, bytes. Judgement of the trade: 2 to 4 GB are seen.
+const PROCESS_BYTES: f64 = 3e9;
+
+/// Processes of a node.
+fn processes(layout: &Layout) -> f64 {
+    if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
+}
+
+fn fullest(layout: &Layout) -> Option<Stage> {
+    stages(layout).into_iter().max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
+}
+
+/// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
+pub(super) fn bytes(layout: &Layout) -> f64 {
+    let processes = processes(layout);
+    let gpus = layout.hardware.gpus_per_node;
+    let process = if layout.system == System::Worker { PROCESS_BYTES / 10.0 } else { PROCESS_BYTES };
+    processes * process + gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout)
+}
+
+/// What one GPU moves to its host.
+fn offloaded_per_gpu(layout: &Layout) -> f64 {
+    let Some(stage) = fullest(layout) else { return 0.0 };
+    let kept = Layout { offload: crate::predict::layout::Offload::default(), ..layout.clone() };
+    let on_gpu = states::states(&kept, &stage);
+    let left = states::states(layout, &stage);
+    let moved = (on_gpu.parameters - left.parameters)
+        + (on_gpu.gradients - left.gradients)
+        + (on_gpu.optimizer - left.optimizer);
+    let activations = if moments::offloads(layout) {
+        let work = &layout.work;
+        let tokens = work.sequence_length * work.micro_batch / layout.degrees.context;
+        activations::saved(layout).kept * tokens * stage.layers
+    } else {
+        0.0
+    };
+    moved.max(0.0) + activations
+}
+
+/// Weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints are copied to the
+/// host first (`torch.distributed.checkpoint`), full ones gathered there by rank 0 (`FullStateDictConfig`).
+fn checkpoint_staging(layout: &Layout) -> f64 {
+    let Some(stage) = fullest(layout) else { return 0.0 };
+    let states = states::states(layout, &stage);
+    let share = layout.hardware.gpus_per_node * (states.parameters + states.optimizer);
+    share.min(16.0 * layout.model.parameters)
+}
+
+/// GPU memory while a checkpoint is saved: the states, and one gathered unit where weights are sharded; bytes.
+pub(super) fn peak_checkpoint(layout: &Layout) -> f64 {
+    stages(layout)
+        .iter()
+        .map(|stage| {
+            let states = states::states(layout, stage);
+            let units = units::units(layout, stage);
+            states.parameters
+                + states.gradients
+                + states.optimizer
+                + units.gathered.min(
+                    units::compute_width(layout) * 2.0 * super::stages::layer_parameters(layout)
+                        + units::compute_width(layout) * stage.outer_parameters,
+                )
+        })
+        .fold(0.0, f64::max)
+}

@@ -1,0 +1,77 @@
+//! Memory of the fullest GPU, by part.
+//!
+//! In: a [`Layout`]. Out: a [`Memory`] whose parts add up to its whole. A step passes through three moments at which
+//! memory can be highest: when the loss is computed (all activations and the logits are there), while a layer goes
+//! backward (what was saved, and what the layer computes again), and while the optimizer steps (all gradients are
+//! there, no activation). The peak is the highest of them over the stages of a pipeline, and the parts are those of
+//! that moment.
+
+mod activations;
+mod constants;
+mod host;
+mod loss;
+mod moments;
+pub mod remedies;
+mod reserve;
+mod schedule;
+mod stages;
+mod states;
+mod units;
+
+pub use activations::{Kept, layer_bytes_per_token};
+pub use constants::MemoryConstants;
+pub use reserve::MeasuredAs;
+pub use states::{StateBytes, frozen_bytes_per_parameter};
+
+use super::constants::Constants;
+use super::layout::{Layout, System};
+use super::prediction::{Interval, Memory, MemoryParts};
+
+/// 2³⁰ bytes.
+pub const GIB: f64 = 1_073_741_824.0;
+
+/// Memory of the fullest GPU, with the shipped constants.
+pub fn memory(layout: &Layout) -> Memory {
+    memory_with(layout, &MemoryConstants::of(Constants::shipped()))
+}
+
+/// Memory of the fullest GPU.
+pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
+    let capacity_bytes = layout.hardware.memory_bytes;
+    let peak = moments::peak(layout);
+    let reserve = reserve::reserve(peak.total(), layout, capacity_bytes, constants);
+    let parts = MemoryParts { reserve: reserve.total(), ..peak };
+    let per_gpu_bytes = parts.total();
+    Memory {
+        per_gpu_bytes,
+        capacity_bytes,
+        fits: capacity_bytes.map(|capacity| per_gpu_bytes <= capacity),
+        interval: Interval {
+            low: per_gpu_bytes * (1.0 - constants.below),
+            high: per_gpu_bytes * (1.0 + constants.above),
+        },
+        host_bytes: Some(host::bytes(layout)),
+        peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context + reserve.driver),
+        parts,
+    }
+}
+
+/// What a source that measures in its own way would have printed for this layout, bytes.
+pub fn as_measured(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
+    let capacity = layout.hardware.memory_bytes;
+    let peak = moments::peak(layout).total();
+    let reserve = reserve::reserve(peak, layout, capacity, constants);
+    match kind {
+        MeasuredAs::Allocated => peak,
+        MeasuredAs::Reserved => peak + reserve.slack,
+        MeasuredAs::Whole => peak + reserve.slack + reserve.context,
+    }
+}
+
+/// Ranks that share the data's work and exchange gradients.
+fn has_collectives(layout: &Layout) -> bool {
+    layout.system != System::DeviceMap && layout.degrees.ranks() > 1.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! What would make a layout fit: edits of a manifest, what each leaves of the memory, and what it costs in time.
+
+use super::{memory, moments};
+use crate::predict::layout::{Attention, Layout, Recompute, Sharding, System};
+use crate::predict::prediction::Memory;
+
+/// One edit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Edit {
+    /// `flash-attention #true`.
+    FlashAttention,
+    /// `strategy "full-shard"`.
+    FullShard,
+    /// `shard-degree N`: the states of a replica over more ranks.
+    ShardDegree(u64),
+    /// `shard-optimizer-state #true`.
+    ShardOptimizerState,
+    /// A smaller micro-batch, with as many passes more.
+    MicroBatch(u64),
+    /// `activation-checkpointing #true`.
+    Checkpointing,
+    /// `offload-activations #true`.
+    OffloadActivations,
+    /// `offload #true`: parameters and optimizer states.
+    OffloadStates,
+    /// More nodes for one shard group.
+    Nodes(u64),
+}
+
+impl Edit {
+    /// Where it stands when no time is known: what costs nothing first, what costs money last.
+    fn rank(self) -> u8 {
+        match self {
+            Self::FlashAttention => 0,
+            Self::ShardOptimizerState | Self::FullShard => 1,
+            Self::ShardDegree(_) => 2,
+            Self::MicroBatch(_) => 3,
+            Self::Checkpointing => 4,
+            Self::OffloadActivations => 5,
+            Self::OffloadStates => 6,
+            Self::Nodes(_) => 7,
+        }
+    }
+}
+
+/// Edits and what comes of them.
+#[derive(Clone, Debug)]
+pub struct Remedy {
+    /// One edit, or several where none alone is enough.
+    pub edits: Vec<Edit>,
+    /// The memory after them.
+    pub after: Memory,
+    /// How much longer a step takes per token, a fraction; none where speed is not known.
+    pub slower: Option<f64>,
+}
+
+/// What a manifest lets be changed.
+#[derive(Clone, Debug, Default)]
+pub struct Freedom {
+    /// Micro-batches below the present one that the batch arithmetic takes.
+    pub micro_batches: Vec<u64>,
+    /// Shard degrees above the present one that divide the world.
+    pub shard_degrees: Vec<u64>,
+    /// Node counts above the present one, where the shard group is the whole world.
+    pub nodes: Vec<u64>,
+}
+
+/// The layout after an edit; none where it changes nothing or cannot be made.
+fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
+    let mut new = layout.clone();
+    match edit {
+        Edit::FlashAttention => {
+            let runs_it = matches!(
+                layout.system,
+                System::Fsdp | System::DeepSpeed | System::SmpV2 | System::Ddp | System::DeviceMap
+            );
+            // torch's own kernels for it came with 2.0 and were whole with 2.2.
+            if layout.attention == Attention::Flash || !runs_it || !layout.flash2 {
+                return None;
+            }
+            new.attention = Attention::Flash;
+        }
+        Edit::FullShard => {
+            if layout.system != System::Fsdp
+                || layout.sharding == Sharding::Full
+                || layout.degrees.data() <= 1.0
+            {
+                return None;
+            }
+            new.sharding = Sharding::Full;
+            new.degrees.shard = layout.degrees.data();
+            new.degrees.replicas = 1.0;
+        }
+        Edit::ShardDegree(degree) => {
+            let data = layout.degrees.data();
+            new.degrees.shard = degree as f64;
+            new.degrees.replicas = data / degree as f64;
+            new.sharding = Sharding::Full;
+        }
+        Edit::ShardOptimizerState => {
+            let fits = layout.system == System::SmpV1
+                && layout.sharding == Sharding::None
+                && layout.degrees.data() > 1.0;
+            if !fits {
+                return None;
+            }
+            new.sharding = Sharding::Optimizer;
+        }
+        Edit::MicroBatch(micro) => {
+            new.work.passes *= layout.work.micro_batch / micro as f64;
+            new.work.micro_batch = micro as f64;
+        }
+        Edit::Checkpointing => {
+            if layout.recompute == Recompute::Full {
+                return None;
+            }
+            new.recompute = Recompute::Full;
+        }
+        Edit::OffloadActivations => {
+            let smp = matches!(layout.system, System::SmpV1 | System::SmpV2);
+            new.offload.activations = true;
+            if !smp || layout.offload.activations || !moments::offloads(&new) {
+                return None;
+            }
+        }
+        Edit::OffloadStates => {
+            let takes = matches!(layout.system, System::Fsdp | System::Worker);
+            if !takes || layout.offload.parameters || layout.lora.is_some() {
+                return None;
+            }
+            new.offload.parameters = true;
+            new.offload.optimizer = true;
+        }
+        Edit::Nodes(nodes) => {
+            let more = nodes as f64 / layout.hardware.nodes;
+            new.hardware.nodes = nodes as f64;
+            new.degrees.shard *= more;
+            new.work.global_sequences *= more;
+        }
+    }
+    Some(new)
+}
+
+fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
+    let largest_first = |numbers: &[u64]| {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        numbers
+    };
+    let smallest_first = |numbers: &[u64]| {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable();
+        numbers
+    };
+    // Of each kind the mildest first: only the first that fits is a remedy.
+    vec![
+        vec![Edit::FlashAttention],
+        vec![Edit::ShardOptimizerState],
+        vec![Edit::FullShard],
+        smallest_first(&freedom.shard_degrees).into_iter().map(Edit::ShardDegree).collect(),
+        largest_first(&freedom.micro_batches).into_iter().map(Edit::MicroBatch).collect(),
+        vec![Edit::Checkpointing],
+        vec![Edit::OffloadActivations],
+        vec![Edit::OffloadStates],
+        smallest_first(&freedom.nodes).into_iter().map(Edit::Nodes).collect(),
+    ]
+}
+
+/// Edits that make the layout fit, the cheapest first. `seconds` gives the time of one sequence, where it is known.
+///
+/// Of each kind of edit the mildest that fits. Where no single edit is enough, the kinds are added up in the order in
+/// which they cost until it fits, and what turns out not to be needed is left out again.
+pub fn remedies(layout: &Layout, freedom: &Freedom, seconds: &dyn Fn(&Layout) -> Option<f64>) -> Vec<Remedy> {
+    let before = seconds(layout);
+    let slower = |new: &Layout| Some(seconds(new)? / before? - 1.0);
+    let fits = |new: &Layout| {
+        let after = memory(new);
+        (after.fits == Some(true)).then_some(after)
+    };
+    let kinds = candidates(freedom);
+    let mut found: Vec<Remedy> = kinds
+        .iter()
+        .filter_map(|kind| {
+            kind.iter().find_map(|edit| {
+                let new = edited(layout, *edit)?;
+                Some(Remedy { edits: vec![*edit], after: fits(&new)?, slower: slower(&new) })
+            })
+        })
+        .collect();
+    if found.is_empty() {
+        found.extend(together(layout, &kinds, &fits).map(|(edits, new, after)| Remedy {
+            edits,
+            after,
+            slower: slower(&new),
+        }));
+    }
+    let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
+    found.sort_by(|a, b| match (a.slower, b.slower) {
+        // More nodes cost money even where they save time.
+        (Some(x), Some(y)) if (rank(a) == 7) == (rank(b) == 7) => x.total_cmp(&y),
+        _ => rank(a).cmp(&rank(b)),
+    });
+    found
+}
+
+/// The kinds of edits added up until the layout fits.
+fn together(
+    layout: &Layout,
+    kinds: &[Vec<Edit>],
+    fits: &dyn Fn(&Layout) -> Option<Memory>,
+) -> Option<(Vec<Edit>, Layout, Memory)> {
+    let apply = |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| edited(&so_far, *edit));
+    let mut chosen: Vec<Edit> = Vec::new();
+    for kind in kinds {
+        // The strongest of a kind stands last.
+        let Some(strongest) = kind.last() else { continue };
+        let mut with = chosen.clone();
+        with.push(*strongest);
+        let Some(new) = apply(&with) else { continue };
+        if memory(&new).per_gpu_bytes >= apply(&chosen).map_or(f64::MAX, |old| memory(&old).per_gpu_bytes) {
+            continue;
+        }
+        chosen = with;
+        if fits(&new).is_some() {
+            break;
+        }
+    }
+    let mut at = 0;
+    while at < chosen.len() {
+        let mut fewer = chosen.clone();
+        fewer.remove(at);
+        if apply(&fewer).is_some_and(|new| fits(&new).is_some()) {
+            chosen = fewer;
+        } else {
+            at += 1;
+        }
+    }
+    // Of each kind that stays, the mildest that still fits.
+    for at in 0..chosen.len() {
+        let kind = kinds.iter().find(|kind| chosen.get(at).is_some_and(|edit| kind.contains(edit)));
+        for milder in kind.into_iter().flatten() {
+            let mut with = chosen.clone();
+            if let Some(slot) = with.get_mut(at) {
+                *slot = *milder;
+            }
+            if apply(&with).is_some_and(|new| fits(&new).is_some()) {
+                chosen = with;
+                break;
+            }
+        }
+    }
+    let new = apply(&chosen)?;
+    let after = fits(&new)?;
+    Some((chosen, new, after))
+}

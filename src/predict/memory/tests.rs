@@ -1,0 +1,443 @@
+//! Memory against hand-computed cases, published statements, and what PyTorch saves.
+
+use super::remedies::{Edit, Freedom, remedies};
+use super::*;
+use crate::ir::architecture::{Architecture, Dimensions, Family};
+use crate::predict::layout::{
+    AdapterKind, Attention, Code, Degrees, Hardware, Lora, Model, Moments, Offload, Precision, Quantisation,
+    Recompute, Sharding, Work,
+};
+use proptest::prelude::*;
+
+fn architecture(family: Family, hidden: u64, layers: u64, heads: u64) -> Architecture {
+    let written = Dimensions {
+        hidden: Some(hidden),
+        layers: Some(layers),
+        heads: Some(heads),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(family, &written).unwrap().0
+}
+
+/// The model of the published SageMaker runs on GPT-2 with 30 billion parameters.
+fn gpt2_30b() -> Architecture {
+    let written = Dimensions {
+        hidden: Some(7_168),
+        layers: Some(48),
+        heads: Some(64),
+        vocab: Some(50_257),
+        positions: Some(2_048),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(Family::Gpt2, &written).unwrap().0
+}
+
+/// One GPU, mixed precision, no recomputation, AdamW.
+fn layout(architecture: &Architecture, gib: f64) -> Layout {
+    Layout {
+        model: Model::of(architecture, architecture.family.default_class()),
+        hardware: Hardware {
+            gpu: None,
+            memory_bytes: Some(gib * GIB),
+            peak_flops: None,
+            memory_bytes_per_second: None,
+            gpus_per_node: 1.0,
+            nodes: 1.0,
+            intra_bytes_per_second: None,
+            inter_bytes_per_second: None,
+            host_memory_bytes: None,
+            efa: false,
+        },
+        system: System::Ddp,
+        degrees: Degrees {
+            replicas: 1.0,
+            shard: 1.0,
+            tensor: 1.0,
+            pipeline: 1.0,
+            virtual_stages: 1.0,
+            context: 1.0,
+            expert: 1.0,
+        },
+        sharding: Sharding::None,
+        work: Work {
+            sequence_length: 512.0,
+            micro_batch: 1.0,
+            passes: 1.0,
+            active_microbatches: None,
+            global_sequences: 1.0,
+        },
+        precision: Precision::Mixed { bf16: true },
+        recompute: Recompute::None,
+        attention: Attention::Eager,
+        flash2: true,
+        compiled: false,
+        sequence_parallel: false,
+        offload: Offload::default(),
+        lora: None,
+        quantisation: None,
+        moments: Moments::Two,
+        smddp: false,
+        code: Code::HuggingFace,
+        optimizer_copies: false,
+        per_parameter_sharding: false,
+    }
+}
+
+fn sharded(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
+    let mut layout = layout(architecture, gib);
+    layout.system = system;
+    layout.sharding = Sharding::Full;
+    layout.degrees.shard = gpus;
+    layout.hardware.gpus_per_node = gpus.min(8.0);
+    layout.hardware.nodes = (gpus / 8.0).max(1.0);
+    layout.recompute = Recompute::Full;
+    layout
+}
+
+fn near(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "found {found}, expected {expected}");
+}
+
+/// Bytes per parameter of the states.
+fn states_per_parameter(layout: &Layout) -> f64 {
+    let stage = stages::stages(layout).remove(0);
+    let states = states::states(layout, &stage);
+    (states.parameters + states.gradients + states.optimizer) / stage.parameters()
+}
+
+/// Rajbhandari et al. 2020 section 3.1 (16), the README of Megatron-LM (18, 20, and 4 + 16/d, 6 + 12/d).
+#[test]
+fn states_by_recipe() {
+    let model = gpt2_30b();
+    let of = |change: &dyn Fn(&mut Layout)| {
+        let mut one = layout(&model, 80.0);
+        change(&mut one);
+        states_per_parameter(&one)
+    };
+    near(of(&|l| l.precision = Precision::Fp32), 16.0, 1e-9);
+    near(of(&|l| l.system = System::DeepSpeed), 16.0, 1e-9);
+    near(of(&|l| l.precision = Precision::Pure16 { bf16: true }), 8.0, 1e-9);
+    let megatron = |l: &mut Layout, bf16: bool| {
+        l.system = System::Megatron;
+        l.code = Code::Megatron;
+        l.precision = Precision::Mixed { bf16 };
+    };
+    near(of(&|l| megatron(l, true)), 18.0, 1e-9);
+    near(of(&|l| megatron(l, false)), 20.0, 1e-9);
+    let distributed = |l: &mut Layout, bf16: bool| {
+        megatron(l, bf16);
+        l.sharding = Sharding::Optimizer;
+        l.degrees.replicas = 8.0;
+    };
+    near(of(&|l| distributed(l, true)), 6.0 + 12.0 / 8.0, 1e-9);
+    near(of(&|l| l.moments = Moments::TwoInt8), 10.0 + 8.0 / 2048.0, 1e-9);
+    let zero = |l: &mut Layout, sharding| {
+        l.system = System::DeepSpeed;
+        l.sharding = sharding;
+        l.degrees.shard = 64.0;
+    };
+    // Rajbhandari et al. 2020, figure 1: 31.4, 16.6 and 1.9 GB for 7.5 billion parameters on 64 GPUs.
+    near(7.5 * of(&|l| zero(l, Sharding::Optimizer)), 31.4, 0.003);
+    near(7.5 * of(&|l| zero(l, Sharding::Gradients)), 16.6, 0.003);
+    near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
+}
+
+/// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
+/// 8; without anything 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and 12.35.
+#[test]
+fn activations_of_korthikanti() {
+    for (hidden, layers, heads, stages, chunks, micro, none, both) in
+        [(6_144, 48, 64, 1.0, 1.0, 4.0, 59.25, 9.56), (12_288, 96, 96, 8.0, 3.0, 1.0, 66.84, 12.35)]
+    {
+        let model = architecture(Family::Gpt2, hidden, layers, heads);
+        let mut one = layout(&model, 80.0);
+        one.system = System::Megatron;
+        one.code = Code::Megatron;
+        one.degrees.tensor = 8.0;
+        one.degrees.pipeline = stages;
+        one.degrees.virtual_stages = chunks;
+        one.work.sequence_length = 2_048.0;
+        one.work.micro_batch = micro;
+        one.work.passes = 64.0;
+        let waiting = |layout: &Layout| {
+            let first = stages::stages(layout).remove(0);
+            let each = activations::saved(layout).kept * 2_048.0 * micro * first.layers;
+            each * schedule::in_flight(layout, &first) / GIB
+        };
+        near(waiting(&one), none, 0.01);
+        one.sequence_parallel = true;
+        one.recompute = Recompute::Selective;
+        near(waiting(&one), both, 0.01);
+    }
+    // s b h (34 + 5 a s / h) to the byte.
+    let model = architecture(Family::Gpt2, 1_024, 1, 16);
+    let mut one = layout(&model, 80.0);
+    one.system = System::Megatron;
+    one.code = Code::Megatron;
+    let bytes = layer_bytes_per_token(&one, &Kept::of(&one), Attention::Eager);
+    assert_eq!(bytes, 34.0 * 1_024.0 + 5.0 * 16.0 * 512.0);
+}
+
+/// ml-engineering, training/performance: bytes of activations over `2 s b h L` of transformers' models with
+/// torch's own attention kernels: Llama 3.1 8B 28, Mistral 7B 28, SmolLM2 360M 24, Qwen3 4B 38, Gemma 2B 48.
+#[test]
+fn activations_of_transformers() {
+    let of = |family, hidden, heads, kv_heads, ffn, head_dim| {
+        let written = Dimensions {
+            hidden: Some(hidden),
+            layers: Some(1),
+            heads: Some(heads),
+            kv_heads: Some(kv_heads),
+            ffn: Some(ffn),
+            head_dim,
+            ..Dimensions::default()
+        };
+        let model = Architecture::from_dimensions(family, &written).unwrap().0;
+        let mut one = sharded(&model, System::Fsdp, 8.0, 80.0);
+        one.attention = Attention::Flash;
+        one.model.dropout = false;
+        layer_bytes_per_token(&one, &Kept::of(&one), Attention::Flash) / (2.0 * hidden as f64)
+    };
+    near(of(Family::Llama, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
+    near(of(Family::Mistral, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
+    near(of(Family::Llama, 960, 15, 5, 2_560, None), 24.0, 0.08);
+    near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
+}
+
+/// Dettmers et al. 2023, section 3: 0.127 bit a parameter for doubly quantised scales instead of 0.5.
+#[test]
+fn quantised_weights() {
+    let bits = |double| 8.0 * frozen_bytes_per_parameter(Some(Quantisation::Nf4 { double }));
+    near(bits(false), 4.5, 1e-9);
+    near(bits(true), 4.127, 1e-4);
+    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache beside.
+    let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
+    one.code = Code::LitGpt;
+    one.precision = Precision::Pure16 { bf16: true };
+    one.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
+    near(memory(&one).parts.parameters / 1e9, 13.52, 0.01);
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
+}
+
+/// AWS blog on sharded data parallelism, 2022: "8 V100 GPUs (32GB each) are sufficient to hold the model states replica
+/// of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
+#[test]
+fn eight_v100_hold_ten_billion() {
+    let ten = architecture(Family::Gpt2, 4_608, 38, 36);
+    near(ten.parameters().total as f64, 10e9, 0.03);
+    let one = sharded(&ten, System::SmpV1, 8.0, 32.0);
+    let found = memory(&one);
+    let states = found.parts.parameters + found.parts.gradients + found.parts.optimizer;
+    near(8.0 * states, 200e9, 0.25);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    let fewer = sharded(&ten, System::SmpV1, 4.0, 32.0);
+    assert_eq!(memory(&fewer).fits, Some(false));
+    assert_eq!(memory(&sharded(&gpt2_30b(), System::SmpV1, 8.0, 32.0)).fits, Some(false));
+}
+
+/// The same: 30 billion on 16 nodes of eight A100 with 40 GB, shards of 128, micro-batch 6 of 2,048 tokens; on one
+/// node it does not fit.
+#[test]
+fn thirty_billion_on_sixteen_nodes() {
+    let mut one = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 6.0;
+    let found = memory(&one);
+    // 16 B x 29,974,418,432 / 128.
+    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 3.49 * GIB, 0.002);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    let mut narrow = sharded(&gpt2_30b(), System::SmpV1, 8.0, 40.0);
+    narrow.work = one.work;
+    assert_eq!(memory(&narrow).fits, Some(false));
+}
+
+fn falcon_40b() -> Architecture {
+    let written = Dimensions {
+        hidden: Some(8_192),
+        layers: Some(60),
+        heads: Some(128),
+        kv_heads: Some(8),
+        ffn: Some(32_768),
+        vocab: Some(65_024),
+        parallel: Some(true),
+        layer_norms: Some(2),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(Family::Falcon, &written).unwrap().0
+}
+
+/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, laid out by
+/// `device_map="auto"`; "multi-GPU still required for larger models e.g. Falcon 40B > 40 GB memory" without it.
+#[test]
+fn falcon_40b_on_four_a10g() {
+    let model = falcon_40b();
+    near(model.parameters().total as f64, 41.3e9, 0.02);
+    let mut one = layout(&model, 22.35);
+    one.system = System::DeviceMap;
+    one.degrees.pipeline = 4.0;
+    one.hardware.gpus_per_node = 4.0;
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 4.0;
+    one.recompute = Recompute::Full;
+    one.attention = Attention::Flash;
+    one.lora = Some(Lora { trainable: 4.4e8, kind: AdapterKind::LowRank });
+    one.offload.paged = true;
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    let found = memory(&one);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    // In 16 bit the weights alone take 82 GB of the 89.
+    one.quantisation = None;
+    assert_eq!(memory(&one).fits, Some(false));
+    // One card does not hold the 16-bit model of "more than 40 GB" either.
+    let mut alone = layout(&model, 40.0);
+    alone.system = System::DeviceMap;
+    alone.lora = one.lora;
+    assert_eq!(memory(&alone).fits, Some(false));
+}
+
+/// A PyTorch FSDP blog of philschmid.de, 2023: GPT-NeoX 20B on two ml.p4d.24xlarge, full shards, micro-batch 2.
+#[test]
+fn neox_20b_on_sixteen_a100() {
+    let written = Dimensions {
+        hidden: Some(6_144),
+        layers: Some(44),
+        heads: Some(64),
+        ffn: Some(24_576),
+        vocab: Some(50_432),
+        positions: Some(2_048),
+        ..Dimensions::default()
+    };
+    let model = Architecture::from_dimensions(Family::GptNeoX, &written).unwrap().0;
+    assert_eq!(model.parameters().total, 20_554_567_680);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 2.0;
+    let found = memory(&one);
+    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 19.14 * GIB, 0.001);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    assert_eq!(memory(&Layout { recompute: Recompute::None, ..one }).fits, Some(false));
+}
+
+/// AWS slides on training, 2023: full fine-tuning above one to two billion parameters needs several GPUs of 24 GB;
+/// QLoRA does not up to thirty to forty billion.
+#[test]
+fn rules_of_thumb_of_the_slides() {
+    let full = |model: &Architecture| {
+        let mut one = layout(model, 22.35);
+        one.recompute = Recompute::Full;
+        one.attention = Attention::Flash;
+        memory(&one).fits
+    };
+    assert_eq!(full(&architecture(Family::Llama, 2_048, 16, 32)), Some(true));
+    assert_eq!(full(&architecture(Family::Llama, 4_096, 32, 32)), Some(false));
+    let qlora = |model: &Architecture| {
+        let mut one = layout(model, 22.35);
+        one.recompute = Recompute::Full;
+        one.attention = Attention::Flash;
+        one.offload.paged = true;
+        one.lora = Some(Lora { trainable: 2e-3 * one.model.parameters, kind: AdapterKind::LowRank });
+        one.quantisation = Some(Quantisation::Nf4 { double: true });
+        memory(&one).fits
+    };
+    assert_eq!(qlora(&architecture(Family::Llama, 5_120, 40, 40)), Some(true));
+    assert_eq!(qlora(&falcon_40b()), Some(false));
+}
+
+/// What PyTorch itself saves and keeps: `tests/python/saved_tensors.py` wrote the record.
+#[test]
+fn as_pytorch_saves() {
+    let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
+    for case in record["layers"].as_array().unwrap() {
+        let get = |name: &str| case[name].as_u64().unwrap();
+        let family = Family::from_name(case["family"].as_str().unwrap()).unwrap();
+        let written = Dimensions {
+            hidden: Some(get("hidden")),
+            layers: Some(1),
+            heads: Some(get("heads")),
+            kv_heads: case["kv_heads"].as_u64(),
+            ffn: Some(get("ffn")),
+            ..Dimensions::default()
+        };
+        let model = Architecture::from_dimensions(family, &written).unwrap().0;
+        let mut one = layout(&model, 80.0);
+        one.precision = if case["width"] == 4 { Precision::Fp32 } else { Precision::Pure16 { bf16: true } };
+        one.work.sequence_length = get("sequence") as f64;
+        one.model.dropout = false;
+        let attention = if case["attention"] == "eager" { Attention::Eager } else { Attention::Flash };
+        one.attention = attention;
+        let ours = layer_bytes_per_token(&one, &Kept::of(&one), attention);
+        let theirs = get("saved_bytes") as f64 / (get("sequence") * get("batch")) as f64;
+        assert!((ours / theirs - 1.0).abs() <= 0.1, "{case}: {ours} against {theirs}");
+    }
+    for case in record["states"].as_array().unwrap() {
+        let model = architecture(Family::Llama, 4_096, 32, 32);
+        let mut one = sharded(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
+        one.precision = if case["width"] == 4 { Precision::Fp32 } else { Precision::Pure16 { bf16: true } };
+        let theirs = case["bytes_per_parameter"].as_f64().unwrap();
+        near(states_per_parameter(&one), theirs, 0.02);
+    }
+}
+
+#[test]
+fn remedies_fit_and_say_the_cheapest_first() {
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    one.recompute = Recompute::None;
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 8.0;
+    assert_eq!(memory(&one).fits, Some(false));
+    let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
+    let found = remedies(&one, &freedom, &|_| None);
+    assert!(!found.is_empty());
+    for remedy in &found {
+        assert_eq!(remedy.after.fits, Some(true), "{remedy:?}");
+    }
+    assert!(found.iter().any(|remedy| remedy.edits == [Edit::Checkpointing]), "{found:?}");
+    // With nothing to change there is nothing to say.
+    let mut small = sharded(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
+    small.offload.activations = true;
+    assert!(remedies(&small, &Freedom::default(), &|_| None).is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_behaves(
+        layers in 2_u64..40,
+        heads in 2_u64..32,
+        log_shard in 0_u32..7,
+        micro in 1_u64..16,
+        sequence in 64_u64..4_096,
+        system in prop::sample::select(vec![System::Fsdp, System::DeepSpeed, System::SmpV1, System::SmpV2, System::Worker]),
+        recompute in prop::sample::select(vec![Recompute::None, Recompute::Selective, Recompute::Full]),
+        flash in any::<bool>(),
+    ) {
+        let model = architecture(Family::Llama, heads * 64, layers, heads);
+        let at = |shard: f64, micro: u64| {
+            let mut one = sharded(&model, system, shard, 80.0);
+            one.hardware.memory_bytes = None;
+            one.recompute = recompute;
+            one.attention = if flash { Attention::Flash } else { Attention::Eager };
+            one.work.sequence_length = sequence as f64;
+            one.work.micro_batch = micro as f64;
+            memory(&one)
+        };
+        let shard = 2_f64.powi(log_shard as i32 + 1);
+        let found = at(shard, micro);
+        // Parts add up; nothing is negative; the interval holds the figure.
+        let p = found.parts;
+        let sum = p.parameters + p.gradients + p.optimizer + p.activations + p.gathered + p.logits + p.buffers + p.reserve;
+        prop_assert!((sum - found.per_gpu_bytes).abs() < 1.0);
+        for part in [p.parameters, p.gradients, p.optimizer, p.activations, p.gathered, p.logits, p.buffers, p.reserve] {
+            prop_assert!(part >= 0.0 && part.is_finite());
+        }
+        prop_assert!(found.interval.low <= found.per_gpu_bytes && found.per_gpu_bytes <= found.interval.high);
+        // It falls with the shard degree and rises with the micro-batch.
+        prop_assert!(at(2.0 * shard, micro).per_gpu_bytes <= found.per_gpu_bytes + 1.0);
+        prop_assert!(at(shard, micro + 1).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+        // Recomputing more never needs more.
+        prop_assert!(found.host_bytes.is_some());
+    }
+}

@@ -1,0 +1,104 @@
+//! Weights gathered for the moment, and the buffers of collectives.
+
+use super::stages::{self, Stage};
+use crate::predict::layout::{Layout, Precision, Sharding, System};
+
+/// Bytes of what is gathered and of buffers while a layer is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Units {
+    /// Whole weights of sharded units, their gradients before the reduce-scatter, 16-bit copies of weights.
+    pub(super) gathered: f64,
+    /// Buckets and scratch.
+    pub(super) buffers: f64,
+}
+
+/// Parameters that DeepSpeed lets live at once (`stage3_max_live_parameters`), and that SMP v1 does
+/// (`sdp_max_live_parameters`, SageMaker Python SDK documentation).
+const LIVE_PARAMETERS: f64 = 1e9;
+
+/// Elements of a reduce bucket (`reduce_bucket_size` of DeepSpeed, `sdp_reduce_bucket_size` of SMP v1).
+const BUCKET: f64 = 5e8;
+
+/// Bytes of one element as it is gathered and multiplied.
+pub(super) fn compute_width(layout: &Layout) -> f64 {
+    if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 }
+}
+
+/// Gathered units and buffers of a stage.
+pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
+    let width = compute_width(layout);
+    let sharded = layout.degrees.shard > 1.0;
+    let count = stage.parameters();
+    match layout.system {
+        System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Full => {
+            fully_sharded(layout, stage, 2.0)
+        }
+        // The pool has one slot and `prefetch` more (one by default).
+        System::Worker if sharded => fully_sharded(layout, stage, 2.0),
+        System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Gradients => {
+            let unit = stages::layer_parameters(layout);
+            Units { gathered: width * (count + unit), buffers: 0.0 }
+        }
+        System::DeepSpeed => {
+            let bucket = width * BUCKET.min(count);
+            let gathered =
+                if layout.sharding == Sharding::Full { width * LIVE_PARAMETERS.min(count) } else { 0.0 };
+            Units { gathered, buffers: if layout.sharding == Sharding::None { 0.0 } else { bucket } }
+        }
+        System::SmpV1 if layout.sharding == Sharding::Full => {
+            Units { gathered: width * LIVE_PARAMETERS.min(count), buffers: width * BUCKET.min(count) }
+        }
+        System::Megatron => Units { gathered: 0.0, buffers: megatron_buffers(layout, count) },
+        System::Ddp => data_parallel(layout, count),
+        _ => Units::default(),
+    }
+}
+
+/// FSDP: `live` units and the root unit are gathered, and one unit's whole gradient waits for its reduce-scatter.
+///
+/// Two units: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root unit
+/// (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
+fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
+    let width = compute_width(layout);
+    let unit = stages::layer_parameters(layout);
+    let root = stage.outer_parameters;
+    if layout.lora.is_some() {
+        // Frozen weights have no gradient. FSDP1 flattens them together with the adapter's and keeps each gathered
+        // unit until the backward pass is over.
+        let whole = if layout.per_parameter_sharding { live * unit + root } else { stage.parameters() };
+        return Units { gathered: width * (whole + unit), buffers: 0.0 };
+    }
+    if layout.degrees.pipeline > 1.0 {
+        // Beside a pipeline a stage stays gathered from its first micro-batch to its last, and so does its gradient,
+        // in 32 bit (torchtitan: `reshard_after_forward` "never" for pipelines, gradients reduced after the last one).
+        return Units { gathered: (width + 4.0) * stage.parameters(), buffers: 0.0 };
+    }
+    let gradients = unit + root;
+    Units { gathered: width * (live * unit + root + gradients), buffers: 0.0 }
+}
+
+/// Buckets of Megatron's engines.
+///
+/// Megatron-LM reduces in its own gradient buffer. DeepSpeed flattens gradients into buckets of 5e8 elements, two
+/// where communication overlaps in ZeRO, 32-bit in its bf16 optimizer, and gathers updated weights in such buckets.
+fn megatron_buffers(layout: &Layout, count: f64) -> f64 {
+    use crate::predict::layout::Code;
+    let bucket = BUCKET.min(count);
+    match (layout.code, layout.precision) {
+        (Code::MegatronDeepSpeed, Precision::Mixed { bf16: true }) => (4.0 + 2.0) * bucket,
+        (Code::MegatronDeepSpeed, _) => 2.0 * 2.0 * bucket,
+        _ => 0.0,
+    }
+}
+
+/// DDP: autocast keeps a 16-bit copy of each weight that a matrix product uses, from the forward pass to its end;
+/// buckets hold a copy of all gradients (`DistributedDataParallel` documentation, `gradient_as_bucket_view`).
+fn data_parallel(layout: &Layout, count: f64) -> Units {
+    if layout.lora.is_some() {
+        return Units::default();
+    }
+    let copies = if matches!(layout.precision, Precision::Mixed { .. }) { 2.0 * count } else { 0.0 };
+    let gradient = if matches!(layout.precision, Precision::Pure16 { .. }) { 2.0 } else { 4.0 };
+    let buffers = if layout.degrees.ranks() > 1.0 { gradient * count } else { 0.0 };
+    Units { gathered: copies, buffers }
+}

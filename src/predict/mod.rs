@@ -1,0 +1,66 @@
+//! What a layout needs and how fast it is: memory of a GPU by part, seconds of a step by part, time and money of a run.
+//!
+//! In: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
+//! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
+//! something is not known. Pure and quick: constants are read once, nothing is searched.
+
+pub mod constants;
+mod from_plan;
+mod gpu;
+pub mod layout;
+pub mod memory;
+pub mod prediction;
+pub mod run;
+pub mod speed;
+
+pub use constants::Constants;
+pub use from_plan::Unknown;
+pub use layout::{
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
+};
+pub use prediction::{
+    Checkpoints, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed, SpeedParts,
+    Spot, Tflops,
+};
+
+use crate::ir::Plan;
+
+/// What a layout needs and how fast it is; a half that cannot be known is `None`, with the reason beside it.
+pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
+    let (speed, no_speed) = split(speed::speed(layout, constants));
+    Prediction {
+        memory: Some(memory::memory_with(layout, &memory::MemoryConstants::of(constants))),
+        speed,
+        no_speed,
+        ..Prediction::default()
+    }
+}
+
+/// The same of a plan, with time and money of its run.
+pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
+    let layout = match Layout::of_plan(plan) {
+        Ok(layout) => layout,
+        Err(why) => {
+            return Prediction {
+                no_memory: Some(why),
+                no_speed: Some(why),
+                no_run: Some(why),
+                ..Prediction::default()
+            };
+        }
+    };
+    let mut prediction = predict(&layout, constants);
+    let (run, no_run) = match &prediction.speed {
+        Some(speed) => split(run::run(plan, &layout, speed, constants)),
+        None => (None, prediction.no_speed),
+    };
+    Prediction { run, no_run, ..std::mem::take(&mut prediction) }
+}
+
+fn split<T>(found: Result<T, Unknown>) -> (Option<T>, Option<Unknown>) {
+    match found {
+        Ok(found) => (Some(found), None),
+        Err(why) => (None, Some(why)),
+    }
+}

@@ -1,0 +1,204 @@
+//! What the cost model says. A figure that cannot be known is `None`, never 0.
+
+use super::from_plan::Unknown;
+
+/// Both halves, and what a run of the plan takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// Memory of the fullest GPU.
+    pub memory: Option<Memory>,
+    /// Time of a step.
+    pub speed: Option<Speed>,
+    /// Time and money of the run.
+    pub run: Option<Run>,
+    /// Why there is no memory.
+    pub no_memory: Option<Unknown>,
+    /// Why there is no speed.
+    pub no_speed: Option<Unknown>,
+    /// Why there is no run.
+    pub no_run: Option<Unknown>,
+}
+
+/// Where the true figure is expected nine times in ten.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Lower end, in the figure's unit.
+    pub low: f64,
+    /// Upper end, in the figure's unit.
+    pub high: f64,
+}
+
+/// Memory of the fullest GPU at the peak of a step, bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// The sum of the parts.
+    pub per_gpu_bytes: f64,
+    /// What the card offers; `None` where the card is not known.
+    pub capacity_bytes: Option<f64>,
+    /// Whether it fits.
+    pub fits: Option<bool>,
+    /// Where the peak is expected.
+    pub interval: Interval,
+    /// What one host needs beside.
+    pub host_bytes: Option<f64>,
+    /// The peak while a checkpoint is saved.
+    pub peak_checkpoint_bytes: Option<f64>,
+    /// Its parts.
+    pub parts: MemoryParts,
+}
+
+/// Parts of a GPU's memory, bytes; their sum is the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryParts {
+    /// Weights that stay.
+    pub parameters: f64,
+    /// Gradients that stay.
+    pub gradients: f64,
+    /// Moments and 32-bit copies.
+    pub optimizer: f64,
+    /// What the backward pass needs.
+    pub activations: f64,
+    /// Units gathered for the moment.
+    pub gathered: f64,
+    /// Logits and loss.
+    pub logits: f64,
+    /// Buffers of collectives and of the optimizer.
+    pub buffers: f64,
+    /// CUDA context, allocator reserve.
+    pub reserve: f64,
+}
+
+impl MemoryParts {
+    /// The sum, bytes.
+    pub fn total(&self) -> f64 {
+        self.parameters
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.gathered
+            + self.logits
+            + self.buffers
+            + self.reserve
+    }
+}
+
+/// Time of an optimizer step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Speed {
+    /// The sum of the parts, seconds.
+    pub step_seconds: f64,
+    /// Over the whole cluster.
+    pub tokens_per_second: f64,
+    /// Sequences, over the whole cluster.
+    pub samples_per_second: f64,
+    /// Operations that the hardware does, TFLOP/s per GPU, recomputation included.
+    pub tflops: Tflops,
+    /// Model FLOPs over peak, a fraction.
+    pub mfu: f64,
+    /// Where the step time is expected, seconds.
+    pub interval: Interval,
+    /// Its parts.
+    pub parts: SpeedParts,
+}
+
+/// TFLOP/s per GPU, by convention.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tflops {
+    /// Forward and backward, no recomputation.
+    pub model: f64,
+    /// With what is computed again.
+    pub hardware: f64,
+    /// 6 N.
+    pub six_n: f64,
+    /// 8 N.
+    pub eight_n: f64,
+}
+
+/// Parts of a step, seconds; their sum is the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpeedParts {
+    /// The GPU computes.
+    pub compute: f64,
+    /// The GPU waits for other GPUs.
+    pub exposed_communication: f64,
+    /// The pipeline fills and drains.
+    pub bubble: f64,
+    /// The GPU waits for the host's memory.
+    pub offload: f64,
+    /// The optimizer's step.
+    pub optimizer: f64,
+    /// The GPU waits for data.
+    pub input: f64,
+}
+
+impl SpeedParts {
+    /// The sum, seconds.
+    pub fn total(&self) -> f64 {
+        self.compute + self.exposed_communication + self.bubble + self.offload + self.optimizer + self.input
+    }
+}
+
+/// Time and money of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Billed time, seconds: the sum of the parts.
+    pub seconds: f64,
+    /// Where it is expected, seconds.
+    pub interval: Interval,
+    /// Its parts.
+    pub parts: RunParts,
+    /// Checkpoints, where the job writes any.
+    pub checkpoint: Option<Checkpoints>,
+    /// What interruptions make of it, where their rate is given.
+    pub spot: Option<Spot>,
+    /// US dollars, where prices are known.
+    pub cost_usd: Option<f64>,
+    /// Its parts.
+    pub cost_parts: CostParts,
+}
+
+/// Parts of a run, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunParts {
+    /// Image, start of the processes, model.
+    pub startup: f64,
+    /// The data, where their size is known and they are copied before the start.
+    pub download: f64,
+    /// Optimizer steps.
+    pub training: f64,
+    /// Writing checkpoints.
+    pub checkpoints: f64,
+}
+
+/// What checkpoints take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Checkpoints {
+    /// Bytes of one, for a full resumption.
+    pub bytes: f64,
+    /// Seconds in which one is written.
+    pub seconds: f64,
+    /// The interval with the least expected loss (Young and Daly), seconds.
+    pub best_interval_seconds: f64,
+}
+
+/// A run with interruptions that come by chance at a known rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spot {
+    /// Expected billed time, seconds.
+    pub expected_seconds: f64,
+    /// Time that nine runs in ten stay below, seconds.
+    pub p90_seconds: f64,
+    /// Interruptions that are expected.
+    pub interruptions: f64,
+}
+
+/// Parts of the cost, US dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CostParts {
+    /// Instances.
+    pub instances: Option<f64>,
+    /// Storage volumes.
+    pub volumes: Option<f64>,
+    /// File systems for the run's time.
+    pub file_systems: Option<f64>,
+}

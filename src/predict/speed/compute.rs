@@ -1,0 +1,124 @@
+//! What one GPU computes: matrix products by a roofline, attention, elementwise traffic, launches, logits, optimizer.
+
+use super::{Machine, Name, repeated};
+use crate::predict::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
+
+/// One micro-batch through one layer and the head, forward and backward, seconds.
+pub(super) struct Pass {
+    /// The GPU's work on one layer.
+    pub(super) gpu: f64,
+    /// The host's work to launch it.
+    pub(super) host: f64,
+    /// Head, logits and loss.
+    pub(super) head: f64,
+    /// Whether every layer is computed again.
+    pub(super) repeats_all: bool,
+}
+
+pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
+    let (model, work, degrees) = (&layout.model, &layout.work, &layout.degrees);
+    let c = |name| machine.get(name);
+    let t = degrees.tensor.max(1.0);
+    let s = work.sequence_length;
+    let tokens = s * work.micro_batch / degrees.context.max(1.0);
+    let (share, core_alone) = repeated(layout, machine.constants);
+    let rounds = 3.0 + share;
+    // A frozen matrix has a gradient for its input alone.
+    let weight_rounds = if layout.lora.is_some() { 2.0 + share } else { rounds };
+    let (peak, bandwidth) = (machine.peak, machine.bandwidth);
+    let fast = if layout.precision == Precision::Fp8 { peak * c(Name::Fp8) } else { peak };
+    let ridge = c(Name::Roofline) * peak / bandwidth;
+    let product = |m: f64, k: f64, n: f64, peak: f64| {
+        2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n))
+    };
+    let h = model.hidden;
+    let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
+    let inner = model.ffn / t;
+    // Tokens are spread over the experts; all of a layer's chosen ones together see `active` times as many.
+    let (expert_tokens, copies) = if model.experts > 0.0 {
+        let local = (model.experts / degrees.expert.max(1.0)).max(1.0);
+        (tokens * model.active_experts / local, local)
+    } else {
+        (tokens, 1.0)
+    };
+    let mut matrices = product(tokens, h, width + 2.0 * kv, fast)
+        + product(tokens, width, h, fast)
+        + copies
+            * ((model.ffn_matrices - 1.0) * product(expert_tokens, h, inner, fast)
+                + product(expert_tokens, inner, h, fast));
+    if model.experts == 0.0 {
+        // Cross-attention and the like: whatever the layers hold beside these.
+        let plain =
+            2.0 * h * model.head_dim * (model.heads + model.kv_heads) + model.ffn_matrices * h * model.ffn;
+        matrices *= (model.linear_parameters / (model.layers * plain)).clamp(1.0, 2.0);
+    }
+    let core = 4.0 * s * tokens * width;
+    let attention = match layout.attention {
+        Attention::Flash => {
+            // The kernel always computes the scores again: 2.5 forward passes backward. A causal mask halves the work.
+            let seen = if model.causal { 0.5 } else { 1.0 };
+            let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
+            let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
+            seen * core * (3.5 + share) * narrow / (peak * machine.gpu.flash * newer)
+        }
+        Attention::Eager => {
+            let again = if core_alone { 1.0 } else { share };
+            let products = core * (3.0 + again) / (peak * machine.gpu.gemm)
+                * (1.0 + ridge * (2.0 / s + 1.0 / model.head_dim));
+            let traffic =
+                c(Name::Scores) * model.heads / t * s * tokens * 2.0 * (3.0 + again) / 3.0 / bandwidth;
+            let odd = if model.head_dim % 8.0 == 0.0 { 1.0 } else { c(Name::OddHeads) };
+            (products + traffic) * odd
+        }
+    };
+    let kernels = match layout.code {
+        _ if layout.compiled => c(Name::Compiled),
+        Code::Megatron | Code::MegatronDeepSpeed => c(Name::Fused),
+        _ => c(Name::Eager),
+    };
+    let wide =
+        0.5 * h + (model.ffn_matrices - 1.0) / 8.0 * model.ffn * copies.min(model.active_experts.max(1.0));
+    // Norms and residuals are repeated on every tensor rank, unless the sequence is split there.
+    let split = match (t > 1.0, layout.sequence_parallel) {
+        (false, _) => 1.0,
+        (true, true) => 1.0 / t,
+        (true, false) => 0.45 + 0.55 / t,
+    };
+    let elementwise = kernels * 2.0 * tokens * wide * (rounds / 3.0) / bandwidth * split;
+    let launches = machine.gpu.launch * rounds / 3.0;
+    let collectives = if t > 1.0 { 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0 } else { 1.0 };
+    let head = if model.head_vocab > 0.0 {
+        product(tokens, h, model.head_vocab / t, peak) * if layout.lora.is_some() { 2.0 } else { 3.0 }
+            + c(Name::Logits) * tokens * model.head_vocab / t / bandwidth
+    } else {
+        0.0
+    };
+    Pass {
+        gpu: matrices * weight_rounds + attention + elementwise + dequantise(layout, machine, weight_rounds),
+        host: launches * collectives,
+        head,
+        repeats_all: share >= 1.0,
+    }
+}
+
+/// Unpacking a layer's quantised weights for each of the rounds: 4 or 8 bit read, 16 bit written and read.
+fn dequantise(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
+    let packed = match layout.quantisation {
+        None => return 0.0,
+        Some(Quantisation::Nf4 { .. }) => 0.53,
+        Some(Quantisation::Int8) => 1.0,
+    };
+    let weights =
+        layout.model.linear_parameters / layout.model.layers.max(1.0) / layout.degrees.tensor.max(1.0);
+    weights * (packed + 4.0) * rounds / machine.bandwidth
+}
+
+/// The optimizer's step over what this GPU updates.
+pub(super) fn optimizer(layout: &Layout, machine: &Machine) -> f64 {
+    let degrees = &layout.degrees;
+    let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
+    let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
+    let own = trained / (degrees.tensor.max(1.0) * stages) / sharded;
+    machine.get(Name::Optimizer) * 16.0 * own / machine.bandwidth
+}

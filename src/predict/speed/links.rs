@@ -1,0 +1,161 @@
+//! What goes over links: bytes over bandwidth, with the latency of short messages.
+
+use super::{Machine, Name, megatron};
+use crate::predict::layout::{GpuKind, Layout, Sharding, System};
+
+/// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
+const START: f64 = 4e-5;
+
+/// Bytes of 16-bit weights or gradients per parameter.
+const HALF: f64 = 2.0;
+
+/// Parameters that one GPU computes with: of its stage and tensor rank.
+fn own(layout: &Layout) -> f64 {
+    let degrees = &layout.degrees;
+    layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
+}
+
+/// Nodes that a group of so many ranks touches; tensor ranks lie closest.
+fn nodes(layout: &Layout, ranks: f64) -> f64 {
+    (ranks * layout.degrees.tensor.max(1.0) / layout.hardware.gpus_per_node.max(1.0)).max(1.0)
+}
+
+/// Groups of one kind that share the network interfaces of a node.
+fn groups_of_a_node(layout: &Layout) -> f64 {
+    layout.degrees.tensor.max(1.0).min(layout.hardware.gpus_per_node)
+}
+
+/// SMDDP's collectives run over EFA, between nodes.
+fn smddp(layout: &Layout, machine: &Machine) -> f64 {
+    if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
+}
+
+/// The all-reduces of one layer's tensor group, forward and backward (with sequence parallelism the same bytes).
+pub(super) fn tensor(layout: &Layout, machine: &Machine, repeats_all: bool) -> f64 {
+    let t = layout.degrees.tensor;
+    if t <= 1.0 {
+        return 0.0;
+    }
+    let tokens = layout.work.sequence_length * layout.work.micro_batch / layout.degrees.context.max(1.0);
+    let times = if repeats_all { 6.0 } else { 4.0 };
+    let inside = t <= layout.hardware.gpus_per_node;
+    let bandwidth = match machine.fabric {
+        // Two V100 share one or two of six links (NCCL tests of eight: 22.6 GB/s of 134.5).
+        _ if inside && t == 2.0 && layout.hardware.gpu == Some(GpuKind::V100) => machine.nvlink / 3.0,
+        _ if inside => machine.nvlink,
+        Some(fabric) => machine.get(Name::TensorFabric) * fabric,
+        None => machine.nvlink,
+    };
+    times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + START)
+}
+
+/// Sends to the next stage and back, of one micro-batch.
+pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
+    let tokens = layout.work.sequence_length * layout.work.micro_batch / layout.degrees.context.max(1.0);
+    let bytes = HALF * tokens * layout.model.hidden;
+    let bandwidth = match machine.fabric {
+        // The tensor ranks of a stage send a part each.
+        Some(fabric) => {
+            machine.get(Name::Pipeline) * fabric / layout.hardware.gpus_per_node
+                * layout.degrees.tensor.max(1.0)
+        }
+        None => machine.nvlink,
+    };
+    2.0 * (bytes / bandwidth + START)
+}
+
+/// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
+pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
+    let shard = layout.degrees.shard.max(1.0);
+    if shard <= 1.0 {
+        return 0.0;
+    }
+    let times = if layout.sharding == Sharding::Full { 3.0 } else { 2.0 };
+    let frozen = layout.lora.is_some();
+    // Frozen parameters have no gradient to scatter.
+    let times = if frozen { times - 1.0 } else { times };
+    let bytes = HALF * own(layout);
+    let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
+    let nodes = nodes(layout, shard);
+    let between = match machine.fabric {
+        Some(fabric) if nodes > 1.0 => {
+            let system = if layout.system == System::DeepSpeed { machine.get(Name::ZeroGather) } else { 1.0 };
+            let rate = machine.get(Name::Fabric) * system * smddp(layout, machine) * fabric
+                / (1.0 + nodes / machine.get(Name::FabricNodes));
+            groups_of_a_node(layout) * bytes * (nodes - 1.0) / nodes / rate
+        }
+        _ => 0.0,
+    };
+    times * inside.max(between)
+}
+
+/// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.
+pub(super) fn second_hop(layout: &Layout, machine: &Machine) -> f64 {
+    let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
+    let Some(fabric) = machine.fabric.filter(|_| replicas > 1.0 && layout.hardware.nodes > 1.0) else {
+        return 0.0;
+    };
+    let of_a_node = layout.hardware.gpus_per_node.min(shard * layout.degrees.tensor.max(1.0));
+    let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * own(layout) / shard;
+    of_a_node * bytes / (machine.get(Name::Fabric) * smddp(layout, machine) * fabric)
+}
+
+/// Reducing gradients over all data ranks, once a step; with ZeRO-1 the same bytes as scatter and gather.
+pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
+    let ranks = layout.degrees.data() / layout.degrees.context.max(1.0);
+    if ranks <= 1.0 {
+        return 0.0;
+    }
+    let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+    let bytes = HALF * trained;
+    let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
+    let nodes = nodes(layout, ranks);
+    let between = match machine.fabric {
+        Some(fabric) if nodes > 1.0 => {
+            let share = match (megatron(layout), layout.sharding) {
+                (true, Sharding::Optimizer) => machine.get(Name::Zero1),
+                (true, _) => machine.get(Name::Gradients),
+                (false, _) => machine.get(Name::Fabric),
+            };
+            let rate = share * smddp(layout, machine) * fabric;
+            groups_of_a_node(layout) * 2.0 * bytes * (nodes - 1.0) / nodes / rate
+        }
+        _ => 0.0,
+    };
+    inside.max(between)
+}
+
+/// Tokens to their experts and back, forward and backward, of one micro-batch through all layers of a stage.
+pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
+    let (model, degrees) = (&layout.model, &layout.degrees);
+    let e = degrees.expert;
+    if e <= 1.0 || model.experts == 0.0 {
+        return 0.0;
+    }
+    let tokens = layout.work.sequence_length * layout.work.micro_batch / degrees.context.max(1.0);
+    let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
+    let inside = e * degrees.tensor <= layout.hardware.gpus_per_node;
+    let bandwidth = match machine.fabric {
+        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+        _ => machine.nvlink,
+    };
+    (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (bytes / bandwidth + START)
+}
+
+/// What waits for host memory: states that the host updates, and checkpointed activations past what the layers hide.
+pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
+    let mut seconds = 0.0;
+    let degrees = &layout.degrees;
+    if layout.offload.optimizer || layout.offload.parameters {
+        let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+        let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
+        seconds += 16.0 * trained / sharded / machine.get(Name::Host);
+    }
+    if layout.offload.activations {
+        let tokens = layout.work.sequence_length * layout.work.micro_batch / degrees.context.max(1.0);
+        let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
+        let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);
+        seconds += layout.work.passes * (copies - layers_seconds).max(0.0);
+    }
+    seconds
+}

@@ -1,0 +1,193 @@
+//! Seconds of a step, by part.
+//!
+//! A pass of a micro-batch is computed layer by layer ([`compute`]), its collectives by bytes over links ([`links`]);
+//! here they are laid over one another: what the system hides is not counted twice. Form and sources: Korthikanti et
+//! al. 2022, Narayanan et al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
+
+mod compute;
+mod links;
+
+#[cfg(test)]
+mod tests;
+
+use super::constants::{Constants, Gpu, Name};
+use super::from_plan::Unknown;
+use super::layout::{Code, Layout, Precision, Recompute, Sharding, System};
+use super::prediction::{Interval, Speed, SpeedParts, Tflops};
+
+/// What the machine does in a second, and the constants at hand.
+pub(super) struct Machine<'a> {
+    constants: &'a Constants,
+    gpu: Gpu,
+    /// Dense 16-bit peak, FLOP/s.
+    peak: f64,
+    /// Memory bandwidth, bytes/s.
+    bandwidth: f64,
+    /// Between the GPUs of a node, bytes/s of one GPU in one direction.
+    nvlink: f64,
+    /// Between nodes, bytes/s of one node in one direction; none on one node.
+    fabric: Option<f64>,
+}
+
+impl<'a> Machine<'a> {
+    fn of(layout: &Layout, constants: &'a Constants) -> Result<Self, Unknown> {
+        let hardware = &layout.hardware;
+        let kind = hardware.gpu.ok_or(Unknown("no constants are known for this accelerator"))?;
+        let gpu = *constants.gpu(kind).ok_or(Unknown("no constants are known for this accelerator"))?;
+        let peak = hardware.peak_flops.ok_or(Unknown("the accelerator's peak is not known"))?;
+        let bandwidth = hardware
+            .memory_bytes_per_second
+            .ok_or(Unknown("the accelerator's memory bandwidth is not known"))?;
+        let fabric = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0);
+        if hardware.nodes > 1.0 && fabric.is_none() {
+            return Err(Unknown("the links between nodes are not known"));
+        }
+        let both_ways = hardware.intra_bytes_per_second.unwrap_or(0.0);
+        let nvlink = if both_ways > 0.0 {
+            constants.get(Name::Nvlink) * both_ways / 2.0
+        } else {
+            constants.get(Name::Pcie)
+        };
+        Ok(Self { constants, gpu, peak, bandwidth, nvlink, fabric })
+    }
+
+    fn get(&self, name: Name) -> f64 {
+        self.constants.get(name)
+    }
+}
+
+/// Share of the layers' forward work that the backward pass repeats, and whether it repeats the attention core alone.
+pub(super) fn repeated(layout: &Layout, constants: &Constants) -> (f64, bool) {
+    match layout.recompute {
+        Recompute::None => (0.0, false),
+        Recompute::Full => (1.0, false),
+        Recompute::Share(share) => (share.clamp(0.0, 1.0), false),
+        // Megatron's selective recomputation is the attention core; others choose operations.
+        Recompute::Selective
+            if matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed)
+                || layout.system == System::SmpV1 =>
+        {
+            (0.0, true)
+        }
+        Recompute::Selective => (constants.get(Name::SelectiveShare), true),
+    }
+}
+
+/// The time of a step, or what is missing to know it.
+pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
+    if layout.system == System::Worker {
+        return Err(Unknown("no runs of the worker were measured"));
+    }
+    if layout.precision == Precision::Fp32 {
+        return Err(Unknown("only 16-bit and 8-bit arithmetic was measured"));
+    }
+    let machine = Machine::of(layout, constants)?;
+    let parts = parts(layout, &machine);
+    let step_seconds = parts.total();
+    if !step_seconds.is_finite() || step_seconds <= 0.0 {
+        return Err(Unknown("the layout is not complete"));
+    }
+    let work = &layout.work;
+    let gpus = layout.hardware.gpus();
+    let samples = work.global_sequences;
+    let tokens = samples * work.sequence_length;
+    let (model_flops, hardware_flops) = flops(layout, constants);
+    let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
+    let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
+    let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
+    let known = machine.gpu.rows >= 5.0;
+    let width = if known { constants.get(Name::Known) } else { constants.get(Name::Unknown) }
+        + constants.get(Name::Waiting) * waiting;
+    Ok(Speed {
+        step_seconds,
+        tokens_per_second: tokens / step_seconds,
+        samples_per_second: samples / step_seconds,
+        tflops: Tflops {
+            model: rate(model_flops),
+            hardware: rate(hardware_flops),
+            six_n: per_token(6.0),
+            eight_n: per_token(8.0),
+        },
+        mfu: rate(model_flops) * 1e12 / machine.peak,
+        interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
+        parts,
+    })
+}
+
+/// Forward and backward of one sequence, without and with what is computed again, FLOP.
+fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
+    let model = &layout.model;
+    let s = layout.work.sequence_length;
+    let (width, kv) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
+    let copies = if model.experts > 0.0 { model.active_experts } else { 1.0 };
+    let matrices =
+        2.0 * s * model.hidden * (2.0 * width + 2.0 * kv + copies * model.ffn_matrices * model.ffn);
+    let core = 4.0 * s * s * width;
+    let head = 2.0 * s * model.hidden * model.head_vocab;
+    // Frozen matrices need no gradient of their own.
+    let backward = if layout.lora.is_some() { 1.0 } else { 2.0 };
+    let layers = model.layers * ((1.0 + backward) * matrices + 3.0 * core);
+    let all = layers + (1.0 + backward) * head;
+    let (share, core_alone) = repeated(layout, constants);
+    let again = if core_alone && share == 0.0 {
+        model.layers * core
+    } else {
+        share * model.layers * (matrices + core)
+    };
+    (all, all + again)
+}
+
+fn parts(layout: &Layout, machine: &Machine) -> SpeedParts {
+    let work = &layout.work;
+    // One GPU works at a time under a device map: its layers' time adds up to the whole model's.
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
+    let layers = (layout.model.layers / stages).ceil();
+    let pass = compute::pass(layout, machine);
+    let tensor = links::tensor(layout, machine, pass.repeats_all);
+    // Launching runs ahead of the GPU and is hidden by its work, or hides it.
+    let busy = pass.gpu + tensor;
+    let n = machine.get(Name::Hiding);
+    let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
+    let layer_tensor = tensor.min(layer);
+    let stage = layers * layer;
+    let send = if stages > 1.0 { links::send(layout, machine) } else { 0.0 };
+    let passes = work.passes.max(1.0);
+    let (offload, optimizer) =
+        (links::offload(layout, machine, layers * layer), compute::optimizer(layout, machine));
+    let mut parts = SpeedParts {
+        compute: passes * (layers * (layer - layer_tensor) + pass.head),
+        exposed_communication: passes * (layers * layer_tensor + send),
+        offload,
+        optimizer,
+        ..SpeedParts::default()
+    };
+    if stages > 1.0 {
+        parts.bubble = (stages - 1.0) / layout.degrees.virtual_stages.max(1.0) * (stage + send);
+    }
+    parts.exposed_communication += passes * links::experts(layout, machine);
+    let one = stage + pass.head;
+    if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
+        if stages <= 1.0 {
+            let gather = links::gather(layout, machine) + links::second_hop(layout, machine) / passes;
+            let share = match layout.system {
+                System::DeepSpeed => machine.get(Name::OverlapDeepSpeed),
+                _ => machine.get(Name::OverlapFsdp),
+            };
+            // The longer of the two, and a share of the shorter that is not hidden.
+            let together = one.max(gather) + share * one.min(gather);
+            parts.exposed_communication += passes * (together - one);
+        }
+    } else if layout.degrees.data() > 1.0 && layout.system != System::DeviceMap {
+        let reduce = links::gradients(layout, machine);
+        // Megatron reduces after the last backward pass; DDP and its like during it.
+        let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };
+        let share = machine.get(Name::OverlapFsdp);
+        parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
+    }
+    parts
+}
+
+/// Whether gradients are reduced as Megatron does it.
+pub(super) fn megatron(layout: &Layout) -> bool {
+    layout.system == System::Megatron || layout.system == System::SmpV1 && layout.sharding != Sharding::Full
+}

@@ -1,0 +1,203 @@
+use super::super::layout::*;
+use super::*;
+use proptest::prelude::*;
+
+/// GPT-2 with 30 billion parameters on p4d, sharded over `shard` GPUs.
+pub(super) fn gpt2_30b(
+    nodes: f64,
+    shard: f64,
+    sequence_length: f64,
+    micro_batch: f64,
+    global: f64,
+) -> Layout {
+    let (layers, hidden, vocab) = (48.0, 7168.0, 50_257.0);
+    let linear = layers * 12.0 * hidden * hidden;
+    let gpus = nodes * 8.0;
+    Layout {
+        model: Model {
+            parameters: 29_974_418_432.0,
+            layer_parameters: linear / layers,
+            outer_parameters: 29_974_418_432.0 - linear,
+            expert_parameters: 0.0,
+            active_parameters: 29_974_418_432.0,
+            linear_parameters: linear,
+            layers,
+            hidden,
+            heads: 64.0,
+            kv_heads: 64.0,
+            head_dim: 112.0,
+            ffn: 4.0 * hidden,
+            ffn_matrices: 2.0,
+            head_vocab: vocab,
+            vocab,
+            experts: 0.0,
+            active_experts: 0.0,
+            causal: true,
+            dropout: true,
+            parallel_blocks: false,
+            tied: true,
+            rms_norm: false,
+            composite_gelu: true,
+        },
+        hardware: Hardware {
+            gpu: Some(GpuKind::A100),
+            memory_bytes: Some(40.0 * 1_073_741_824.0),
+            peak_flops: Some(312e12),
+            memory_bytes_per_second: Some(1555e9),
+            gpus_per_node: 8.0,
+            nodes,
+            intra_bytes_per_second: Some(600e9),
+            inter_bytes_per_second: Some(50e9),
+            host_memory_bytes: None,
+            efa: true,
+        },
+        system: System::SmpV1,
+        degrees: Degrees {
+            replicas: gpus / shard,
+            shard,
+            tensor: 1.0,
+            pipeline: 1.0,
+            virtual_stages: 1.0,
+            context: 1.0,
+            expert: 1.0,
+        },
+        sharding: Sharding::Full,
+        work: Work {
+            sequence_length,
+            micro_batch,
+            passes: global / (gpus * micro_batch),
+            active_microbatches: None,
+            global_sequences: global,
+        },
+        precision: Precision::Mixed { bf16: true },
+        recompute: Recompute::Full,
+        attention: Attention::Eager,
+        flash2: false,
+        compiled: false,
+        sequence_parallel: false,
+        offload: Offload::default(),
+        lora: None,
+        quantisation: None,
+        moments: Moments::Two,
+        smddp: false,
+        code: Code::HuggingFace,
+        optimizer_copies: false,
+        per_parameter_sharding: false,
+    }
+}
+
+fn seconds(layout: &Layout) -> Speed {
+    speed(layout, Constants::shipped()).unwrap()
+}
+
+#[test]
+fn conventions_agree_with_hand_computed_figures() {
+    // 181.05 samples/s of 512 tokens on 128 GPUs are 173.66 TFLOPS a GPU by 8 N, 130.25 by 6 N.
+    let mut found = seconds(&gpt2_30b(16.0, 128.0, 512.0, 12.0, 3072.0));
+    let scale = found.samples_per_second / 181.05;
+    found.tflops.eight_n /= scale;
+    found.tflops.six_n /= scale;
+    assert!((found.tflops.eight_n / 173.660 - 1.0).abs() < 1e-4, "{}", found.tflops.eight_n);
+    assert!((found.tflops.six_n / 130.245 - 1.0).abs() < 1e-4, "{}", found.tflops.six_n);
+    // Megatron's formula with full recomputation gives 175.068; ours counts the same products.
+    let hardware = found.tflops.hardware / scale;
+    assert!((hardware / 175.07 - 1.0).abs() < 0.01, "{hardware}");
+}
+
+#[test]
+fn what_is_not_known_is_an_error() {
+    let whole = gpt2_30b(2.0, 16.0, 512.0, 1.0, 64.0);
+    let without = |change: fn(&mut Layout)| {
+        let mut layout = whole.clone();
+        change(&mut layout);
+        speed(&layout, Constants::shipped()).unwrap_err().0
+    };
+    assert!(without(|layout| layout.hardware.gpu = None).contains("accelerator"));
+    assert!(without(|layout| layout.hardware.peak_flops = None).contains("peak"));
+    assert!(without(|layout| layout.hardware.inter_bytes_per_second = None).contains("between nodes"));
+    assert!(without(|layout| layout.precision = Precision::Fp32).contains("16-bit"));
+    assert!(without(|layout| layout.system = System::Worker).contains("worker"));
+}
+
+#[test]
+fn smddp_is_faster_over_efa_alone() {
+    let slow = gpt2_30b(16.0, 128.0, 512.0, 1.0, 128.0);
+    let fast = Layout { smddp: true, ..slow.clone() };
+    assert!(seconds(&fast).step_seconds < seconds(&slow).step_seconds);
+    let one = gpt2_30b(1.0, 8.0, 512.0, 1.0, 8.0);
+    assert_eq!(seconds(&Layout { smddp: true, ..one.clone() }), seconds(&one));
+}
+
+prop_compose! {
+    fn layouts()(
+        nodes in 0_u32..6, tensor in 0_u32..4, pipeline in 0_u32..4, micro in 0_u32..4, passes in 0_u32..6,
+        s in 8_u32..14, full in any::<bool>(), flash in any::<bool>(), sharding in 0_usize..4, system in 0_usize..4,
+    ) -> Layout {
+        let nodes = f64::from(1 << nodes);
+        let gpus = nodes * 8.0;
+        let tensor = f64::from(1 << tensor);
+        let pipeline = f64::from(1 << pipeline).min(gpus / tensor);
+        let data = gpus / tensor / pipeline;
+        let sharding = [Sharding::None, Sharding::Optimizer, Sharding::Gradients, Sharding::Full][sharding];
+        let (micro, passes) = (f64::from(1 << micro), f64::from(1 << passes));
+        let mut layout = gpt2_30b(nodes, gpus, f64::from(1 << s), micro, micro * passes * data);
+        let shard = if sharding == Sharding::None { 1.0 } else { data };
+        layout.degrees = Degrees { replicas: data / shard, shard, tensor, pipeline, ..layout.degrees };
+        layout.work.passes = passes;
+        layout.sharding = sharding;
+        layout.system = [System::Fsdp, System::DeepSpeed, System::Megatron, System::SmpV1][system];
+        layout.recompute = if full { Recompute::Full } else { Recompute::None };
+        layout.attention = if flash { Attention::Flash } else { Attention::Eager };
+        layout
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn parts_add_up_to_the_whole_and_none_is_negative(layout in layouts()) {
+        let found = seconds(&layout);
+        prop_assert!((found.parts.total() / found.step_seconds - 1.0).abs() < 1e-12);
+        let parts = found.parts;
+        for part in [parts.compute, parts.exposed_communication, parts.bubble, parts.offload, parts.optimizer] {
+            prop_assert!(part >= 0.0, "{parts:?}");
+        }
+        prop_assert!(found.interval.low < found.step_seconds && found.step_seconds < found.interval.high);
+        prop_assert!(found.mfu > 0.0 && found.mfu < 1.0, "{}", found.mfu);
+        prop_assert!(found.tflops.hardware >= found.tflops.model);
+    }
+
+    #[test]
+    fn recomputation_and_slower_links_never_gain(layout in layouts()) {
+        let full = Layout { recompute: Recompute::Full, ..layout.clone() };
+        let none = Layout { recompute: Recompute::None, ..layout.clone() };
+        prop_assert!(seconds(&full).step_seconds > seconds(&none).step_seconds);
+        let mut slow = layout.clone();
+        slow.hardware.inter_bytes_per_second = Some(10e9);
+        prop_assert!(seconds(&slow).step_seconds >= seconds(&layout).step_seconds * (1.0 - 1e-12));
+    }
+
+    /// The same global batch on twice the nodes: never more than twice as fast, and once gathering is the longer half,
+    /// more nodes gain nothing more than their shorter passes.
+    #[test]
+    fn more_nodes_never_gain_more_than_their_number(nodes in 1_u32..6) {
+        let at = |nodes: f64| seconds(&gpt2_30b(nodes, nodes * 8.0, 2048.0, 1.0, 2048.0)).step_seconds;
+        let nodes = f64::from(1 << nodes);
+        let gain = at(nodes) / at(2.0 * nodes);
+        prop_assert!(gain <= 2.0 + 1e-9, "{gain}");
+    }
+}
+
+#[test]
+fn time_falls_with_nodes_until_communication_wins() {
+    // A fixed batch of 512 sequences, fully sharded: from one pass on, a node more only lengthens the gathers.
+    let at = |nodes: f64, micro: f64| {
+        seconds(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes
+    };
+    let (four, sixteen, sixty_four) = (at(4.0, 16.0), at(16.0, 4.0), at(64.0, 1.0));
+    assert!(four > sixteen && sixteen > sixty_four, "{four} {sixteen} {sixty_four}");
+    let whole = |nodes: f64, micro: f64| at(nodes, micro) * nodes;
+    assert!(whole(16.0, 4.0) > 0.9 * whole(4.0, 16.0));
+    assert!(whole(64.0, 1.0) < 1.2 * whole(16.0, 4.0), "communication has won");
+}

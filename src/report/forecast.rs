@@ -1,0 +1,124 @@
+//! The prediction's members of plan.json.
+
+use super::cost;
+use super::json::{
+    Checkpoint, CostParts, Interval, Memory, MemoryParts, Run, RunParts, Speed, SpeedParts, Spot, Tflops,
+};
+use crate::ir::Plan;
+use crate::predict::{self, Prediction};
+
+fn interval(interval: predict::Interval) -> Interval {
+    Interval { low: interval.low, high: interval.high }
+}
+
+/// Bytes are whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes of a machine, never negative"
+)]
+fn bytes(bytes: f64) -> u64 {
+    bytes.round() as u64
+}
+
+pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Memory {
+    let Some(memory) = &prediction.memory else { return Memory { capacity_bytes, ..Memory::default() } };
+    let parts = &memory.parts;
+    let parts = [
+        parts.parameters,
+        parts.gradients,
+        parts.optimizer,
+        parts.activations,
+        parts.gathered,
+        parts.logits,
+        parts.buffers,
+        parts.reserve,
+    ]
+    .map(bytes);
+    let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
+    Memory {
+        // The parts add up to the whole, rounded as they are.
+        per_gpu_bytes: Some(parts.iter().sum()),
+        capacity_bytes,
+        fits: memory.fits,
+        interval: Some(interval(memory.interval)),
+        host_bytes: memory.host_bytes.map(bytes),
+        peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(bytes),
+        parts: MemoryParts {
+            parameters: Some(parameters),
+            gradients: Some(gradients),
+            optimizer: Some(optimizer),
+            activations: Some(activations),
+            gathered: Some(gathered),
+            logits: Some(logits),
+            buffers: Some(buffers),
+            reserve: Some(reserve),
+        },
+    }
+}
+
+pub(super) fn speed(prediction: &Prediction) -> Speed {
+    let Some(speed) = &prediction.speed else { return Speed::default() };
+    Speed {
+        step_seconds: Some(speed.step_seconds),
+        tokens_per_second: Some(speed.tokens_per_second),
+        samples_per_second: Some(speed.samples_per_second),
+        tflops_per_gpu: Some(speed.tflops.hardware),
+        mfu: Some(speed.mfu),
+        tflops: Tflops {
+            model: Some(speed.tflops.model),
+            hardware: Some(speed.tflops.hardware),
+            six_n: Some(speed.tflops.six_n),
+            eight_n: Some(speed.tflops.eight_n),
+        },
+        interval: Some(interval(speed.interval)),
+        parts: SpeedParts {
+            compute: Some(speed.parts.compute),
+            exposed_communication: Some(speed.parts.exposed_communication),
+            bubble: Some(speed.parts.bubble),
+            offload: Some(speed.parts.offload),
+            optimizer: Some(speed.parts.optimizer),
+            // Nothing is known of the program's loader.
+            input: None,
+        },
+    }
+}
+
+pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
+    let mut out = Run {
+        steps: plan.run.steps.as_ref().map(|val| val.value),
+        tokens: plan.run.tokens.as_ref().map(|val| val.value),
+        most_usd: cost::most_usd(plan),
+        price_source: plan.price.as_ref().map(|price| match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        }),
+        ..Run::default()
+    };
+    let Some(run) = &prediction.run else { return out };
+    out.seconds = Some(run.seconds);
+    out.interval = Some(interval(run.interval));
+    out.parts = RunParts {
+        startup: Some(run.parts.startup),
+        download: Some(run.parts.download),
+        training: Some(run.parts.training),
+        checkpoints: Some(run.parts.checkpoints),
+    };
+    out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
+        bytes: bytes(checkpoint.bytes),
+        seconds: checkpoint.seconds,
+        best_interval_seconds: checkpoint.best_interval_seconds,
+    });
+    out.spot = run.spot.map(|spot| Spot {
+        expected_seconds: spot.expected_seconds,
+        p90_seconds: spot.p90_seconds,
+        interruptions: spot.interruptions,
+    });
+    out.cost_usd = run.cost_usd;
+    out.cost_parts = CostParts {
+        instances: run.cost_parts.instances,
+        volumes: run.cost_parts.volumes,
+        file_systems: run.cost_parts.file_systems,
+    };
+    out
+}

@@ -1,0 +1,56 @@
+//! The errors that the project claims, as the published runs give them.
+
+use crate::support::read;
+use trainc::calibrate;
+use trainc::calibrate::judge::{Tiered, fitted, judge};
+use trainc::predict::Constants;
+
+fn of(tier: &Tiered, families: &[&str]) -> f64 {
+    let errors: Vec<f64> =
+        families.iter().map(|family| tier.by_family[*family].mean_error.unwrap()).collect();
+    errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+const OVER_NODES: [&str; 3] = ["vtrain-multi", "bloom", "korthikanti"];
+
+#[test]
+fn errors_of_what_the_fit_did_not_see() {
+    let table = calibrate::read(&read("data/runs.csv")).unwrap();
+    let (constants, verdict) = fitted(&table, Constants::shipped());
+    let tiers = &verdict.summary.by_tier;
+    let (a, b, c) = (&tiers["A"], &tiers["B"], &tiers["C"]);
+    assert!(of(a, &["llm-foundry", "fms-fsdp"]) < 0.05, "{a:?}");
+    assert!(of(a, &OVER_NODES) < 0.065, "{a:?}");
+    assert!(of(a, &["vtrain-single"]) < 0.10, "{a:?}");
+    assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.055, "{b:?}");
+    assert!(of(b, &OVER_NODES) < 0.08, "{b:?}");
+    assert!(c.step_seconds.mean_error.unwrap() < 0.10, "{c:?}");
+    for tier in [a, b, c] {
+        assert!(tier.step_seconds.inside_interval.unwrap() >= 0.9, "{tier:?}");
+    }
+    assert!(verdict.summary.interval_half_width.unwrap() <= 0.205);
+    // The shipped constants are what the command gives.
+    for (key, name) in trainc::predict::constants::Name::ALL {
+        let (shipped, again) = (Constants::shipped().get(*name), constants.get(*name));
+        assert!((shipped / again - 1.0).abs() < 0.01, "{key}: {shipped}, fitted again {again}");
+    }
+}
+
+#[test]
+fn every_row_is_judged_or_says_why_not() {
+    let table = calibrate::read(&read("data/runs.csv")).unwrap();
+    let verdict = judge(&table, Constants::shipped());
+    assert_eq!(verdict.rows.len(), table.runs.len());
+    for row in &verdict.rows {
+        let judged = row.step_seconds.is_some() || row.peak_memory_bytes.is_some() || row.fits.is_some();
+        assert!(judged || row.skipped.is_some(), "{}", row.id);
+        assert!(row.tier.is_none(), "nothing was fitted");
+    }
+    assert!(verdict.summary.step_seconds.rows >= 380, "{}", verdict.summary.step_seconds.rows);
+}
+
+#[test]
+fn a_text_that_is_no_table_says_what_it_lacks() {
+    assert!(calibrate::read("a,b\n1,2\n").unwrap_err().to_string().contains("`id`"));
+    assert!(calibrate::read("").is_err());
+}
