@@ -30,7 +30,14 @@ pub mod check;
 
 pub mod emit;
 
+pub mod apply;
+
+#[cfg(feature = "aws")]
+pub mod aws;
+
 pub mod calibrate;
+
+pub mod tune;
 
 pub mod report;
 
@@ -115,6 +122,7 @@ pub fn codes() -> &'static [&'static Code] {
             bind::codes(),
             check::codes(),
             emit::codes(),
+            apply::codes(),
             import::codes(),
             data::codes(),
             cli::codes(),

@@ -18,6 +18,10 @@ const NOT_RUN: &[&str] = &[
     "just ",
     "cargo bench",
     "cargo test",
+    "cargo build",
+    "python3 worker/",
+    "python3 -m venv",
+    ".venv",
     "export ",
     "source ",
 ];

@@ -21,7 +21,7 @@ pub(super) enum Color {
 }
 
 /// Flags of every command.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct Global {
     /// Say less: of the problems only the errors, and no progress
     #[arg(short, long, global = true)]
@@ -150,6 +150,21 @@ fn day(written: &str) -> Result<String, String> {
     }
 }
 
+/// `2h`, `30m`, `90s`, `1d`.
+pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
+    let fault = || "expected a time with its unit, as 2h or 30m".to_owned();
+    let number = written.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let each = match written.get(number.len()..) {
+        Some("s") => 1.0,
+        Some("m") => 60.0,
+        Some("h") => 3_600.0,
+        Some("d") => 86_400.0,
+        _ => return Err(fault()),
+    };
+    let seconds: f64 = number.parse().map_err(|_| fault())?;
+    std::time::Duration::try_from_secs_f64(seconds * each).map_err(|_| fault())
+}
+
 fn price(written: &str) -> Result<(String, f64), String> {
     let (name, usd) = written.split_once('=').ok_or("expected INSTANCE=USD, as ml.p4d.24xlarge=25.25")?;
     let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
@@ -272,7 +287,15 @@ pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: 
 
 #[cfg(test)]
 mod tests {
-    use super::day;
+    use super::{day, duration};
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(duration("2").is_err() && duration("h").is_err() && duration("2 weeks").is_err());
+    }
 
     #[test]
     fn a_day_is_one_of_the_calendar() {

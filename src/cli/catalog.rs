@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc catalog\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|apply|watch|stop|destroy]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out
@@ -31,6 +31,9 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, tables(), args);
     };
+    if name == "permissions" {
+        return permissions(io, args.filter.as_deref());
+    }
     let listing = match name {
         "models" => Some(models_listing()),
         "rules" => Some(rules_listing()),
@@ -39,13 +42,30 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     if let Some(listing) = listing {
         return print(io, listing, args);
     }
-    let known: Vec<&str> = listing::NAMES.iter().copied().chain(["models", "rules"]).collect();
+    let known: Vec<&str> = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]).collect();
     let hint = match text::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known.join(", ")),
     };
     io.note(&format!("error: the catalogue has no table `{name}`; {hint}\n"));
     exit::USAGE
+}
+
+/// The operator's policy, for one command or for all.
+fn permissions(io: &mut Io, command: Option<&str>) -> u8 {
+    use crate::apply::calls::Command;
+    use crate::apply::permissions::{Place, policy};
+    let commands: Vec<Command> = match command {
+        None => Command::ALL.to_vec(),
+        Some(word) => Command::ALL.iter().copied().filter(|one| one.word() == word).collect(),
+    };
+    if commands.is_empty() {
+        let known: Vec<&str> = Command::ALL.iter().map(|one| one.word()).collect();
+        io.note(&format!("error: expected one of {}\n", known.join(", ")));
+        return exit::USAGE;
+    }
+    io.print(&crate::emit::canonical::pretty(&policy(&commands, &Place::default())));
+    exit::DONE
 }
 
 fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {

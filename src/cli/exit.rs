@@ -10,3 +10,7 @@ pub(super) const MANIFEST: u8 = 3;
 pub(super) const FAILED: u8 = 8;
 /// Differences.
 pub(super) const DIFFERENT: u8 = 4;
+/// Incomplete, safe to run again.
+pub(super) const INCOMPLETE: u8 = 5;
+/// The training job itself failed or was stopped.
+pub(super) const JOB: u8 = 8;

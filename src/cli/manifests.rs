@@ -21,6 +21,7 @@ pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0143];
 const MOST_BYTES: u64 = 4 << 20;
 
 /// One manifest of a run.
+#[derive(Clone)]
 pub(super) struct Manifest {
     /// The path as it is shown.
     pub path: String,
@@ -31,6 +32,7 @@ pub(super) struct Manifest {
 }
 
 /// All manifests of a run.
+#[derive(Clone)]
 pub(super) struct Set {
     /// All texts.
     pub sources: SourceMap,

@@ -7,12 +7,15 @@
     reason = "this is the room where files, environment and clock are read"
 )]
 
+mod account;
+mod apply;
 mod args;
 mod calibrate;
 mod catalog;
 mod check;
 mod completions;
 mod data;
+mod destroy;
 mod directory;
 mod emit;
 mod exit;
@@ -22,13 +25,21 @@ mod fmt;
 mod import;
 mod init;
 mod io;
+mod job;
+mod logs;
 mod lsp;
 mod manifests;
 mod neighbours;
 mod plan;
+mod progress;
+mod prospects;
 mod run;
 mod schema;
 mod shards;
+mod status;
+mod stop;
+mod tune;
+mod watch;
 mod worker;
 mod world;
 
@@ -55,7 +66,7 @@ pub fn codes() -> Vec<&'static Code> {
     subcommand_required = true
 )]
 #[command(
-    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences."
+    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences, 5 incomplete and safe to run again, 6 access denied, 7 something that is not ours is in the way, 8 the training job failed or was stopped."
 )]
 struct App {
     #[command(subcommand)]
@@ -70,11 +81,18 @@ enum Command {
     Check(check::Args),
     Plan(plan::Args),
     Emit(emit::Args),
+    Apply(apply::Args),
+    Watch(watch::Args),
+    Status(status::Args),
+    Logs(logs::Args),
+    Stop(stop::Args),
+    Destroy(destroy::Args),
     Run(run::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Import(import::Args),
     Data(data::Args),
+    Tune(tune::Args),
     Calibrate(calibrate::Args),
     Catalog(catalog::Args),
     Schema(schema::Args),
@@ -107,12 +125,19 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),
         Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Apply(args) => apply::run(&mut io, &app.global, args),
+        Command::Watch(args) => watch::run(&mut io, &app.global, args),
+        Command::Status(args) => status::run(&mut io, &app.global, args),
+        Command::Logs(args) => logs::run(&mut io, &app.global, args),
+        Command::Stop(args) => stop::run(&mut io, &app.global, args),
+        Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
         Command::Run(args) => run::run(&mut io, &app.global, args),
         Command::Init(args) => init::run(&mut io, args),
         Command::Fmt(args) => fmt::run(&mut io, args),
         Command::Explain(args) => explain::run(&mut io, args),
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Tune(args) => tune::run(&mut io, &app.global, args),
         Command::Calibrate(args) => calibrate::run(&mut io, args),
         Command::Catalog(args) => catalog::run(&mut io, args),
         Command::Schema(args) => schema::run(&mut io, args),

@@ -1,21 +1,33 @@
 //! `trainc plan`.
 
+use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Input, problems};
+use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
+use super::prospects::{Looked, look_at};
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::diff::Choices;
+use crate::apply::observed::Look;
+use crate::apply::saved::{self, SavedPlan};
+use crate::apply::verdict;
 use crate::diag::Format;
 use crate::emit::{Identity, quoted};
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
+use std::cell::RefCell;
+use std::path::PathBuf;
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
 ///
 /// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
-/// first. With `--offline` it needs no credentials and compares with nothing.
+/// first, then looks at the account: what exists, what would be created or changed, and whether everything that the
+/// manifest names is there and has room. It only looks. With `--offline` it needs no credentials and compares with
+/// nothing.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan --offline job.kdl -v\n  trainc plan --offline jobs/ -o json"
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -29,6 +41,17 @@ pub(super) struct Args {
     /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
     #[arg(long)]
     detailed_exit_code: bool,
+    /// Save what apply will do and nothing else, for `trainc apply FILE`
+    #[arg(long, value_name = "FILE", conflicts_with = "offline")]
+    save: Option<PathBuf>,
+    /// Plan another run, as `apply --new-run` starts it
+    #[arg(long)]
+    new_run: bool,
+    /// Plan to take over objects that carry no tags of this job, as `apply --adopt` does
+    #[arg(long)]
+    adopt: bool,
+    #[command(flatten)]
+    account: AccountArgs,
 }
 
 /// Columns of the short plan, on a wider terminal too: it is read in logs and pasted into mails.
@@ -43,7 +66,7 @@ struct Ready<'a> {
 
 impl<'a> Ready<'a> {
     fn new(manifest: &'a Manifest, set: &'a Set) -> Self {
-        Self { manifest, set, identity: manifest.compiled.checked().map(crate::emit::identity) }
+        Self { manifest, set, identity: identity(manifest) }
     }
 
     fn subject(&self) -> Subject<'_> {
@@ -60,6 +83,52 @@ impl<'a> Ready<'a> {
     }
 }
 
+fn identity(manifest: &Manifest) -> Option<Identity> {
+    manifest.compiled.checked().map(crate::emit::identity)
+}
+
+/// Looks at the account for one manifest. It is given an account that could be changed, and passes on one that
+/// cannot: `look_at` asks for no more than to observe.
+struct Compare<'a> {
+    plan: &'a crate::ir::Plan,
+    choices: Choices,
+    found: &'a RefCell<Option<Looked>>,
+}
+
+impl Task for Compare<'_> {
+    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let looked = look_at(&look, self.plan, self.choices).await;
+        *self.found.borrow_mut() = Some(looked);
+        exit::DONE
+    }
+}
+
+/// Compares every sound manifest with the account; none for those that are not, or where nobody is asked.
+fn compare(io: &mut Io, args: &Args, set: &Set) -> Result<Vec<Option<Looked>>, u8> {
+    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+        io.note(&words);
+        exit::USAGE
+    })?;
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
+    let mut out = Vec::new();
+    for manifest in &set.manifests {
+        let found = RefCell::new(None);
+        if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
+            let code = accounts.run(io, plan, Compare { plan, choices, found: &found });
+            if code != exit::DONE {
+                return Err(code);
+            }
+        }
+        out.push(found.into_inner());
+    }
+    Ok(out)
+}
+
+/// Whether a plan is compared with an account.
+fn is_online(args: &Args) -> bool {
+    !args.offline && (cfg!(feature = "aws") || args.account.simulate.is_some())
+}
+
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let paths = match args.input.named.paths("plan --offline") {
@@ -69,13 +138,44 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return super::exit::USAGE;
         }
     };
-    let set = compile_all(&paths, &args.input.options(io, false));
-    if !args.offline && !global.quiet {
-        io.note("note: this version does not compare with the account; planned as with `--offline`\n");
+    let mut set = compile_all(&paths, &args.input.options(io, false));
+    let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
+    let looked = if is_online(args) {
+        match compare(io, args, &set) {
+            Ok(looked) => looked,
+            Err(code) => return code,
+        }
+    } else {
+        if !args.offline && !global.quiet {
+            io.note("note: this trainc was built without AWS; planned as with `--offline`\n");
+        }
+        Vec::new()
+    };
+    let manifest_code = args.input.exit(&set);
+    for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
+        if let Some(looked) = looked {
+            manifest.compiled.problems.extend(looked.findings.clone());
+            looked.warnings().for_each(|warning| manifest.compiled.problems.push(warning));
+            manifest.compiled.problems.sort();
+        }
     }
-    let ready: Vec<Ready> = set.manifests.iter().map(|manifest| Ready::new(manifest, &set)).collect();
-    let documents: Vec<Document> =
-        ready.iter().map(|one| report::document::document(&one.subject())).collect();
+    let ready: Vec<Ready> = set
+        .manifests
+        .iter()
+        .zip(identities)
+        .map(|(manifest, identity)| Ready { manifest, set: &set, identity })
+        .collect();
+    let documents: Vec<Document> = ready
+        .iter()
+        .enumerate()
+        .map(|(at, one)| {
+            let mut document = report::document::document(&one.subject());
+            if let Some(looked) = looked.get(at).and_then(Option::as_ref) {
+                looked.tell(&mut document);
+            }
+            document
+        })
+        .collect();
     match args.output.as_str() {
         "json" => json(io, &set, &documents),
         "markdown" => {
@@ -84,10 +184,53 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         _ => human(io, global, args, &set, &ready, &documents),
     }
-    // Offline nothing differs, so that `--detailed-exit-code` asks for no code of its own.
-    let _ = args.detailed_exit_code;
     args.input.say_denied(io, &set, global.quiet);
-    args.input.exit(&set)
+    if manifest_code != exit::DONE {
+        return manifest_code;
+    }
+    let code = online_exit(args, &looked);
+    match &args.save {
+        Some(file) if code == exit::DONE || code == exit::DIFFERENT => {
+            let saved = save(io, args, &set, &looked, file);
+            if saved == exit::DONE { code } else { saved }
+        }
+        _ => code,
+    }
+}
+
+/// What the account asks of the exit code.
+fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
+    let wrong = looked.iter().flatten().map(|one| one.exit).filter(|code| *code != exit::DONE);
+    if let Some(code) = verdict::worst(wrong).filter(|_| !args.input.exit_zero) {
+        return code;
+    }
+    let differs =
+        looked.iter().flatten().any(|one| one.prospect.as_ref().is_some_and(|seen| !seen.is_empty()));
+    if differs && args.detailed_exit_code { exit::DIFFERENT } else { exit::DONE }
+}
+
+/// Writes the plan of one manifest for `apply`.
+fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
+    let ([manifest], [Some(one)]) = (set.manifests.as_slice(), looked) else {
+        io.note("error: one manifest at a time is saved: name a file\n");
+        return exit::USAGE;
+    };
+    let Some(prospect) = &one.prospect else { return exit::USAGE };
+    let input = saved::Input {
+        manifest: manifest.path.clone(),
+        sha256: manifest.sha256.clone(),
+        sets: args.input.sets.clone(),
+        env: args.input.env.clone(),
+    };
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
+    let plan = SavedPlan::of(&input, prospect, choices);
+    let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
+    if let Err(error) = std::fs::write(file, format!("{text}\n")) {
+        let why = super::world::describe(&error);
+        io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+        return exit::USAGE;
+    }
+    exit::DONE
 }
 
 fn json(io: &mut Io, set: &Set, documents: &[Document]) {
@@ -134,7 +277,16 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
 /// The command to type next: the same manifests and layers, one step on.
 fn next(args: &Args, errors: usize) -> String {
     let input = &args.input;
-    let mut words = vec!["trainc".to_owned(), if errors > 0 { "check" } else { "emit" }.to_owned()];
+    let online = is_online(args) && errors == 0;
+    if let Some(file) = args.save.as_ref().filter(|_| online) {
+        return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
+    }
+    let verb = match (errors, online) {
+        (1.., _) => "check",
+        (0, true) => "apply",
+        (0, false) => "emit",
+    };
+    let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
     if let Some(env) = &input.env {
         words.extend(["--env".to_owned(), quoted(env)]);
@@ -145,7 +297,10 @@ fn next(args: &Args, errors: usize) -> String {
     if let Some(account) = &input.account {
         words.extend(["--account".to_owned(), quoted(account)]);
     }
-    if errors == 0 {
+    if online {
+        words.extend(args.account.again().split_whitespace().map(str::to_owned));
+    }
+    if errors == 0 && !online {
         words.extend(["--out".to_owned(), "generated/".to_owned()]);
     }
     words.join(" ")

@@ -289,6 +289,17 @@ fn token(kind: &str, identity: &str, generation: u32) -> String {
     format!("trainc-{kind}-{}-{generation}", digest.get(..TOKEN_DIGITS).unwrap_or(&digest))
 }
 
+/// The token of a later generation of the same object: a token dies with the object that it made.
+pub fn next_token(token: &str, generation: u32) -> String {
+    let stem = token.rsplit_once('-').map_or(token, |(stem, _)| stem);
+    format!("{stem}-{generation}")
+}
+
+/// The token of an association of a file system that exists: another file system needs other associations.
+pub fn association_token(file_system: &str, path: &str, s3: &str, generation: u32) -> String {
+    token("dra", &["association", file_system, path, s3].join("\n"), generation)
+}
+
 fn association(
     name: &str,
     link: &Link,

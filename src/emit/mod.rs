@@ -29,6 +29,7 @@ use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
 pub(crate) use launch::{launcher_words, python_str, smp_name};
+pub use request::Tag;
 pub use resources::{Resource, resources};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
 pub(crate) use shell::{is_plain, quoted, unquoted};
@@ -134,6 +135,42 @@ fn replace_mark(value: &mut Value, digest: &str) {
         Value::Object(members) => members.values_mut().for_each(|item| replace_mark(item, digest)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// The name of a deliberate further run of the same digest: `<job>-<digest8>-r2`. The first run has no number.
+pub fn run_name(plan: &Plan, digest: &str, run: u32) -> String {
+    if run <= 1 { names::training_job(plan, digest) } else { names::repeated_job(plan, digest, run) }
+}
+
+/// What all runs of the job have at the start of their names, whatever their digest.
+pub fn run_stem(plan: &Plan) -> String {
+    names::training_job_pattern(plan).trim_end_matches(['*', '-']).to_owned()
+}
+
+/// What stands for the account in offline output.
+pub const ACCOUNT_MARK: &str = names::ACCOUNT;
+/// What stands for the ARN of a role that trainc makes.
+pub const ROLE_ARN_MARK: &str = names::ROLE_ARN;
+
+/// What stands for the id and for the mount name of a file system that trainc makes.
+pub fn storage_marks(name: &str) -> (String, String) {
+    (names::storage_id(name), names::storage_mount(name))
+}
+
+/// Where the source archive of this plan lies, where trainc packs one.
+pub fn archive_uri(plan: &Plan) -> Option<String> {
+    (plan.deployable && names::has_archive(plan))
+        .then(|| format!("{}/sourcedir.tar.gz", names::source_prefix(plan)))
+}
+
+/// The bucket of trainc's own uploads where none is named: the SageMaker SDK's default.
+pub fn default_bucket(plan: &Plan) -> String {
+    names::default_bucket(plan)
+}
+
+/// Where the source archives of all versions of the job lie.
+pub fn archive_home(plan: &Plan) -> String {
+    names::source_home(plan)
 }
 
 /// Everything that a plan becomes, but for the plan's own reports.

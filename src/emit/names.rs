@@ -18,6 +18,11 @@ pub(super) fn training_job(plan: &Plan, digest: &str) -> String {
     suffixed(job(plan), digest.get(..8).unwrap_or(digest), JOB_NAME_LIMIT)
 }
 
+/// `<job>-<first 8 of the digest>-r<run>`, cut alike.
+pub(super) fn repeated_job(plan: &Plan, digest: &str, run: u32) -> String {
+    suffixed(job(plan), &format!("{}-r{run}", digest.get(..8).unwrap_or(digest)), JOB_NAME_LIMIT)
+}
+
 fn suffixed(name: &str, suffix: &str, limit: usize) -> String {
     let room = limit.saturating_sub(suffix.len() + 1);
     let cut: String = name.chars().take(room).collect();

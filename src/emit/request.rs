@@ -210,6 +210,8 @@ pub(super) struct StoppingCondition {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
+/// A tag of an AWS object.
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct Tag {
     pub key: String,
     pub value: String,

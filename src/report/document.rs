@@ -32,6 +32,8 @@ pub fn document(subject: &Subject) -> Document {
         manifest: Manifest { path: path.to_owned(), sha256: sha256.to_owned() },
         region: job.and_then(|job| job.region.value().cloned()),
         account: job.and_then(|job| job.account.value().cloned()),
+        compared_with: None,
+        changes: None,
         cluster: Cluster {
             instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
             nodes: mesh.map(|mesh| mesh.nodes).or_else(|| cluster.and_then(|cluster| cluster.nodes.get())),

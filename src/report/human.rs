@@ -111,7 +111,11 @@ fn heading(page: &mut Page, subject: &Subject, document: &Document) {
             format!(": {what} {}", text::count(errors as u64, "error"))
         }
         (Some(digest), 0) => {
-            format!(", digest {}, planned offline: compared with nothing", digest.get(..8).unwrap_or(digest))
+            let how = match &document.compared_with {
+                Some(account) => format!("compared with account {account}"),
+                None => "planned offline: compared with nothing".to_owned(),
+            };
+            format!(", digest {}, {how}", digest.get(..8).unwrap_or(digest))
         }
         (None, 0) => String::new(),
     };

@@ -22,6 +22,10 @@ pub struct Document {
     pub manifest: Manifest,
     pub region: Option<String>,
     pub account: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared_with: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<bool>,
     pub cluster: Cluster,
     pub mesh: Option<Mesh>,
     pub groups: Groups,

@@ -66,10 +66,11 @@ fn summary(subject: &Subject, document: &Document) -> String {
     if let Some(digest) = &document.digest {
         let _ = write!(state, ", digest `{}`", digest.get(..8).unwrap_or(digest));
     }
-    let mut out = format!(
-        "### {}\n\n{state}; planned offline, compared with nothing\n\n",
-        cell(subject.job.unwrap_or(subject.path))
-    );
+    let how = match &document.compared_with {
+        Some(account) => format!("compared with account {account}"),
+        None => "planned offline, compared with nothing".to_owned(),
+    };
+    let mut out = format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)));
     let Some(plan) = subject.plan else { return out };
     out.push_str("| | |\n| --- | --- |\n");
     let mut rows = sections::job(document, plan);

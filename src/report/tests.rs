@@ -148,6 +148,8 @@ fn predicted(sample: &Sample) -> Document {
     document.run.spot =
         Some(super::json::Spot { expected_seconds: 2_400.0, p90_seconds: 3_100.0, interruptions: 0.5 });
     document.run.cost_usd = Some(449.0);
+    document.compared_with = Some("111122223333".to_owned());
+    document.changes = Some(true);
     document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
     document
 }
@@ -184,8 +186,11 @@ fn the_schema_describes_no_more_than_is_written() {
 fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            // An edit is not always there; the list of files is only in what `emit` wrote.
-            let optional = |name: &str| name == "fix" || (at.is_empty() && name == "files");
+            // An edit is not always there; the list of files is only in what `emit` wrote, the comparison only in a plan
+            // against an account.
+            let optional = |name: &str| {
+                name == "fix" || (at.is_empty() && matches!(name, "files" | "compared_with" | "changes"))
+            };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();
             let mut required: Vec<&str> =

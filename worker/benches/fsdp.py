@@ -28,21 +28,10 @@ MODELS = {
 SPEED, PRODUCTS = 1.2, 0.85
 
 
-def data(directory, m):
-    """Token shards as `trainc data pack` writes them."""
-    directory.mkdir()
-    sequences = m["batch"] * m["steps"]
-    chooser = random.Random(1)
-    tokens = b"".join(chooser.randrange(m["vocab"]).to_bytes(2, "little") for _ in range(sequences * (m["sequence"] + 1)))
-    (directory / "tokens-00000.bin").write_bytes(tokens)
-    import hashlib
-
-    index = {
-        "form": "trainc.tokens/v1", "dtype": "u16", "sequence_length": m["sequence"], "sequences": sequences,
-        "vocab_size": m["vocab"],
-        "files": [{"name": "tokens-00000.bin", "sequences": sequences, "sha256": hashlib.sha256(tokens).hexdigest()}],
-    }
-    (directory / "index.json").write_text(json.dumps(index))
+def data(binary, directory, m):
+    sizes = {"sequence-length": m["sequence"], "sequences": m["batch"] * m["steps"], "vocab": m["vocab"]}
+    words = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    subprocess.run([str(binary), "bench", "--tokens", str(directory), *words], check=True)
 
 
 def config(place, m, ranks):
@@ -94,7 +83,7 @@ def figures(lines):
 def run_worker(binary, m, ranks):
     with tempfile.TemporaryDirectory() as place:
         place = pathlib.Path(place)
-        data(place / "train", m)
+        data(binary, place / "train", m)
         (place / "worker.json").write_text(json.dumps(config(place, m, ranks)))
         lines, error = steps([str(binary), "launch", str(place / "worker.json")])
         if error:

@@ -1,4 +1,4 @@
-"""PyTorch's matrix products on one thread: the shapes of `trainc-worker bench`, best of 15, one JSON line each."""
+"""PyTorch's matrix products on one thread: the shapes of `trainc-worker bench`, best of 30 by the thread's own clock, one JSON line each."""
 import json
 import time
 
@@ -9,10 +9,10 @@ SHAPES = [("qkv", 1024, 384, 1152), ("out", 1024, 384, 384), ("up", 1024, 384, 2
 
 def best(work):
     times = []
-    for _ in range(15):
-        began = time.perf_counter()
+    for _ in range(30):
+        began = time.thread_time()
         work()
-        times.append(time.perf_counter() - began)
+        times.append(time.thread_time() - began)
     return min(times)
 
 

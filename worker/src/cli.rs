@@ -66,8 +66,35 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
+    /// Write the model of a checkpoint as `transformers` reads it, or its adapters as `peft` does
+    Export {
+        /// worker.json that it was trained with
+        config: PathBuf,
+        /// A checkpoint's directory; without it the newest of the config's
+        #[arg(long)]
+        checkpoint: Option<PathBuf>,
+        /// Directory to write
+        #[arg(long)]
+        out: PathBuf,
+        /// f32, bf16 or f16
+        #[arg(long, default_value = "f32", value_parser = ["f32", "bf16", "f16"])]
+        dtype: String,
+        /// Add adapters to the weights that they were trained on
+        #[arg(long)]
+        merge: bool,
+    },
     /// Time the matrix products of a training pass, alone on one thread
-    Bench,
+    Bench {
+        /// Instead, write random tokens for a comparison of trainings into this directory
+        #[arg(long, hide = true)]
+        tokens: Option<PathBuf>,
+        #[arg(long, hide = true, default_value_t = 256)]
+        sequence_length: usize,
+        #[arg(long, hide = true, default_value_t = 64)]
+        sequences: usize,
+        #[arg(long, hide = true, default_value_t = 8192)]
+        vocab: usize,
+    },
     /// Say what a checkpoint is
     Inspect {
         /// Its directory
@@ -139,7 +166,32 @@ fn run(command: Verb) -> Result<u8, Failure> {
             );
             Ok(0)
         }
-        Verb::Bench => {
+        Verb::Export { config, checkpoint: path, out, dtype, merge } => {
+            let config = read(&config, None)?;
+            let directory = Path::new(&config.checkpoint.directory);
+            let path = path.or_else(|| checkpoint::newest(directory)).ok_or_else(|| {
+                let shown = directory.display();
+                Failure::new(Code::Checkpoint, format!("checkpoint {shown}: there is none that is complete"))
+            })?;
+            if std::fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
+                let shown = out.display();
+                return Err(Failure::new(Code::Usage, format!("{shown} is not empty; nothing was written")));
+            }
+            let dtype = match dtype.as_str() {
+                "bf16" => "BF16",
+                "f16" => "F16",
+                _ => "F32",
+            };
+            crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
+            println!("wrote {} from {}", out.display(), path.display());
+            Ok(0)
+        }
+        Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
+            bench::tokens(&directory, sequence_length, sequences, vocab)
+                .map_err(|e| Failure::new(Code::Usage, format!("{}: {e}", directory.display())))?;
+            Ok(0)
+        }
+        Verb::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
                 println!(
                     "{}",

@@ -8,6 +8,7 @@ use crate::comm::{Groups, Topology, Wire};
 use crate::config::{Config, Format, Recompute};
 use crate::exit::Failure;
 use crate::kernels::rows;
+use crate::model::adapter::Target;
 use crate::model::block::{self, Pass, Saved, Scratch};
 use crate::model::init;
 use crate::model::layout::{Shape, Unit};
@@ -64,6 +65,8 @@ pub struct Engine {
     head: HeadScratch<f32>,
     x: Vec<f32>,
     d: Vec<f32>,
+    targets: Vec<Target>,
+    adapter_gradient: Vec<f32>,
 }
 
 /// Bytes of a rank by part; the names are those of the plan.
@@ -91,7 +94,10 @@ impl Bytes {
         let shape = Shape::of(&config.model);
         let degree = config.mesh.shard_degree;
         let units = shape.units();
-        let shards: usize = units.iter().map(|u| shard_len(u.len, degree)).sum();
+        let held = |u: &Unit| shard_len(u.len, degree);
+        let shards: usize = units.iter().map(held).sum();
+        let trained: usize = units.iter().filter(|u| u.trained).map(held).sum();
+        let (units, adapters) = units.split_at(shape.layers + 2);
         let rows = config.batch.micro * shape.heads.sequence;
         let kept = if config.memory.recompute == Recompute::Block {
             (shape.layers) * rows * shape.hidden + Saved::<f32>::elements(&shape, rows)
@@ -100,9 +106,11 @@ impl Bytes {
         };
         let full = |u: &Unit| shard_len(u.len, degree) * degree;
         let largest = units.iter().map(full).max().unwrap_or(0);
+        // Gathered, and their gradients.
+        let adapter = 2 * adapters.iter().map(full).max().unwrap_or(0);
         let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
         let blocks: Vec<usize> = units.iter().take(units.len().saturating_sub(1)).skip(1).map(full).collect();
-        let gathered = if degree == 1 && config.precision.compute == Format::F32 {
+        let gathered = if degree == 1 && config.precision.compute == Format::F32 && adapters.is_empty() {
             0
         } else {
             let one = if config.memory.reshard_after_forward { 1 } else { blocks.len() };
@@ -116,13 +124,13 @@ impl Bytes {
         let plan = plan(config);
         let ahead = plan.gather_bytes() / plan.ranks();
         let saving = config.checkpoint.every_steps.is_some() || config.checkpoint.every_seconds.is_some();
-        let copy = if saving { 12 * shards } else { 0 };
+        let copy = if saving { 12 * trained } else { 0 };
         Self {
             parameters: 4 * shards,
-            gradients: 4 * shards,
-            optimizer: 8 * shards,
+            gradients: 4 * trained,
+            optimizer: 8 * trained,
             activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + 2 * rows * shape.hidden),
-            gathered: 4 * (gathered + largest + tied) + ahead,
+            gathered: 4 * (gathered + largest + tied + adapter) + ahead,
             logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
             buffers: plan.bytes() / plan.ranks() - ahead + copy,
         }
@@ -197,10 +205,10 @@ impl Engine {
             .into_iter()
             .map(|unit| {
                 let n = shard_len(unit.len, degree);
-                let zeros = || vec![0.0f32; n];
-                let mut master = zeros();
+                let zeros = || vec![0.0f32; if unit.trained { n } else { 0 }];
+                let mut master = vec![0.0f32; n];
                 init::fill(&unit, config.data.seed, me * n, &mut master);
-                Shard { start: me * n, unit, master, exp_avg: zeros(), exp_avg_sq: zeros(), grad: zeros() }
+                Shard { start: me * n, master, exp_avg: zeros(), exp_avg_sq: zeros(), grad: zeros(), unit }
             })
             .collect();
         let recompute = config.memory.recompute == Recompute::Block;
@@ -219,6 +227,11 @@ impl Engine {
             head: HeadScratch::new(&pass),
             x: vec![0.0; width],
             d: vec![0.0; width],
+            targets: shape.adapter.as_ref().map(|lora| lora.unit(&shape, 0).1).unwrap_or_default(),
+            adapter_gradient: match shards.get(shape.layers + 2) {
+                Some(adapter) => vec![0.0; adapter.master.len() * degree],
+                None => Vec::new(),
+            },
             shards,
             groups,
             degree,
@@ -274,6 +287,50 @@ impl Engine {
         Ok(())
     }
 
+    /// The unit of a block's adapters.
+    fn adapter(&self, layer: usize) -> Option<usize> {
+        self.pass.shape.adapter.as_ref().map(|_| self.pass.shape.layers + 2 + layer)
+    }
+
+    /// The units of a block, in the order in which they are gathered.
+    fn of_block(&self, layer: usize) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(1 + layer).chain(self.adapter(layer))
+    }
+
+    /// Makes a block whole, its adapters added.
+    fn gather_block(&mut self, layer: usize) -> Result<(), Failure> {
+        let Some(adapter) = self.adapter(layer) else { return self.gather(1 + layer) };
+        if self.live[1 + layer].is_some() {
+            return Ok(());
+        }
+        self.gather(1 + layer)?;
+        self.gather(adapter)?;
+        let unit = 1 + layer;
+        let mut full = self.live[unit].take().unwrap_or_else(|| {
+            // The master weights stay as they are.
+            let master = &self.shards[unit].master;
+            let at = self.pool.iter().position(|b| b.capacity() == master.len());
+            let mut full =
+                at.map_or_else(|| Vec::with_capacity(master.len()), |at| self.pool.swap_remove(at));
+            full.clear();
+            full.extend(master);
+            full
+        });
+        if let Some(lora) = &self.pass.shape.adapter {
+            let p = whole(&self.live, &self.shards, adapter);
+            lora.add(&self.targets, p, &mut full, self.pass.threads);
+        }
+        self.live[unit] = Some(full);
+        Ok(())
+    }
+
+    fn free_block(&mut self, layer: usize) {
+        self.free(1 + layer);
+        if let Some(adapter) = self.adapter(layer) {
+            self.free(adapter);
+        }
+    }
+
     fn free(&mut self, unit: usize) {
         if let Some(full) = self.live[unit].take() {
             self.pool.push(full);
@@ -289,7 +346,7 @@ impl Engine {
             self.free(0);
         }
         for layer in 0..layers {
-            self.gather(1 + layer)?;
+            self.gather_block(layer)?;
             let p = whole(&self.live, &self.shards, 1 + layer);
             let slot = if keep && !self.recompute { layer } else { 0 };
             if keep && self.recompute {
@@ -299,16 +356,35 @@ impl Engine {
             saved.x.copy_from_slice(&self.x);
             block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
             if !keep || (self.reshard && layer + 1 < layers) {
-                self.free(1 + layer);
+                self.free_block(layer);
             }
         }
         self.gather(layers + 1)
     }
 
+    fn expect_forward(&mut self) {
+        let layers = self.pass.shape.layers;
+        let blocks: Vec<usize> = (0..layers).flat_map(|layer| self.of_block(layer)).collect();
+        self.expect(std::iter::once(0).chain(blocks).chain([layers + 1]));
+    }
+
+    /// Logits of a micro batch, row by row.
+    pub fn logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Failure> {
+        let layers = self.pass.shape.layers;
+        self.expect_forward();
+        self.forward(tokens, false)?;
+        let last = whole(&self.live, &self.shards, layers + 1);
+        let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
+        let logits = root::logits(&self.pass, last, matrix, &self.x, &mut self.head);
+        self.free(layers + 1);
+        self.free(0);
+        Ok(logits)
+    }
+
     /// Sum of the loss over a micro batch, forward only.
     pub fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure> {
         let layers = self.pass.shape.layers;
-        self.expect(0..layers + 2);
+        self.expect_forward();
         self.forward(tokens, false)?;
         let last = whole(&self.live, &self.shards, layers + 1);
         let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
@@ -323,7 +399,9 @@ impl Engine {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         let last = layers + 1;
         let again = if self.reshard { layers - 1 } else { 0 };
-        self.expect((0..layers + 2).chain((1..=again).rev()));
+        self.expect_forward();
+        let again: Vec<usize> = (0..again).rev().flat_map(|layer| self.of_block(layer)).collect();
+        self.order.extend(again);
         self.forward(tokens, true)?;
         // Head.
         let n = self.shards[last].master.len() * self.degree;
@@ -351,9 +429,9 @@ impl Engine {
         if tied {
             self.free(0);
         }
-        self.groups.shard.reduce_scatter(&self.gradient[..n], &mut self.shards[last].grad, self.reduce)?;
+        self.reduce(last)?;
         for layer in (0..layers).rev() {
-            self.gather(1 + layer)?;
+            self.gather_block(layer)?;
             let p = whole(&self.live, &self.shards, 1 + layer);
             let slot = if self.recompute { 0 } else { layer };
             let saved = &mut self.saved[slot];
@@ -365,12 +443,21 @@ impl Engine {
             let n = self.shards[1 + layer].master.len() * self.degree;
             self.gradient[len..n].fill(0.0);
             block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, &mut self.gradient[..len]);
-            self.free(1 + layer);
-            self.groups.shard.reduce_scatter(
-                &self.gradient[..n],
-                &mut self.shards[1 + layer].grad,
-                self.reduce,
-            )?;
+            if let (Some(unit), Some(lora)) = (self.adapter(layer), &self.pass.shape.adapter) {
+                let p = whole(&self.live, &self.shards, unit);
+                let (block, g) = (&self.gradient[..len], &mut self.adapter_gradient);
+                lora.gradient(&self.targets, p, block, g, self.pass.threads);
+                self.groups.shard.reduce_scatter(
+                    &self.adapter_gradient,
+                    &mut self.shards[unit].grad,
+                    self.reduce,
+                )?;
+            }
+            self.free_block(layer);
+            self.reduce(1 + layer)?;
+        }
+        if !self.shards[0].unit.trained {
+            return Ok(sum);
         }
         let n = self.shards[0].master.len() * self.degree;
         let g = if tied {
@@ -384,10 +471,20 @@ impl Engine {
         Ok(sum)
     }
 
+    /// Adds a unit's whole gradient to the shards, if it is trained.
+    fn reduce(&mut self, unit: usize) -> Result<(), Failure> {
+        let n = self.shards[unit].master.len() * self.degree;
+        let shard = &mut self.shards[unit];
+        if !shard.unit.trained {
+            return Ok(());
+        }
+        self.groups.shard.reduce_scatter(&self.gradient[..n], &mut shard.grad, self.reduce)
+    }
+
     /// Sums the gradients over replicas; gives this rank's part of the squared norm of the whole gradient.
     pub fn reduce_replicas(&mut self) -> Result<f64, Failure> {
         let mut sum = 0.0;
-        for shard in &mut self.shards {
+        for shard in self.shards.iter_mut().filter(|s| s.unit.trained) {
             self.groups.replica.all_reduce(&mut shard.grad, self.reduce)?;
             sum += rows::sum_of_squares(&shard.grad);
         }
@@ -396,7 +493,7 @@ impl Engine {
 
     /// Updates the shards and clears the gradients.
     pub fn update(&mut self, optimizer: &crate::config::Optimizer, step: usize, rate: f64, factor: f64) {
-        for s in &mut self.shards {
+        for s in self.shards.iter_mut().filter(|s| s.unit.trained) {
             let end = s.start + s.master.len();
             for tensor in &s.unit.tensors {
                 let range = tensor.range();
@@ -418,6 +515,11 @@ impl Engine {
             }
             s.grad.fill(0.0);
         }
+    }
+
+    /// The shards that are trained, which are what a checkpoint holds.
+    pub fn trained(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter().filter(|s| s.unit.trained)
     }
 
     /// Drops what a half-done step has summed.

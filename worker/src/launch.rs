@@ -17,7 +17,7 @@ use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, plan, topology};
+use crate::fsdp::{Bytes, Engine, plan, topology};
 use crate::log::{Lines, StepLine};
 use crate::place::Place;
 use crate::preflight;
@@ -403,6 +403,37 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
                         watch.bury(rank);
                     }
                     outcome.map(|outcome| (outcome, kept.0, kept.1))
+                })
+            })
+            .collect();
+        let mut results: Vec<_> = ranks
+            .into_iter()
+            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
+            .collect();
+        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
+        results.swap_remove(cause.unwrap_or(0))
+    })
+}
+
+/// An engine on each of the config's ranks, all in this process: runs `work` on all and gives what the first rank made.
+pub fn with_engines<T: Send>(
+    config: &Config,
+    work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
+) -> Result<T, Failure> {
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes())?;
+    let deadline = seconds(config.communication.collective_seconds);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let memory = &memory;
+                scope.spawn(move || {
+                    let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
+                    let made = work(&mut Engine::new(config, groups, 1), config);
+                    if made.is_err() {
+                        watch.bury(rank);
+                    }
+                    made
                 })
             })
             .collect();

@@ -73,19 +73,58 @@ impl Reader {
 
     /// Elements of a tensor, as f32.
     pub fn read(&self, name: &str) -> io::Result<Vec<f32>> {
-        let entry = self.entries.get(name).ok_or_else(|| bad(format!("there is no tensor `{name}`")))?;
-        let mut bytes = vec![0u8; entry.bytes];
-        self.file.read_exact_at(&mut bytes, entry.start)?;
-        let halves = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
-        match entry.dtype.as_str() {
-            "F32" => {
-                Ok(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
-            }
-            "BF16" => Ok(halves().map(|h| f32::from_bits(u32::from(h) << 16)).collect()),
-            "F16" => Ok(halves().map(half).collect()),
-            other => Err(bad(format!("tensor `{name}` is of type {other}, which is not read"))),
-        }
+        let elements = self.entries.get(name).map_or(0, |entry| entry.shape.iter().product());
+        self.read_range(name, 0, elements)
     }
+
+    /// Elements `from..to` of a tensor, as f32; nothing else is read.
+    pub fn read_range(&self, name: &str, from: usize, to: usize) -> io::Result<Vec<f32>> {
+        let entry = self.entries.get(name).ok_or_else(|| bad(format!("there is no tensor `{name}`")))?;
+        if !matches!(entry.dtype.as_str(), "F32" | "F16" | "BF16") {
+            return Err(bad(format!("tensor `{name}` is of type {}, which is not read", entry.dtype)));
+        }
+        let width = width(&entry.dtype);
+        if from > to || to * width > entry.bytes {
+            return Err(bad(format!("tensor `{name}` has no elements {from}..{to}")));
+        }
+        let mut bytes = vec![0u8; (to - from) * width];
+        self.file.read_exact_at(&mut bytes, entry.start + (from * width) as u64)?;
+        let halves = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+        Ok(match entry.dtype.as_str() {
+            "BF16" => halves().map(|h| f32::from_bits(u32::from(h) << 16)).collect(),
+            "F16" => halves().map(half).collect(),
+            _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+        })
+    }
+}
+
+/// Bytes of an element.
+pub fn width(dtype: &str) -> usize {
+    if dtype == "F32" { 4 } else { 2 }
+}
+
+/// Single to IEEE half, to nearest even.
+fn to_half(x: f32) -> u16 {
+    let (sign, size) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
+    if x.is_nan() {
+        return sign | 0x7e00;
+    }
+    if size >= 65_520.0 {
+        return sign | 0x7c00;
+    }
+    // Below 2^-14 halves are 2^-24 apart; above, each power of two holds 1,024.
+    let exponent = if size < 2f32.powi(-14) { -14 } else { ((size.to_bits() >> 23) as i32) - 127 };
+    let steps = (size * 2f32.powi(10 - exponent)).round_ties_even() as u32;
+    sign | (((exponent + 14) as u32) << 10).wrapping_add(steps) as u16
+}
+
+/// Single to bfloat16, to nearest even.
+fn to_bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    if x.is_nan() {
+        return (bits >> 16) as u16 | 0x40;
+    }
+    (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
 /// IEEE half to single.
@@ -106,12 +145,22 @@ pub fn write(
     metadata: &BTreeMap<String, String>,
     tensors: &[(String, Vec<usize>, &[f32])],
 ) -> io::Result<(String, u64)> {
+    write_as(path, "F32", metadata, tensors)
+}
+
+/// Writes tensors as `F32`, `BF16` or `F16` and syncs the file; gives its sha256 and bytes.
+pub fn write_as(
+    path: &Path,
+    dtype: &str,
+    metadata: &BTreeMap<String, String>,
+    tensors: &[(String, Vec<usize>, &[f32])],
+) -> io::Result<(String, u64)> {
     let mut header = serde_json::Map::new();
     header.insert("__metadata__".to_owned(), json!(metadata));
     let mut at = 0usize;
     for (name, shape, data) in tensors {
-        let end = at + 4 * data.len();
-        header.insert(name.clone(), json!({"dtype": "F32", "shape": shape, "data_offsets": [at, end]}));
+        let end = at + width(dtype) * data.len();
+        header.insert(name.clone(), json!({"dtype": dtype, "shape": shape, "data_offsets": [at, end]}));
         at = end;
     }
     let mut header = serde_json::to_vec(&header)?;
@@ -128,11 +177,40 @@ pub fn write(
     for (_, _, data) in tensors {
         for chunk in data.chunks(1 << 16) {
             buffer.clear();
-            buffer.extend(chunk.iter().flat_map(|v| v.to_le_bytes()));
+            match dtype {
+                "BF16" => buffer.extend(chunk.iter().flat_map(|v| to_bf16(*v).to_le_bytes())),
+                "F16" => buffer.extend(chunk.iter().flat_map(|v| to_half(*v).to_le_bytes())),
+                _ => buffer.extend(chunk.iter().flat_map(|v| v.to_le_bytes())),
+            }
             put(&buffer)?;
         }
     }
     let digest = hex(&hash.finalize());
     file.sync_all()?;
     Ok((digest, 8 + header.len() as u64 + at as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_there_and_back() {
+        for bits in 0..=u16::MAX {
+            let value = half(bits);
+            if value.is_nan() {
+                assert!(half(to_half(value)).is_nan());
+            } else {
+                assert_eq!(to_half(value), bits, "{value:e}");
+            }
+        }
+        // Ties go to even, and what is too large to infinity.
+        assert_eq!(
+            [2049.0, 2051.0, 65_519.0, 65_520.0].map(|x| half(to_half(x))),
+            [2048.0, 2052.0, 65_504.0, f32::INFINITY]
+        );
+        assert_eq!(half(to_half(2f32.powi(-25))), 0.0);
+        assert_eq!(half(to_half(1.5 * 2f32.powi(-25))), 2f32.powi(-24));
+        assert_eq!([1.003_906_2f32, 1.011_718_8].map(to_bf16), [0x3f80, 0x3f82]);
+    }
 }

@@ -82,6 +82,12 @@ pub fn run(
         path => Some(path.into()),
     };
     let mut step = 0;
+    // A checkpoint of adapters holds them alone.
+    if let Some(weights) = &config.model.weights
+        && (resume.is_none() || config.model.adapter.is_some())
+    {
+        crate::hf::load(&mut engine, config, Path::new(weights))?;
+    }
     if let Some(path) = &resume {
         let state = checkpoint::load(&mut engine, path)?;
         if state.data != train.digest() || state.seed != config.data.seed {
@@ -100,8 +106,6 @@ pub fn run(
         if rank == 0 {
             report.note(&format!("resumed at step {step} from {}", path.display()));
         }
-    } else if let Some(weights) = &config.model.weights {
-        crate::hf::load(&mut engine, config, Path::new(weights))?;
     }
 
     let run = checkpoint::Run {
@@ -110,6 +114,18 @@ pub fn run(
         data: train.digest().to_owned(),
         global_sequences: global,
     };
+    // Sums of a step and of its square: equal only where all steps are.
+    let mut found = [step as f64, (step * step) as f64];
+    engine.groups.world.all_reduce_f64(&mut found)?;
+    if found[1] * ranks as f64 != found[0] * found[0] {
+        return Err(Failure::new(
+            Code::Checkpoint,
+            format!(
+                "checkpoint {}: not all ranks find the one of step {step}: hosts need a directory that they share",
+                directory.display()
+            ),
+        ));
+    }
     let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
     let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
         let mut all = vec![0.0; ranks];

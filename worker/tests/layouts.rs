@@ -139,5 +139,5 @@ fn weights_go_out_and_come_back() {
     base["model"]["kv_heads"] = json!(4);
     let failure = threads_as_ranks(&parse(&base)).unwrap_err();
     assert_eq!(failure.code, Code::Data);
-    assert!(failure.message.contains("k_proj"), "{failure}");
+    assert!(failure.message.contains("`model.kv_heads`, which is 4"), "{failure}");
 }

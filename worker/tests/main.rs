@@ -4,6 +4,7 @@
 mod cases;
 mod data;
 mod faults;
+mod hf;
 mod layouts;
 mod parity;
 mod processes;

@@ -216,7 +216,7 @@ fn what_cannot_run_is_refused() {
     case(3, "`batch.global_sequences`: 8 is not 4 x 1 x 4 ranks = 16", |c| {
         c["mesh"]["shard_degree"] = json!(4);
     });
-    case(3, "`model.adapter`: adapters are not implemented", |c| {
+    case(3, "`model.adapter.targets`: `qkv`: the modules", |c| {
         c["model"]["adapter"] =
             json!({"kind": "lora", "rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": ["qkv"]});
     });
@@ -251,5 +251,5 @@ fn what_cannot_run_is_refused() {
     std::fs::write(&file, &bytes[..bytes.len() - 2]).unwrap();
     let output = worker(&["launch", &write(&place, &base)]);
     assert_eq!(output.status.code(), Some(10));
-    assert!(text(&output.stderr).contains("the index says"));
+    assert!(text(&output.stderr).contains("it was cut or changed after it was packed"));
 }

@@ -27,7 +27,7 @@ pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
     }
     // Old files that overlap this rank's shards are checked once, then read.
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
-    for s in &mut engine.shards {
+    for s in engine.shards.iter_mut().filter(|s| s.unit.trained) {
         let old = shard_len(s.unit.len, state.shards);
         let n = s.master.len();
         let end = (s.start + n).min(s.unit.len);
@@ -59,6 +59,29 @@ pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
         }
     }
     Ok(state)
+}
+
+/// The whole master weights of one unit, from whatever shards.
+pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure> {
+    let found = state.units.iter().find(|(other, _)| other == name);
+    let (_, len) = found.ok_or_else(|| fail(path, format!("there is no unit `{name}`")))?;
+    let mut out = Vec::with_capacity(*len);
+    for shard in 0..state.shards {
+        let file = file_name(shard, state.shards);
+        let io = |e: std::io::Error| fail(path, format!("{file}: {e}"));
+        let reader = Reader::open(&path.join(&file)).map_err(io)?;
+        out.extend(reader.read(&format!("{name}.master")).map_err(io)?);
+    }
+    if out.len() < *len {
+        return Err(fail(path, format!("unit `{name}` has {} elements, {len} were written", out.len())));
+    }
+    out.truncate(*len);
+    Ok(out)
+}
+
+/// Compares every file with its digest.
+pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
+    (0..state.shards).try_for_each(|shard| open(path, state, shard).map(|_| ()))
 }
 
 /// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use load::load;
+pub use load::{load, unit, verify};
 pub use save::{Run, Saver};
 
 use crate::data::tokens::hex;
@@ -60,13 +60,13 @@ fn file_name(shard: usize, of: usize) -> String {
 }
 
 fn units(engine: &Engine) -> Vec<(String, usize)> {
-    engine.shards.iter().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
+    engine.trained().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
 }
 
 /// Which tensors lie where: two runs with the same have interchangeable checkpoints.
 fn layout(engine: &Engine) -> String {
     let mut hash = Sha256::new();
-    for tensor in engine.shards.iter().flat_map(|s| &s.unit.tensors) {
+    for tensor in engine.trained().flat_map(|s| &s.unit.tensors) {
         hash.update(format!("{} {} {} {}\n", tensor.name, tensor.rows, tensor.cols, tensor.offset));
     }
     hex(&hash.finalize())

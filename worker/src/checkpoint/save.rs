@@ -15,6 +15,7 @@ use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault;
 use crate::fsdp::{Engine, Shard};
+use crate::kernels::wide;
 use crate::model::init::mix;
 use crate::safetensors;
 
@@ -132,11 +133,8 @@ impl Saver {
         self.drain(engine)?;
         compare_replicas(engine)?;
         let written = self.writes.then(|| {
-            let tensors: Vec<_> = engine
-                .shards
-                .iter()
-                .flat_map(|s| named(s).map(|(name, v)| (name, vec![v.len()], v)))
-                .collect();
+            let tensors: Vec<_> =
+                engine.trained().flat_map(|s| named(s).map(|(name, v)| (name, vec![v.len()], v))).collect();
             write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors)
         });
         self.written(engine, step, written)?;
@@ -247,12 +245,25 @@ fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Resu
     Ok(())
 }
 
+/// A sum over all bits that one that differs will change.
+fn bits(values: &[f32]) -> u64 {
+    wide(
+        #[inline(always)]
+        || {
+            values.iter().fold(0u64, |sum, v| {
+                let spread = u64::from(v.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                sum.wrapping_add(spread ^ (spread >> 29))
+            })
+        },
+    )
+}
+
 /// Replicas hold the same bits, or what is saved depends on which of them writes it.
 fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
     let mut sum = 0u64;
-    for s in &engine.shards {
+    for s in engine.trained() {
         for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
-            sum = values.iter().fold(sum, |sum, v| mix(sum ^ u64::from(v.to_bits())));
+            sum = mix(sum ^ bits(values));
         }
     }
     // Halves: sums of numbers of 32 bits are exact.
@@ -274,7 +285,7 @@ fn named(s: &Shard) -> [(String, &[f32]); 3] {
 }
 
 fn copy(shards: &[Shard], spare: Option<Copied>) -> Copied {
-    let all = shards.iter().flat_map(named);
+    let all = shards.iter().filter(|s| s.unit.trained).flat_map(named);
     let Some(mut spare) = spare else { return all.map(|(name, v)| (name, v.to_vec())).collect() };
     for ((_, to), (_, from)) in spare.iter_mut().zip(all) {
         to.copy_from_slice(from);

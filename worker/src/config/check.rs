@@ -1,6 +1,6 @@
 //! What must hold inside a config, all problems at once.
 
-use super::{Backend, Config, NormKind, PositionKind, SCHEMA};
+use super::{Backend, Config, NormKind, PositionKind, SCHEMA, ScalingKind};
 
 /// One problem.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,8 +115,67 @@ pub fn check(c: &Config) -> Vec<Problem> {
             );
         }
     }
-    need(p.scaling.is_none(), "model.positions.scaling", "only null is implemented".to_owned());
-    need(m.adapter.is_none(), "model.adapter", "adapters are not implemented; only null is".to_owned());
+    if let Some(s) = &p.scaling {
+        let (llama3, linear) = (s.kind == ScalingKind::Llama3, s.kind == ScalingKind::Linear);
+        need(
+            p.kind == PositionKind::Rotary,
+            "model.positions.scaling",
+            "only rotary positions are stretched".to_owned(),
+        );
+        need(
+            s.factor >= 1.0 && s.factor.is_finite(),
+            "model.positions.scaling.factor",
+            format!("{} is not a number from 1 up", s.factor),
+        );
+        let bounds = s.low_frequency_factor.zip(s.high_frequency_factor);
+        need(
+            if llama3 {
+                bounds.is_some_and(|(low, high)| low > 0.0 && high > low)
+            } else {
+                s.low_frequency_factor.is_none() && s.high_frequency_factor.is_none()
+            },
+            "model.positions.scaling",
+            "`llama3`, and no other, has a low factor above 0 and a high one above it".to_owned(),
+        );
+        need(
+            s.original_positions.is_some_and(|n| n > 0) != linear,
+            "model.positions.scaling.original_positions",
+            "`dynamic` and `llama3` need it, `linear` has none".to_owned(),
+        );
+    }
+    if let Some(a) = &m.adapter {
+        need(a.kind == "lora", "model.adapter.kind", format!("`{}` is not `lora`", a.kind));
+        need(
+            (1..=m.hidden_size).contains(&a.rank),
+            "model.adapter.rank",
+            format!("{} is not between 1 and {}", a.rank, m.hidden_size),
+        );
+        need(
+            a.alpha > 0.0 && a.alpha.is_finite(),
+            "model.adapter.alpha",
+            format!("{} is not above 0", a.alpha),
+        );
+        need(
+            a.dropout == 0.0,
+            "model.adapter.dropout",
+            format!("{}: only 0 is trained, for adapters are added to their weights", a.dropout),
+        );
+        let missing = crate::model::adapter::missing(m);
+        need(
+            missing.is_empty() && !a.targets.is_empty(),
+            "model.adapter.targets",
+            format!(
+                "{}: the modules of this family are {}",
+                if missing.is_empty() { "there is none".to_owned() } else { missing.join(", ") },
+                crate::model::adapter::known(m.family).join(", ")
+            ),
+        );
+        need(
+            m.weights.is_some(),
+            "model.weights",
+            "adapters are trained on weights that stay as they are, and there are none".to_owned(),
+        );
+    }
     need(
         crate::fsdp::topology(c).fits(),
         "mesh.shard_degree",

@@ -197,9 +197,38 @@ record! {
         /// Part of each head that is rotated, 0 to 1; null for learned positions.
         #[serde(deserialize_with = "present")]
         fraction: Option<f64>,
-        /// Stretching of rotary positions; only null is implemented.
+        /// Stretching of rotary positions; null: none.
         #[serde(deserialize_with = "present")]
-        scaling: Option<serde_json::Value>,
+        scaling: Option<Scaling>,
+    }
+}
+record! {
+    /// Stretching of rotary positions, as Hugging Face's `rope_type` has it.
+    Scaling {
+        /// Which way.
+        kind: ScalingKind,
+        /// How many times the original length.
+        factor: f64,
+        /// Wavelengths longer than the original length over this are stretched whole; null but for `llama3`.
+        #[serde(deserialize_with = "present")]
+        low_frequency_factor: Option<f64>,
+        /// Wavelengths shorter than the original length over this stay; null but for `llama3`.
+        #[serde(deserialize_with = "present")]
+        high_frequency_factor: Option<f64>,
+        /// Tokens that the model was first trained on; null for `linear`.
+        #[serde(deserialize_with = "present")]
+        original_positions: Option<usize>,
+    }
+}
+choice! {
+    /// Which way positions are stretched.
+    ScalingKind {
+        /// Every wavelength by the factor.
+        Linear,
+        /// The base grows with sequences longer than the original.
+        Dynamic,
+        /// Long wavelengths by the factor, short ones not, between them by degrees (Llama 3.1).
+        Llama3,
     }
 }
 choice! {
@@ -222,7 +251,8 @@ record! {
         alpha: f64,
         /// Part of the adapter's inputs set to 0, 0 to 1.
         dropout: f64,
-        /// Products that get one.
+        /// Modules that get one, by their names in Hugging Face's model: `q_proj`, `attn.c_proj` …; `all-linear`: every
+        /// product of the blocks.
         targets: Vec<String>,
     }
 }

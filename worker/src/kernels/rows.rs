@@ -148,13 +148,14 @@ pub enum Turn {
     Against,
 }
 
-/// cos and sin of every position, `half` angles each: `theta^(-2i/rotated)`.
-pub fn rotary_table<T: Real>(positions: usize, rotated: usize, theta: f64) -> Vec<T> {
-    let half = rotated / 2;
+/// cos and sin of every position, by the angle per position of each pair.
+pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
+    let half = frequencies.len();
+    let rotated = 2 * half;
     let mut table = vec![T::NIL; positions * rotated];
     for p in 0..positions {
-        for i in 0..half {
-            let angle = p as f64 * theta.powf(-2.0 * i as f64 / rotated as f64);
+        for (i, frequency) in frequencies.iter().enumerate() {
+            let angle = p as f64 * frequency;
             table[p * rotated + i] = T::of(angle.cos());
             table[p * rotated + half + i] = T::of(angle.sin());
         }

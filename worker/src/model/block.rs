@@ -28,7 +28,7 @@ pub struct Pass<T> {
 impl<T: Real> Pass<T> {
     /// For micro batches of `sequences`.
     pub fn new(shape: &Shape, sequences: usize, threads: usize, bf16: bool) -> Self {
-        let table = rows::rotary_table(shape.heads.sequence, shape.rotated, shape.theta);
+        let table = rows::rotary_table(shape.heads.sequence, &shape.frequencies());
         let rows = sequences * shape.heads.sequence;
         Self {
             layout: shape.block(0).1,

@@ -49,6 +49,9 @@ pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
             out[at - start] = match tensor.fresh {
                 Fresh::Zero => 0.0,
                 Fresh::One => 1.0,
+                Fresh::Even(bound) => {
+                    (bound * (2.0 * uniform(key, (at - tensor.offset) as u64) - 1.0)) as f32
+                }
                 Fresh::Normal(deviation) => (deviation * normal(key, (at - tensor.offset) as u64)) as f32,
             };
         }

@@ -1,6 +1,7 @@
 //! Which tensor lies where in which unit.
 
-use crate::config::{self, Activation, Biases, NormKind, PositionKind};
+use super::adapter::Lora;
+use crate::config::{self, Activation, Biases, NormKind, PositionKind, ScalingKind};
 use crate::kernels::attention::Heads;
 use crate::kernels::rows::{Act, Norm};
 
@@ -29,6 +30,10 @@ pub struct Shape {
     pub rotated: usize,
     /// Base of the rotary wavelengths.
     pub theta: f64,
+    /// Their stretching.
+    pub scaling: Option<config::Scaling>,
+    /// Low-rank adapters.
+    pub adapter: Option<Lora>,
     /// Attention and feed-forward read the same input.
     pub parallel: bool,
     /// The head is the embedding.
@@ -46,6 +51,8 @@ pub enum Fresh {
     One,
     /// Normal with this deviation.
     Normal(f64),
+    /// Even between minus this and this.
+    Even(f64),
 }
 
 /// A tensor inside a unit, row-major; a vector has one row.
@@ -86,11 +93,28 @@ pub struct Unit {
     pub tensors: Vec<Tensor>,
     /// Elements, without padding.
     pub len: usize,
+    /// Its elements are trained.
+    pub trained: bool,
 }
 
 impl Unit {
-    fn new(name: String) -> Self {
-        Self { name, tensors: Vec::new(), len: 0 }
+    pub(super) fn new(name: String) -> Self {
+        Self { name, tensors: Vec::new(), len: 0, trained: true }
+    }
+
+    /// Adds a matrix, whatever its sizes and fresh values.
+    pub(super) fn push_matrix(
+        &mut self,
+        name: &str,
+        rows: usize,
+        cols: usize,
+        fresh: Fresh,
+    ) -> std::ops::Range<usize> {
+        let range = self.push(name, rows, cols, fresh);
+        if let Some(tensor) = self.tensors.last_mut() {
+            tensor.decay = true;
+        }
+        range
     }
 
     fn push(&mut self, name: &str, rows: usize, cols: usize, fresh: Fresh) -> std::ops::Range<usize> {
@@ -129,6 +153,10 @@ pub struct BlockLayout {
     pub down_bias: Range,
 }
 
+fn plain(theta: f64, rotated: usize) -> Vec<f64> {
+    (0..rotated / 2).map(|i| theta.powf(-2.0 * i as f64 / rotated as f64)).collect()
+}
+
 impl Shape {
     /// From a checked config.
     pub fn of(model: &config::Model) -> Self {
@@ -161,6 +189,8 @@ impl Shape {
                 0
             },
             theta: model.positions.theta.unwrap_or(10_000.0),
+            scaling: model.positions.scaling.clone(),
+            adapter: Lora::of(model),
             parallel: model.parallel_residual,
             tied: model.tied_embeddings,
             initializer_range: model.initializer_range,
@@ -247,12 +277,46 @@ impl Shape {
         unit
     }
 
-    /// All units in order of use: embed, blocks, head.
+    /// All units in order of use: embed, blocks, head; then the blocks' adapters, which alone are trained where there are
+    /// any.
     pub fn units(&self) -> Vec<Unit> {
         let mut units = vec![self.embed()];
         units.extend((0..self.layers).map(|i| self.block(i).0));
         units.push(self.head());
+        if let Some(lora) = &self.adapter {
+            for unit in &mut units {
+                unit.trained = false;
+            }
+            units.extend((0..self.layers).map(|i| lora.unit(self, i).0));
+        }
         units
+    }
+
+    /// Angle per position of each pair of rotated elements, as `transformers` computes them (modeling_rope_utils.py).
+    pub fn frequencies(&self) -> Vec<f64> {
+        let (d, length) = (self.rotated as f64, self.heads.sequence as f64);
+        let mut theta = self.theta;
+        let Some(s) = &self.scaling else { return plain(theta, self.rotated) };
+        let original = s.original_positions.map_or(length, |n| n as f64);
+        if s.kind == ScalingKind::Dynamic && length > original {
+            theta *= (s.factor * length / original - (s.factor - 1.0)).powf(d / (d - 2.0));
+        }
+        let mut out = plain(theta, self.rotated);
+        let (low, high) = (s.low_frequency_factor.unwrap_or(1.0), s.high_frequency_factor.unwrap_or(4.0));
+        for f in &mut out {
+            let turns = original * *f / (2.0 * std::f64::consts::PI);
+            *f = match s.kind {
+                ScalingKind::Dynamic => *f,
+                ScalingKind::Linear => *f / s.factor,
+                ScalingKind::Llama3 if turns < low => *f / s.factor,
+                ScalingKind::Llama3 if turns > high => *f,
+                ScalingKind::Llama3 => {
+                    let smooth = (turns - low) / (high - low);
+                    (1.0 - smooth) * *f / s.factor + smooth * *f
+                }
+            };
+        }
+        out
     }
 
     /// Elements of all units.

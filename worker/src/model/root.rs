@@ -72,6 +72,22 @@ pub fn embed_backward<T: Real>(pass: &Pass<T>, tokens: &[u32], d: &[T], g: &mut 
     rows::embed_backward(tokens, &pass.begins, d, s.heads.sequence, s.hidden, table, positions);
 }
 
+/// Logits of all rows, forward only.
+pub fn logits<T: Real>(
+    pass: &Pass<T>,
+    p: &[T],
+    matrix: &[T],
+    x: &[T],
+    scratch: &mut HeadScratch<T>,
+) -> Vec<T> {
+    norm(pass, p, x, scratch);
+    let (s, n) = (&pass.shape, pass.rows);
+    let mut out = vec![T::NIL; n * s.vocab];
+    let (normed, matrix) = (View::new(&scratch.normed, n, s.hidden), View::new(matrix, s.vocab, s.hidden));
+    gemm::nt(&mut out, s.vocab, Into::Replace, normed, matrix, T::UNIT, pass.threads);
+    out
+}
+
 /// Sum of the loss over the rows, forward only.
 pub fn evaluate<T: Real>(
     pass: &Pass<T>,
@@ -198,6 +214,8 @@ mod tests {
             biases,
             rotated,
             theta: 10_000.0,
+            scaling: None,
+            adapter: None,
             parallel,
             tied,
             initializer_range: 0.3,

@@ -1,0 +1,308 @@
+//! Why a job failed: the first host that says a cause, what kind of cause it is, which rule speaks of it, and what to
+//! do next.
+
+use super::account::{LogEvent, TrainingJob};
+use crate::declare_code;
+use crate::diag::Code;
+use std::collections::{BTreeMap, VecDeque};
+
+declare_code!(T0650, "job-failed", Error, "a training job that failed for a reason of its own");
+declare_code!(T0651, "job-out-of-memory", Error, "a training job that ran out of GPU or host memory");
+declare_code!(T0652, "job-collective-failed", Error, "a training job whose hosts lost each other");
+declare_code!(T0653, "job-disk-full", Error, "a training job whose volume was full");
+declare_code!(T0654, "job-program-failed", Error, "a training job whose program raised an error");
+declare_code!(T0655, "job-not-permitted", Error, "a training job whose role may not do something");
+declare_code!(T0656, "job-image-failed", Error, "a training job whose image could not be started");
+declare_code!(T0657, "job-without-capacity", Error, "a training job that found no machines");
+declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
+declare_code!(T0659, "job-out-of-time", Error, "a training job that reached its longest run or wait");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] =
+    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659];
+
+/// The kind of a cause. Those that follow from others come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// GPU or host memory.
+    Memory,
+    /// The volume.
+    Disk,
+    /// The role.
+    Permission,
+    /// The image.
+    Image,
+    /// No machines.
+    Capacity,
+    /// An exception of the program.
+    Program,
+    /// Hosts that lost each other: often because one of them failed.
+    Collective,
+    /// Somebody stopped it.
+    Stopped,
+    /// The longest run or wait.
+    Time,
+    /// Nothing known.
+    Unknown,
+}
+
+/// What lines say, by the kind of cause. Each text was seen in logs of PyTorch, NCCL or S3.
+const SIGNS: &[(Kind, &[&str])] = &[
+    (
+        Kind::Memory,
+        &[
+            "CUDA out of memory",
+            "OutOfMemoryError",
+            "cudaErrorMemoryAllocation",
+            "oom-kill",
+            "Cannot allocate memory",
+        ],
+    ),
+    (Kind::Disk, &["No space left on device", "Errno 28", "Disk quota exceeded"]),
+    (
+        Kind::Permission,
+        &["AccessDenied", "Access Denied", "AccessDeniedException", "is not authorized to perform"],
+    ),
+    (
+        Kind::Collective,
+        &[
+            "collective operation timeout",
+            "NCCL error",
+            "ncclSystemError",
+            "ncclRemoteError",
+            "DistBackendError",
+            "Socket Timeout",
+            "NET/OFI",
+        ],
+    ),
+];
+
+impl Kind {
+    /// The code of this kind.
+    pub fn code(self) -> &'static Code {
+        match self {
+            Self::Memory => &T0651,
+            Self::Collective => &T0652,
+            Self::Disk => &T0653,
+            Self::Program => &T0654,
+            Self::Permission => &T0655,
+            Self::Image => &T0656,
+            Self::Capacity => &T0657,
+            Self::Stopped => &T0658,
+            Self::Time => &T0659,
+            Self::Unknown => &T0650,
+        }
+    }
+
+    /// What happened, a fragment.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Memory => "out of memory",
+            Self::Disk => "the volume is full",
+            Self::Permission => "the role may not do something",
+            Self::Image => "the image could not be started",
+            Self::Capacity => "AWS had no such machines free",
+            Self::Program => "the program raised an error",
+            Self::Collective => "a collective operation failed: the hosts lost each other",
+            Self::Stopped => "somebody stopped it",
+            Self::Time => "it reached its longest run or wait",
+            Self::Unknown => "for a reason that its log does not show",
+        }
+    }
+
+    /// The rules that speak of it, by code.
+    pub fn rules(self) -> &'static [&'static str] {
+        match self {
+            Self::Memory => &["T0383"],
+            Self::Disk => &["T0427", "T0430"],
+            Self::Collective => &["T0397", "T0398", "T0627"],
+            Self::Permission => &["T0633"],
+            Self::Image => &["T0440", "T0441"],
+            Self::Capacity => &["T0604"],
+            Self::Program => &["T0260", "T0502"],
+            Self::Time => &["T0422", "T0425"],
+            Self::Stopped | Self::Unknown => &[],
+        }
+    }
+
+    /// What to do next, with the manifest's path.
+    pub fn next(self, manifest: &str) -> String {
+        match self {
+            Self::Memory => {
+                format!("lower micro-batch and raise accumulation, or shard wider: trainc plan {manifest} -v")
+            }
+            Self::Disk => {
+                format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
+            }
+            Self::Permission => format!("trainc plan {manifest} asks IAM what the role may not do"),
+            Self::Image => format!("trainc check {manifest} says what is known of the image"),
+            Self::Capacity => format!("trainc apply {manifest} --new-run --wait-for-capacity 2h"),
+            Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
+            Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
+            Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
+            Self::Time => format!(
+                "raise `max-run`, then trainc apply {manifest} --new-run resumes from its checkpoints"
+            ),
+            Self::Unknown => format!("trainc logs {manifest}"),
+        }
+    }
+}
+
+/// Lines of context before and after a cause.
+const CONTEXT: usize = 6;
+
+/// What the hosts said, as far as it bears on a failure.
+#[derive(Clone, Debug, Default)]
+pub struct Autopsy {
+    /// The last lines of each host.
+    last: BTreeMap<String, VecDeque<LogEvent>>,
+    /// The first cause of each kind: when, which host, and the lines around it.
+    causes: BTreeMap<Kind, Cause>,
+}
+
+/// Where a cause was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// When, milliseconds since 1970.
+    pub time: i64,
+    /// The host.
+    pub host: String,
+    /// The line.
+    pub line: String,
+    /// The lines before it, and some after it.
+    pub lines: Vec<String>,
+}
+
+impl Autopsy {
+    /// Reads a line of a host.
+    pub fn read(&mut self, host: &str, event: &LogEvent) {
+        if let Some(kind) = kind_of(&event.text) {
+            let first = self.causes.get(&kind).is_none_or(|known| event.time < known.time);
+            if first {
+                let before =
+                    self.last.get(host).map(|lines| lines.iter().map(|one| one.text.clone()).collect());
+                let mut lines: Vec<String> = before.unwrap_or_default();
+                lines.push(event.text.clone());
+                let cause =
+                    Cause { time: event.time, host: host.to_owned(), line: event.text.clone(), lines };
+                self.causes.insert(kind, cause);
+            }
+        }
+        let last = self.last.entry(host.to_owned()).or_default();
+        last.push_back(event.clone());
+        if last.len() > CONTEXT {
+            last.pop_front();
+        }
+    }
+
+    /// What it comes to, with what the service says.
+    pub fn finding(&self, job: &TrainingJob) -> Finding {
+        let kind = self.kind(job);
+        let cause = self.causes.get(&kind).cloned().or_else(|| self.last_words(kind));
+        Finding { kind, cause }
+    }
+
+    fn kind(&self, job: &TrainingJob) -> Kind {
+        let states: Vec<&str> = job.transitions.iter().map(|one| one.status.as_str()).collect();
+        if states.iter().any(|state| matches!(*state, "MaxRuntimeExceeded" | "MaxWaitTimeExceeded")) {
+            return Kind::Time;
+        }
+        if job.status == "Stopped" {
+            return Kind::Stopped;
+        }
+        let reason = job.failure.as_deref().unwrap_or_default();
+        if reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute") {
+            return Kind::Capacity;
+        }
+        if reason.contains("pull") && reason.contains("image") || reason.contains("CannotPullContainer") {
+            return Kind::Image;
+        }
+        if let Some(kind) = kind_of(reason).filter(|kind| *kind == Kind::Permission) {
+            return kind;
+        }
+        // What follows from another cause is named only when there is no other.
+        let first = self.causes.keys().find(|kind| !matches!(kind, Kind::Program | Kind::Collective));
+        let program = self.causes.get(&Kind::Program);
+        let collective = self.causes.get(&Kind::Collective);
+        match (first, program, collective) {
+            (Some(kind), ..) => *kind,
+            (None, Some(program), Some(collective)) if collective.time < program.time => Kind::Collective,
+            (None, Some(_), _) => Kind::Program,
+            (None, None, Some(_)) => Kind::Collective,
+            (None, None, None) => kind_of(reason).unwrap_or(Kind::Unknown),
+        }
+    }
+
+    fn last_words(&self, kind: Kind) -> Option<Cause> {
+        if !matches!(kind, Kind::Unknown | Kind::Program) {
+            return None;
+        }
+        let (host, lines) =
+            self.last.iter().min_by_key(|(_, lines)| lines.back().map_or(i64::MAX, |one| one.time))?;
+        let last = lines.back()?;
+        Some(Cause {
+            time: last.time,
+            host: host.clone(),
+            line: last.text.clone(),
+            lines: lines.iter().map(|one| one.text.clone()).collect(),
+        })
+    }
+}
+
+/// What a failed job comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The kind of cause.
+    pub kind: Kind,
+    /// Where it was said first.
+    pub cause: Option<Cause>,
+}
+
+/// The kind of cause that a line is, if it is one.
+fn kind_of(line: &str) -> Option<Kind> {
+    let known = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| line.contains(sign)));
+    if let Some((kind, _)) = known {
+        return Some(*kind);
+    }
+    // `KeyError: 'input_ids'`: the last line of a Python traceback.
+    let (name, rest) = line.split_once(": ")?;
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let word = last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty();
+    (word && !rest.is_empty() && (last.ends_with("Error") || last.ends_with("Exception")))
+        .then_some(Kind::Program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[(&str, i64, &str)]) -> Finding {
+        let mut autopsy = Autopsy::default();
+        for (host, time, text) in lines {
+            autopsy.read(host, &LogEvent { time: *time, text: (*text).to_owned() });
+        }
+        let job = TrainingJob { status: "Failed".to_owned(), ..TrainingJob::default() };
+        autopsy.finding(&job)
+    }
+
+    #[test]
+    fn the_cause_comes_before_what_follows_from_it() {
+        let finding = read(&[
+            ("algo-2", 5, "DistBackendError: NCCL error"),
+            ("algo-1", 9, "step 4"),
+            ("algo-1", 10, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"),
+        ]);
+        assert_eq!(finding.kind, Kind::Memory);
+        let cause = finding.cause.unwrap();
+        assert_eq!((cause.host.as_str(), cause.lines.len()), ("algo-1", 2));
+    }
+
+    #[test]
+    fn a_program_and_a_collective_are_told_apart_by_time() {
+        let program = read(&[("algo-1", 3, "KeyError: 'x'"), ("algo-2", 9, "NCCL error")]);
+        assert_eq!(program.kind, Kind::Program);
+        let network = read(&[("algo-2", 3, "NCCL error"), ("algo-1", 9, "RuntimeError: aborted")]);
+        assert_eq!(network.kind, Kind::Collective);
+        assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, Kind::Unknown);
+    }
+}

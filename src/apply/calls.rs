@@ -1,0 +1,197 @@
+//! The one table of AWS calls that trainc can make: which permission each needs, on what, and for which command.
+//!
+//! The operator's least-privilege policy is generated from it (`policy`), and the adapter names each of its requests
+//! by a row of it, so that a call without a row cannot be written.
+
+/// A command of trainc that talks to an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Command {
+    /// `plan` online, and the same look before `apply` writes.
+    Plan,
+    /// `apply`.
+    Apply,
+    /// `status`, `watch`, `logs`.
+    Watch,
+    /// `stop`.
+    Stop,
+    /// `destroy`.
+    Destroy,
+}
+
+impl Command {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [Self; 5] = [Self::Plan, Self::Apply, Self::Watch, Self::Stop, Self::Destroy];
+
+    /// Its word on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+            Self::Watch => "watch",
+            Self::Stop => "stop",
+            Self::Destroy => "destroy",
+        }
+    }
+}
+
+/// What a permission is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The action knows no resource, or trainc must see all of them.
+    All,
+    /// The execution roles that trainc makes: `role/trainc/*`.
+    Role,
+    /// File systems and their associations of the region.
+    FileSystem,
+    /// Training jobs of the region.
+    TrainingJob,
+    /// The bucket of the source archive, and the buckets of data.
+    Bucket,
+    /// Objects of these buckets.
+    Object,
+    /// The log group of training jobs.
+    LogGroup,
+    /// Customer keys.
+    Key,
+    /// Container images of the account.
+    Image,
+    /// Secrets.
+    Secret,
+}
+
+macro_rules! calls {
+    ($($name:ident $effect:ident $service:literal $operation:literal $scope:ident [$($also:literal),*] [$($command:ident),*];)*) => {
+        /// One AWS operation that trainc can call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "each is the operation of its name")]
+        pub enum Call { $($name),* }
+
+        impl Call {
+            /// All of them, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The row of this call.
+            pub fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$name => &Row {
+                        effect: Effect::$effect,
+                        service: $service,
+                        operation: $operation,
+                        scope: Scope::$scope,
+                        also: &[$($also),*],
+                        commands: &[$(Command::$command),*],
+                    }),*
+                }
+            }
+        }
+    };
+}
+
+/// Whether a call can change the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It only looks.
+    Read,
+    /// It changes something.
+    Write,
+}
+
+/// What is known of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Whether it can change the account.
+    pub effect: Effect,
+    /// The prefix of its IAM action; also the name of the service.
+    pub service: &'static str,
+    /// The operation, which is also the IAM action, save for the rows that [`Call::action`] names.
+    pub operation: &'static str,
+    /// What its permission is about.
+    pub scope: Scope,
+    /// Further actions that the caller needs for it (service authorization reference, "dependent actions").
+    pub also: &'static [&'static str],
+    /// The commands that make it.
+    pub commands: &'static [Command],
+}
+
+calls! {
+    GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Apply, Watch, Stop, Destroy];
+    GetRole Read "iam" "GetRole" Role [] [Plan, Apply, Destroy];
+    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply];
+    ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
+    ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
+    SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
+    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Apply, Destroy];
+    DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [Plan, Apply, Destroy];
+    DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
+    ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [Plan, Apply, Watch, Stop, Destroy];
+    ListTags Read "sagemaker" "ListTags" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
+    HeadBucket Read "s3" "HeadBucket" Bucket [] [Plan, Apply, Destroy];
+    ListObjectsV2 Read "s3" "ListObjectsV2" Bucket [] [Plan, Apply, Destroy];
+    HeadObject Read "s3" "HeadObject" Object [] [Plan, Apply, Destroy];
+    DescribeSubnets Read "ec2" "DescribeSubnets" All [] [Plan, Apply];
+    DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [Plan, Apply];
+    DescribeNetworkInterfaces Read "ec2" "DescribeNetworkInterfaces" All [] [Plan, Apply];
+    DescribeInstanceTypeOfferings Read "ec2" "DescribeInstanceTypeOfferings" All [] [Plan, Apply];
+    GetServiceQuota Read "servicequotas" "GetServiceQuota" All [] [Plan, Apply];
+    GetAWSDefaultServiceQuota Read "servicequotas" "GetAWSDefaultServiceQuota" All [] [Plan, Apply];
+    DescribeKey Read "kms" "DescribeKey" Key [] [Plan, Apply];
+    DescribeImages Read "ecr" "DescribeImages" Image [] [Plan, Apply];
+    DescribeSecret Read "secretsmanager" "DescribeSecret" Secret [] [Plan, Apply];
+    DescribeLogStreams Read "logs" "DescribeLogStreams" LogGroup [] [Watch, Apply];
+    GetLogEvents Read "logs" "GetLogEvents" LogGroup [] [Watch, Apply];
+    CreateRole Write "iam" "CreateRole" Role ["iam:TagRole"] [Apply];
+    PutRolePolicy Write "iam" "PutRolePolicy" Role [] [Apply];
+    UpdateAssumeRolePolicy Write "iam" "UpdateAssumeRolePolicy" Role [] [Apply];
+    TagRole Write "iam" "TagRole" Role [] [Apply];
+    DeleteRolePolicy Write "iam" "DeleteRolePolicy" Role [] [Destroy];
+    DeleteRole Write "iam" "DeleteRole" Role [] [Destroy];
+    CreateFileSystem Write "fsx" "CreateFileSystem" FileSystem ["fsx:TagResource", "ec2:GetSecurityGroupsForVpc"] [Apply];
+    UpdateFileSystem Write "fsx" "UpdateFileSystem" FileSystem [] [Apply];
+    TagResource Write "fsx" "TagResource" FileSystem [] [Apply];
+    DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [] [Destroy];
+    CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem ["fsx:TagResource"] [Apply];
+    DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [] [Destroy];
+    CreateBucket Write "s3" "CreateBucket" Bucket [] [Apply];
+    PutObject Write "s3" "PutObject" Object ["s3:AbortMultipartUpload"] [Apply];
+    DeleteObject Write "s3" "DeleteObject" Object [] [Destroy];
+    CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob ["sagemaker:AddTags", "iam:PassRole"] [Apply];
+    AddTags Write "sagemaker" "AddTags" TrainingJob [] [Apply];
+    StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [] [Stop, Destroy];
+}
+
+impl Call {
+    /// The IAM action that the call needs. S3 names some of its actions otherwise than its operations (service
+    /// authorization reference, Amazon S3).
+    pub fn action(self) -> String {
+        let row = self.row();
+        let action = match self {
+            Self::HeadBucket | Self::ListObjectsV2 => "ListBucket",
+            Self::HeadObject => "GetObject",
+            _ => row.operation,
+        };
+        format!("{}:{action}", row.service)
+    }
+
+    /// `iam CreateRole`, as messages say it.
+    pub fn words(self) -> String {
+        format!("{} {}", self.row().service, self.row().operation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_only_looks_needs_no_write() {
+        for call in Call::ALL {
+            let row = call.row();
+            if row.effect == Effect::Write {
+                assert!(!row.commands.contains(&Command::Plan), "{call:?}");
+                assert!(!row.commands.contains(&Command::Watch), "{call:?}");
+            }
+            assert!(!row.commands.is_empty(), "{call:?} is made by no command");
+        }
+        assert_eq!(Call::HeadBucket.action(), "s3:ListBucket");
+    }
+}

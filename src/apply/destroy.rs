@@ -1,0 +1,371 @@
+//! Taking away what trainc made for a job: shown first, only what carries its tags, in the reverse of the order in
+//! which it was made. A second run goes on where the first one ended.
+
+use super::account::{Association, FileSystem, JobSummary, TrainingJob};
+use super::cloud::{Answer, Clock, Cloud, Observe};
+use super::desired::{Desired, split_uri};
+use super::diff;
+use super::fault::{Class, Fault};
+use super::ledger::{Cause, Item, Telling};
+use super::observed::{Look, ObservedRole};
+use super::patience::{Wait, absent};
+use crate::emit::iam::POLICY_NAME;
+
+/// What there is of a job, and what becomes of each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remains {
+    /// Training jobs of this job that are not over: stopped.
+    pub running: Vec<TrainingJob>,
+    /// File systems with this job's tags, with their links.
+    pub file_systems: Vec<(FileSystem, Vec<Association>)>,
+    /// File systems that a running job of somebody else reads: id and job.
+    pub in_use: Vec<(String, String)>,
+    /// The role.
+    pub role: Option<ObservedRole>,
+    /// The role that has the name and is not ours.
+    pub foreign_role: Option<ObservedRole>,
+    /// Source archives: bucket and key.
+    pub objects: Vec<(String, String)>,
+}
+
+/// What a user agreed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// File systems go with all that is in them.
+    pub delete_data: bool,
+}
+
+/// One line of what destroy does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// What.
+    pub item: Item,
+    /// `stop`, `delete`, `keep`.
+    pub action: &'static str,
+    /// Why.
+    pub because: String,
+}
+
+/// The most jobs of others that are asked which file systems they read.
+const MOST_RUNNING: usize = 20;
+/// The most source archives that one look finds.
+const MOST_OBJECTS: usize = 1_000;
+
+impl Remains {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+            && self.file_systems.is_empty()
+            && self.role.is_none()
+            && self.objects.is_empty()
+    }
+
+    /// What becomes of each, in the order in which it is done.
+    pub fn removals(&self, consent: Consent) -> Vec<Removal> {
+        let line = |kind: &'static str, name: &str, action: &'static str, because: String| Removal {
+            item: Item::new(kind, name),
+            action,
+            because,
+        };
+        let mut out = Vec::new();
+        for job in &self.running {
+            out.push(line("training-job", &job.name, "stop", format!("it is {}", job.status)));
+        }
+        for (system, links) in &self.file_systems {
+            let user = self.in_use.iter().find(|(id, _)| *id == system.id).map(|(_, job)| job.as_str());
+            let keep = if let Some(job) = user {
+                Some(format!("{job} reads it"))
+            } else if consent.delete_data {
+                None
+            } else {
+                Some("it holds data: `--delete-data` deletes it with all that is in it".to_owned())
+            };
+            let action = if keep.is_some() { "keep" } else { "delete" };
+            if keep.is_none() {
+                for link in links {
+                    let because = format!("its file system {} goes; files in S3 stay", system.id);
+                    out.push(line("association", &link.id, "delete", because));
+                }
+            }
+            let size = format!("{} GiB, with all data in it", crate::text::group(system.capacity_gib));
+            out.push(line("file-system", &system.id, action, keep.unwrap_or(size)));
+        }
+        if let Some(found) = &self.role {
+            out.push(line("role", &found.role.name, "delete", "only this job runs as it".to_owned()));
+        }
+        if let Some(found) = &self.foreign_role {
+            let because = format!("it belongs to {}", diff::owner(&found.role.tags));
+            out.push(line("role", &found.role.name, "keep", because));
+        }
+        for (bucket, key) in &self.objects {
+            out.push(line(
+                "source",
+                &format!("s3://{bucket}/{key}"),
+                "delete",
+                "a source archive".to_owned(),
+            ));
+        }
+        out
+    }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Everything that carries the job's tags, also what this manifest no longer names.
+    pub async fn remains(&self, desired: &Desired, home: &str) -> Answer<Remains> {
+        let mut out = Remains::default();
+        for summary in self.running(&desired.stem).await? {
+            if let Some((job, tags)) = self.job(&summary.name).await?
+                && diff::is_ours(&tags, &desired.job)
+                && !job.is_over()
+            {
+                out.running.push(job);
+            }
+        }
+        for system in self.ask(async |cloud| cloud.file_systems().await).await? {
+            let ours =
+                diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
+            if ours {
+                let links = self.associations(&system.id).await?;
+                out.file_systems.push((system, links));
+            }
+        }
+        if !out.file_systems.is_empty() {
+            out.in_use = self.users(&out).await?;
+        }
+        if let Some(wanted) = &desired.role
+            && let Some(found) = self.role(wanted).await?
+        {
+            if diff::is_ours(&found.role.tags, &desired.job) {
+                out.role = Some(found);
+            } else {
+                out.foreign_role = Some(found);
+            }
+        }
+        if let Some((bucket, prefix)) = split_uri(home) {
+            let prefix = format!("{}/", prefix.trim_end_matches('/'));
+            let found =
+                absent(self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS).await).await)?;
+            let archives =
+                found.unwrap_or_default().into_iter().filter(|object| is_archive(&prefix, &object.key));
+            out.objects = archives.map(|object| (bucket.to_owned(), object.key)).collect();
+        }
+        Ok(out)
+    }
+
+    /// Jobs of this name that may not be over.
+    pub async fn running(&self, stem: &str) -> Answer<Vec<JobSummary>> {
+        let mut listed = self.ask(async |cloud| cloud.training_jobs(stem).await).await?;
+        listed.retain(|one| {
+            one.name.starts_with(stem) && !matches!(one.status.as_str(), "Completed" | "Failed" | "Stopped")
+        });
+        Ok(listed)
+    }
+
+    /// Running jobs of others that read one of the file systems.
+    async fn users(&self, remains: &Remains) -> Answer<Vec<(String, String)>> {
+        let mut out = Vec::new();
+        let running = self.ask(async |cloud| cloud.running_jobs().await).await?;
+        let others = running.iter().filter(|one| remains.running.iter().all(|ours| ours.name != one.name));
+        for one in others.take(MOST_RUNNING) {
+            let found = absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
+            let inputs = found.and_then(|job| job.request.get("InputDataConfig").map(ToString::to_string));
+            let inputs = inputs.unwrap_or_default();
+            for (system, _) in remains.file_systems.iter().filter(|(system, _)| inputs.contains(&system.id)) {
+                out.push((system.id.clone(), one.name.clone()));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Whether a key is an archive of ours: sixteen digits of a digest below the home, then the name.
+fn is_archive(prefix: &str, key: &str) -> bool {
+    let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    name == "sourcedir.tar.gz" && digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What takes away, and whom it tells.
+pub struct Remover<'a, C, K> {
+    /// The account.
+    pub look: Look<'a, C, K>,
+    /// Who is told.
+    pub telling: Telling<'a>,
+}
+
+impl<C: Cloud, K: Clock> Remover<'_, C, K> {
+    /// Takes away what was found and agreed to; what failed and what was left stands in the ledger.
+    pub async fn run(&self, remains: &Remains, consent: Consent) {
+        let mut stopped = true;
+        for job in &remains.running {
+            let item = Item::new("training-job", &job.name);
+            stopped &= self.settle(&item, self.stop(&item, &job.name).await, "stopped");
+        }
+        if !stopped {
+            // A job without its role cannot upload what it has.
+            let all = remains.removals(consent);
+            all.into_iter().filter(|one| one.action == "delete").for_each(|one| self.telling.left(one.item));
+            return;
+        }
+        for (system, links) in &remains.file_systems {
+            let item = Item::new("file-system", &system.id);
+            let used = remains.in_use.iter().any(|(id, _)| *id == system.id);
+            if used || !consent.delete_data {
+                self.telling.done(&item, "kept", None);
+                continue;
+            }
+            let mut unlinked = true;
+            for link in links {
+                let item = Item::new("association", &link.id);
+                unlinked &= self.settle(&item, self.unlink(&item, link).await, "deleted");
+            }
+            if unlinked {
+                self.settle(&item, self.delete_file_system(&item, &system.id).await, "deleted");
+            } else {
+                self.telling.left(item);
+            }
+        }
+        if let Some(found) = &remains.role {
+            let item = Item::new("role", &found.role.name);
+            self.settle(&item, self.delete_role(&item, found).await, "deleted");
+        }
+        for (bucket, key) in &remains.objects {
+            let item = Item::new("source", &format!("s3://{bucket}/{key}"));
+            self.telling.doing(&item, "delete");
+            let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
+            self.settle(&item, gone.map_err(Cause::Fault), "deleted");
+        }
+    }
+
+    fn settle(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {
+        match result {
+            Ok(()) => {
+                self.telling.done(item, what, None);
+                true
+            }
+            Err(cause) => {
+                self.telling.failed(item, cause);
+                false
+            }
+        }
+    }
+
+    /// Stops a job and waits until it has stopped: it uploads what it has with the role that goes next.
+    pub async fn stop(&self, item: &Item, name: &str) -> Result<(), Cause> {
+        let look = &self.look;
+        let mut wait = Wait::start(look.clock, look.patience.making);
+        let mut asked = false;
+        loop {
+            let found = absent(look.ask(async |cloud| cloud.training_job(name).await).await)?;
+            let Some(job) = found.filter(|job| !job.is_over()) else { return Ok(()) };
+            if !asked && job.status != "Stopping" {
+                self.telling.doing(item, "stop");
+                match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
+                    Ok(()) => asked = true,
+                    // It ended by itself, or is ending.
+                    Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {
+                        asked = true;
+                    }
+                    Err(fault) => return Err(fault.into()),
+                }
+                continue;
+            }
+            if wait.is_over(look.clock) {
+                return Err(Cause::Late {
+                    state: format!("{name} is {}", job.secondary),
+                    seconds: wait.seconds(look.clock),
+                });
+            }
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            wait.long(look.clock, &look.patience).await;
+        }
+    }
+
+    async fn unlink(&self, item: &Item, link: &Association) -> Result<(), Cause> {
+        self.telling.doing(item, "delete");
+        let id = link.id.as_str();
+        self.until_gone(
+            item,
+            async || self.look.ask(async |cloud| cloud.delete_association(id).await).await,
+            async || {
+                let all = self.look.associations(&link.file_system).await?;
+                Ok(all.into_iter().find(|one| one.id == id).map(|one| one.lifecycle))
+            },
+        )
+        .await
+    }
+
+    async fn delete_file_system(&self, item: &Item, id: &str) -> Result<(), Cause> {
+        self.telling.doing(item, "delete");
+        self.until_gone(
+            item,
+            async || self.look.ask(async |cloud| cloud.delete_file_system(id).await).await,
+            async || {
+                let found = absent(self.look.ask(async |cloud| cloud.file_system(id).await).await)?;
+                Ok(found.map(|one| one.lifecycle))
+            },
+        )
+        .await
+    }
+
+    /// Deletes, and looks until nothing is left.
+    async fn until_gone(
+        &self,
+        item: &Item,
+        delete: impl AsyncFn() -> Answer<()>,
+        state: impl AsyncFn() -> Answer<Option<String>>,
+    ) -> Result<(), Cause> {
+        let look = &self.look;
+        let mut wait = Wait::start(look.clock, look.patience.making);
+        let mut asked = false;
+        loop {
+            let Some(now) = state().await? else { return Ok(()) };
+            if !asked && now != "DELETING" {
+                match delete().await {
+                    Ok(()) => asked = true,
+                    Err(fault) if fault.class == Class::NotFound => return Ok(()),
+                    // It is still being made or updated.
+                    Err(fault)
+                        if matches!(fault.class, Class::Busy | Class::Invalid)
+                            && !wait.is_over(look.clock) => {}
+                    Err(fault) => return Err(fault.into()),
+                }
+            }
+            if wait.is_over(look.clock) {
+                return Err(Cause::Late { state: now, seconds: wait.seconds(look.clock) });
+            }
+            self.telling.waiting(item, &now, wait.seconds(look.clock));
+            wait.long(look.clock, &look.patience).await;
+        }
+    }
+
+    async fn delete_role(&self, item: &Item, found: &ObservedRole) -> Result<(), Cause> {
+        let name = found.role.name.as_str();
+        let more: Vec<&String> =
+            found.inline.iter().filter(|policy| *policy != POLICY_NAME).chain(&found.attached).collect();
+        if !more.is_empty() {
+            // Somebody added these: the role has become theirs as well.
+            return Err(Cause::Fault(Fault::answered(
+                super::calls::Call::DeleteRole,
+                Some(409),
+                "DeleteConflict",
+                &format!("somebody added {} to it", crate::text::ticked(&more, "and")),
+            )));
+        }
+        let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);
+        self.telling.doing(item, "delete");
+        loop {
+            let policy = self.look.ask(async |cloud| cloud.delete_role_policy(name, POLICY_NAME).await).await;
+            absent(policy)?;
+            match absent(self.look.ask(async |cloud| cloud.delete_role(name).await).await) {
+                Ok(_) => return Ok(()),
+                Err(fault) if fault.class == Class::Busy && !wait.is_over(self.look.clock) => {
+                    self.telling.waiting(item, &fault.message, wait.seconds(self.look.clock));
+                    wait.short(self.look.clock, &self.look.patience).await;
+                }
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The training job: whether this digest runs already, or another one does.
+
+use super::{Action, Change, Choices, Difference, Obstacle, is_ours, owner};
+use crate::apply::account::{Tags, TrainingJob};
+use crate::apply::desired::Desired;
+use serde_json::Value;
+
+/// The runs of a job that an account knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// The latest run that carries this digest's name, with its tags.
+    pub latest: Option<(TrainingJob, Tags)>,
+    /// Which run of the digest that is, from 1.
+    pub number: usize,
+    /// The latest run of another digest of the job, with its tags.
+    pub other: Option<(TrainingJob, Tags)>,
+}
+
+/// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It is there: nothing to start.
+    Attach(String),
+    /// It is to be started under this name.
+    Start(String),
+    /// Something stands in the way.
+    Blocked(Obstacle),
+}
+
+/// Which training job is meant.
+pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
+    let start = |run: usize| Target::Start(desired.name_of_run(run).unwrap_or_default().to_owned());
+    match (&runs.latest, &runs.other) {
+        (Some((job, tags)), _) => {
+            if !is_same(desired, tags) && !choices.adopt {
+                Target::Blocked(Obstacle::Foreign)
+            } else if (choices.new_run && job.is_over()) || (choices.after_capacity && lacked_capacity(job)) {
+                start(runs.number + 1)
+            } else {
+                // Another run of the same digest beside one that is not over would be the same work twice.
+                Target::Attach(job.name.clone())
+            }
+        }
+        (None, Some(_)) if !choices.new_run => Target::Blocked(Obstacle::OtherDigest),
+        (None, _) => start(1),
+    }
+}
+
+/// Whether a job ended because AWS had no machines for it.
+pub fn lacked_capacity(job: &TrainingJob) -> bool {
+    job.status == "Failed"
+        && job.failure.as_deref().is_some_and(|reason| {
+            reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute")
+        })
+}
+
+/// Whether a job is a run of this digest.
+pub(in crate::apply) fn is_same(desired: &Desired, tags: &Tags) -> bool {
+    let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
+    is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
+}
+
+pub(super) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
+    let kind = "training-job";
+    let first = desired.name_of_run(1).unwrap_or_default();
+    match target(desired, runs, choices) {
+        Target::Attach(name) => {
+            let status = runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
+            Change::new(kind, &name, Action::Unchanged, format!("this digest is there already: {status}"))
+        }
+        Target::Start(name) => {
+            let because = match (&runs.latest, &runs.other) {
+                (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),
+                (None, Some((other, _))) => format!("`--new-run` beside {}: {}", other.name, other.status),
+                (None, None) => "the job itself; from here on it costs money".to_owned(),
+            };
+            let mut change = Change::new(kind, &name, Action::Create, because);
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(Obstacle::OtherDigest) => {
+            let (other, status) = runs
+                .other
+                .as_ref()
+                .map_or(("", ""), |(other, _)| (other.name.as_str(), other.status.as_str()));
+            let mut change = Change::new(
+                kind,
+                first,
+                Action::Stop(Obstacle::OtherDigest),
+                format!("{other} is another digest of this job: {status}"),
+            );
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(obstacle) => {
+            let (name, tags) =
+                runs.latest.as_ref().map_or((first, None), |(job, tags)| (job.name.as_str(), Some(tags)));
+            let whose = tags.map_or_else(String::new, owner);
+            Change::new(
+                kind,
+                name,
+                Action::Stop(obstacle),
+                format!("a training job of this name belongs to {whose}"),
+            )
+        }
+    }
+}
+
+/// Members that say nothing about what a run does.
+const UNTOLD: &[&str] = &[
+    "/TrainingJobName",
+    "/Tags",
+    "/RoleArn",
+    "/HyperParameters/sagemaker_job_name",
+    "/AlgorithmSpecification/MetricDefinitions",
+];
+
+/// What differs between what another run was started with and what is wanted: only members that we send, since the
+/// service adds its own.
+fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
+    let mut out = Vec::new();
+    compare("", Some(&desired.request), &other.request, &desired.digest, &mut out);
+    // Hyperparameters are ours whole: one that is gone is a difference too.
+    if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
+        (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
+    {
+        for (key, value) in found.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
+            out.push(Difference::of(&format!("HyperParameters.{key}"), plain(value), "gone"));
+        }
+    }
+    out
+}
+
+/// Whether a text differs only in the digest that it names: that follows from what else differs.
+fn is_same_but_for_digest(wanted: &str, found: &str, digest: &str) -> bool {
+    let Some((before, after)) = wanted.split_once(digest) else { return false };
+    let between = found.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    between
+        .is_some_and(|text| text.len() == digest.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out: &mut Vec<Difference>) {
+    if UNTOLD.contains(&path) {
+        return;
+    }
+    let Some(wanted) = wanted else { return };
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            for (key, value) in wanted {
+                compare(
+                    &format!("{path}/{key}"),
+                    Some(value),
+                    found.get(key).unwrap_or(&Value::Null),
+                    digest,
+                    out,
+                );
+            }
+        }
+        (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
+            for (at, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+                compare(&format!("{path}/{at}"), Some(wanted), found, digest, out);
+            }
+        }
+        // What an account fills in later is no difference: ids stand open here.
+        (Value::String(text), _) if text.contains("${") => {}
+        (Value::Bool(false), Value::Null) => {}
+        (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
+        (wanted, found) if wanted != found => {
+            let what = path.trim_start_matches('/').replace('/', ".");
+            out.push(Difference::of(&what, plain(found), plain(wanted)));
+        }
+        _ => {}
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,220 @@
+//! What differs between a plan and an account: pure, over typed resources, AWS's own defaults left out.
+//!
+//! In: [`Desired`] and [`Observed`]. Out: one [`Change`] for each resource, in the order in which they are made.
+
+mod job;
+mod policy;
+mod role;
+mod storage;
+
+pub use job::{Runs, Target, lacked_capacity, target};
+pub use role::{RoleStep, role as role_change};
+pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
+
+pub(super) use job::is_same;
+pub(super) use policy::same_policy;
+pub(super) use storage::{is_resource, live as live_file_system};
+
+use super::account::Tags;
+use super::desired::Desired;
+use super::observed::Observed;
+
+/// What is to be done about one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It is not there.
+    Create,
+    /// It is there and ours, and differs in what can be changed in place.
+    Update,
+    /// It is there as it should be.
+    Unchanged,
+    /// It is there, ours, and still being made.
+    Wait,
+    /// It is not there, and nothing needs it any more: the run is over.
+    Skip,
+    /// It is not ours, and the user said to take it.
+    Adopt,
+    /// It is in the way, and trainc does nothing about it.
+    Stop(Obstacle),
+}
+
+/// Why something is in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It carries the name and is not ours.
+    Foreign,
+    /// Another digest of the job is there.
+    OtherDigest,
+    /// It differs in what can only be changed by making it anew, and data would go.
+    Replace,
+    /// It failed, or the service reports it as broken.
+    Broken,
+}
+
+impl Action {
+    /// Its word in a plan.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Unchanged => "unchanged",
+            Self::Wait => "wait",
+            Self::Skip => "skip",
+            Self::Adopt => "adopt",
+            Self::Stop(Obstacle::Replace) => "replace",
+            Self::Stop(Obstacle::Foreign) => "foreign",
+            Self::Stop(Obstacle::OtherDigest) => "differs",
+            Self::Stop(Obstacle::Broken) => "broken",
+        }
+    }
+}
+
+/// One setting that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The setting, by the API's own name.
+    pub what: String,
+    /// As the account has it.
+    pub found: String,
+    /// As the plan wants it.
+    pub wanted: String,
+}
+
+impl Difference {
+    /// A difference, as text.
+    pub fn of(what: &str, found: impl ToString, wanted: impl ToString) -> Self {
+        Self { what: what.to_owned(), found: found.to_string(), wanted: wanted.to_string() }
+    }
+}
+
+/// What becomes of one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `training-job`.
+    pub kind: &'static str,
+    /// Its name, as the plan lists it.
+    pub name: String,
+    /// What is done.
+    pub action: Action,
+    /// Why, a fragment.
+    pub because: String,
+    /// What differs.
+    pub differences: Vec<Difference>,
+}
+
+impl Change {
+    fn new(kind: &'static str, name: &str, action: Action, because: impl Into<String>) -> Self {
+        Self { kind, name: name.to_owned(), action, because: because.into(), differences: Vec::new() }
+    }
+}
+
+/// What a user chose beside the manifest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Foreign objects of our names are taken over.
+    pub adopt: bool,
+    /// Another run of the job is wanted.
+    pub new_run: bool,
+    /// A run that found no machines is followed by another.
+    pub after_capacity: bool,
+}
+
+/// What becomes of every resource of the plan, in the order in which they are made.
+pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Change> {
+    let mut out = Vec::new();
+    if let Some(wanted) = &desired.role {
+        let (role, policy, _) = role::role(wanted, observed.role.as_ref(), choices);
+        out.extend([role, policy]);
+    }
+    for (at, wanted) in desired.file_systems.iter().enumerate() {
+        let found = observed.file_systems.get(at);
+        let systems = found.map_or(&[][..], |found| &found.systems);
+        let (change, _) = storage::file_system(wanted, systems, choices);
+        out.push(change);
+        let id = storage::live(systems).map(|system| system.id.as_str());
+        for association in &wanted.associations {
+            let there = found.map_or(&[][..], |found| &found.associations);
+            out.push(storage::association(association, id, there));
+        }
+    }
+    if let Some(bucket) = &desired.bucket {
+        out.push(if observed.bucket {
+            Change::new("bucket", bucket, Action::Unchanged, "it is there")
+        } else {
+            Change::new(
+                "bucket",
+                bucket,
+                Action::Create,
+                "the SageMaker SDK's default bucket is not there yet",
+            )
+        });
+    }
+    for (at, wanted) in desired.uploads.iter().enumerate() {
+        let there = observed.uploads.get(at).copied().unwrap_or_default();
+        out.push(if there {
+            Change::new(
+                wanted.kind,
+                &wanted.uri,
+                Action::Unchanged,
+                "its address holds the digest of its content",
+            )
+        } else {
+            let size = crate::text::bytes(wanted.upload.bytes.len() as u64);
+            Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
+        });
+    }
+    out.push(job::job(desired, &observed.runs, choices));
+    if is_settled(desired, observed, choices) {
+        for change in &mut out {
+            if matches!(change.action, Action::Create | Action::Update) {
+                change.action = Action::Skip;
+                "the run is over: nothing needs it any more".clone_into(&mut change.because);
+            }
+        }
+    }
+    out
+}
+
+/// Whether the run that is meant is over: then nothing is made or changed for it.
+pub fn is_settled(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
+    let over = observed.runs.latest.as_ref().is_some_and(|(job, _)| job.is_over());
+    over && matches!(job::target(desired, &observed.runs, choices), Target::Attach(_))
+}
+
+/// Whether anything would be done.
+pub fn is_empty(changes: &[Change]) -> bool {
+    changes.iter().all(|change| matches!(change.action, Action::Unchanged | Action::Skip))
+}
+
+/// Whether the tags say that an object is this job's.
+pub(super) fn is_ours(tags: &Tags, job: &str) -> bool {
+    tags.get("trainc:job").is_some_and(|owner| owner == job)
+}
+
+/// The tags that must be written, so that the object has those that are wanted. The version is only a trace of who
+/// wrote last: a new version of trainc changes nothing by itself.
+pub(super) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
+    wanted
+        .iter()
+        .filter(|(key, value)| found.get(*key) != Some(*value) && key.as_str() != "trainc:version")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The tags by which we know our own, as one difference.
+pub(super) fn owner(tags: &Tags) -> String {
+    match tags.get("trainc:job") {
+        Some(job) => format!("job `{job}` of trainc"),
+        None => "nobody that trainc knows: it has no tag `trainc:job`".to_owned(),
+    }
+}
+
+pub(super) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
+    missing
+        .iter()
+        .map(|(key, value)| {
+            let now = found.get(key).map_or_else(|| "none".to_owned(), |now| format!("`{now}`"));
+            Difference::of(&format!("tag {key}"), now, format!("`{value}`"))
+        })
+        .collect()
+}

@@ -1,0 +1,137 @@
+//! The role: who may assume it, what it may do, whose it is.
+
+use super::{
+    Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, same_policy, tag_differences,
+};
+use crate::apply::account::Tags;
+use crate::apply::desired::{WantedRole, tags_of};
+use crate::apply::observed::ObservedRole;
+use crate::emit::iam::POLICY_NAME;
+
+/// The next call that brings the role nearer to what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleStep {
+    /// CreateRole.
+    Create,
+    /// TagRole.
+    Tag(Tags),
+    /// UpdateAssumeRolePolicy.
+    Trust,
+    /// PutRolePolicy.
+    Policy,
+}
+
+/// What becomes of the role and of its policy, and the calls, in order.
+pub fn role(
+    wanted: &WantedRole,
+    found: Option<&ObservedRole>,
+    choices: Choices,
+) -> (Change, Change, Vec<RoleStep>) {
+    let name = wanted.create.role_name.as_str();
+    let policy_name = format!("{name}/{POLICY_NAME}");
+    let Some(found) = found else {
+        return (
+            Change::new("role", name, Action::Create, "no role has this name"),
+            Change::new("role-policy", &policy_name, Action::Create, "the role is new"),
+            vec![RoleStep::Create, RoleStep::Policy],
+        );
+    };
+    let tags = tags_of(&wanted.create.tags);
+    let job = tags.get("trainc:job").map_or("", String::as_str);
+    let ours = is_ours(&found.role.tags, job);
+    let mut steps = Vec::new();
+    let mut differences = Vec::new();
+    let missing = missing_tags(&tags, &found.role.tags);
+    if !missing.is_empty() {
+        differences.extend(tag_differences(&missing, &found.role.tags));
+        steps.push(RoleStep::Tag(missing));
+    }
+    if !same_policy(&found.role.trust, &wanted.create.assume_role_policy_document) {
+        differences.push(Difference::of(
+            "AssumeRolePolicyDocument",
+            &found.role.trust,
+            &wanted.create.assume_role_policy_document,
+        ));
+        steps.push(RoleStep::Trust);
+    }
+    let same = found.policy.as_deref().is_some_and(|policy| same_policy(policy, &wanted.policy));
+    if !same {
+        steps.push(RoleStep::Policy);
+    }
+    let action = match (ours, differences.is_empty()) {
+        (false, _) if !choices.adopt => Action::Stop(Obstacle::Foreign),
+        (false, _) => Action::Adopt,
+        (true, true) => Action::Unchanged,
+        (true, false) => Action::Update,
+    };
+    let because = match &action {
+        Action::Stop(_) => {
+            format!("a role of this name is there, and it belongs to {}", owner(&found.role.tags))
+        }
+        Action::Adopt => format!("`--adopt`: it belongs to {}", owner(&found.role.tags)),
+        Action::Update => "it differs from the plan".to_owned(),
+        _ => more_than_ours(wanted, found).unwrap_or_else(|| "as the plan has it".to_owned()),
+    };
+    let stopped = matches!(action, Action::Stop(_));
+    let mut change = Change::new("role", name, action, because);
+    change.differences = differences;
+    let policy = match (&found.policy, same, stopped) {
+        (_, _, true) => {
+            Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role is not ours")
+        }
+        (_, true, _) => Change::new("role-policy", &policy_name, Action::Unchanged, "as the plan has it"),
+        (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
+        (Some(_), ..) => {
+            let mut change =
+                Change::new("role-policy", &policy_name, Action::Update, "the job uses something else now");
+            change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
+            change
+        }
+    };
+    (change, policy, if stopped { Vec::new() } else { steps })
+}
+
+/// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
+fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
+    let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
+    more.extend(found.attached.iter().cloned());
+    if found.role.boundary != wanted.create.permissions_boundary {
+        return Some(format!(
+            "its permissions boundary is {} and the plan's {}: change it by hand",
+            found.role.boundary.as_deref().unwrap_or("none"),
+            wanted.create.permissions_boundary.as_deref().unwrap_or("none")
+        ));
+    }
+    (!more.is_empty()).then(|| {
+        format!(
+            "as the plan has it, and wider: somebody added {}; trainc leaves that",
+            crate::text::ticked(&more, "and")
+        )
+    })
+}
+
+/// Statements that are only on one side, by their Sid.
+fn statements(found: &str, wanted: &str) -> Vec<Difference> {
+    let sids = |text: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let list =
+            document.get("Statement").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+        list.into_iter()
+            .map(|one| (one.get("Sid").and_then(|sid| sid.as_str()).unwrap_or_default().to_owned(), one))
+            .collect()
+    };
+    let (found, wanted) = (sids(found), sids(wanted));
+    let names: std::collections::BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
+    names
+        .into_iter()
+        .filter_map(|sid| {
+            let what = format!("statement {sid}");
+            match (found.get(sid), wanted.get(sid)) {
+                (Some(old), Some(new)) if same_policy(&old.to_string(), &new.to_string()) => None,
+                (Some(_), Some(_)) => Some(Difference::of(&what, "otherwise", "changed")),
+                (Some(_), None) => Some(Difference::of(&what, "there", "gone")),
+                (None, _) => Some(Difference::of(&what, "none", "new")),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! File systems and their links to S3.
+
+use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, tag_differences};
+use crate::apply::account::{Association, FileSystem, FileSystemChange, Tags};
+use crate::apply::desired::{WantedAssociation, WantedFileSystem, tags_of};
+
+/// The next call that brings a file system nearer to what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileSystemStep {
+    /// CreateFileSystem.
+    Create,
+    /// TagResource.
+    Tag {
+        /// The file system's ARN.
+        arn: String,
+        /// What is written.
+        tags: Tags,
+    },
+    /// UpdateFileSystem.
+    Update {
+        /// The file system.
+        id: String,
+        /// What changes.
+        change: FileSystemChange,
+    },
+}
+
+/// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
+pub(in crate::apply) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
+    let mut live: Vec<&FileSystem> =
+        systems.iter().filter(|one| !matches!(one.lifecycle.as_str(), "DELETING" | "FAILED")).collect();
+    live.sort_by(|a, b| {
+        let when = a.created.unwrap_or_default().total_cmp(&b.created.unwrap_or_default());
+        when.then_with(|| a.id.cmp(&b.id))
+    });
+    live.first().copied()
+}
+
+/// What becomes of a file system, and the calls, in order.
+pub fn file_system(
+    wanted: &WantedFileSystem,
+    found: &[FileSystem],
+    _choices: Choices,
+) -> (Change, Vec<FileSystemStep>) {
+    let name = wanted.name.as_str();
+    let Some(system) = live(found) else {
+        if let Some(failed) = found.iter().find(|one| one.lifecycle == "FAILED") {
+            let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
+            let because = format!("{} failed while it was made: {why}", failed.id);
+            return (Change::new("file-system", name, Action::Stop(Obstacle::Broken), because), Vec::new());
+        }
+        let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
+            Some(going) => format!("{} is being deleted", going.id),
+            None => "no file system has its tags".to_owned(),
+        };
+        return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
+    };
+    let fixed = immutable(wanted, system);
+    if !fixed.is_empty() {
+        let because = format!("{} differs in what cannot be changed: its data would go", system.id);
+        let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Replace), because);
+        change.differences = fixed;
+        return (change, Vec::new());
+    }
+    let mut steps = Vec::new();
+    let tags = tags_of(&wanted.create.tags);
+    let missing = missing_tags(&tags, &system.tags);
+    let mut differences = tag_differences(&missing, &system.tags);
+    if !missing.is_empty() {
+        steps.push(FileSystemStep::Tag { arn: system.arn.clone(), tags: missing });
+    }
+    let (update, changed) = mutable(wanted, system);
+    differences.extend(changed);
+    // The service takes no update while the file system is being made; it is compared again afterwards.
+    let creating = system.lifecycle == "CREATING";
+    if update != FileSystemChange::default() && !creating && system.lifecycle != "UPDATING" {
+        steps.push(FileSystemStep::Update { id: system.id.clone(), change: update });
+    }
+    let (action, because) = match system.lifecycle.as_str() {
+        "MISCONFIGURED" => (
+            Action::Stop(Obstacle::Broken),
+            format!(
+                "{} is misconfigured: {}",
+                system.id,
+                system.failure.as_deref().unwrap_or("FSx gives no reason")
+            ),
+        ),
+        "CREATING" => (Action::Wait, format!("{} is being made", system.id)),
+        _ if differences.is_empty() => (Action::Unchanged, format!("{}, as the plan has it", system.id)),
+        _ => (Action::Update, format!("{}, changed in place", system.id)),
+    };
+    let mut change = Change::new("file-system", name, action, because);
+    change.differences = differences;
+    if matches!(change.action, Action::Stop(_)) {
+        steps.clear();
+    }
+    (change, steps)
+}
+
+/// Whether a key is the one that was written: ids, ARNs and what the service gives back name the same key.
+pub(in crate::apply) fn kms_is(wanted: &str, found: &str) -> bool {
+    let id = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
+    // An alias is not given back: what it leads to cannot be compared here.
+    wanted.contains("alias/") || id(wanted) == id(found)
+}
+
+fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
+    let lustre = &wanted.create.lustre_configuration;
+    let mut out = Vec::new();
+    let mut text = |what: &str, wanted: &str, found: &str| {
+        if wanted != found {
+            out.push(Difference::of(what, found, wanted));
+        }
+    };
+    if let (Some(wanted), Some(found)) = (&lustre.deployment_type, &found.deployment) {
+        text("DeploymentType", wanted, found);
+    }
+    if !found.storage_type.is_empty() {
+        text("StorageType", &wanted.create.storage_type, &found.storage_type);
+    }
+    text("SubnetIds", &wanted.create.subnet_ids.join(", "), &found.subnets.join(", "));
+    if let (Some(wanted), Some(found)) = (&lustre.drive_cache_type, &found.drive_cache) {
+        text("DriveCacheType", wanted, found);
+    }
+    let efa = lustre.efa_enabled.unwrap_or_default();
+    if efa != found.efa.unwrap_or_default() {
+        text("EfaEnabled", &efa.to_string(), &found.efa.unwrap_or_default().to_string());
+    }
+    if let Some(wanted) = &wanted.create.kms_key_id {
+        let found = found.kms.as_deref().unwrap_or("none");
+        if !kms_is(wanted, found) {
+            text("KmsKeyId", wanted, found);
+        }
+    }
+    // Storage only grows.
+    if wanted.create.storage_capacity < found.capacity_gib {
+        text(
+            "StorageCapacity",
+            &format!("{} GiB", wanted.create.storage_capacity),
+            &format!("{} GiB", found.capacity_gib),
+        );
+    }
+    out
+}
+
+fn mutable(wanted: &WantedFileSystem, found: &FileSystem) -> (FileSystemChange, Vec<Difference>) {
+    let lustre = &wanted.create.lustre_configuration;
+    let mut change = FileSystemChange::default();
+    let mut out = Vec::new();
+    if wanted.create.storage_capacity > found.capacity_gib {
+        change.capacity_gib = Some(wanted.create.storage_capacity);
+        out.push(Difference::of(
+            "StorageCapacity",
+            format!("{} GiB", found.capacity_gib),
+            format!("{} GiB", wanted.create.storage_capacity),
+        ));
+    }
+    if lustre.per_unit_storage_throughput.is_some() && lustre.per_unit_storage_throughput != found.throughput
+    {
+        change.throughput = lustre.per_unit_storage_throughput;
+        out.push(Difference::of(
+            "PerUnitStorageThroughput",
+            number(found.throughput),
+            number(lustre.per_unit_storage_throughput),
+        ));
+    }
+    // What the manifest does not say, the service fills in: no difference.
+    let compression = found.compression.as_deref().unwrap_or("NONE");
+    if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
+        change.compression = Some(wanted.to_owned());
+        out.push(Difference::of("DataCompressionType", compression, wanted));
+    }
+    let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
+    if iops.is_some() && iops != found.metadata_iops {
+        change.metadata_iops = iops;
+        out.push(Difference::of("MetadataConfiguration.Iops", number(found.metadata_iops), number(iops)));
+    }
+    let maintenance = lustre.weekly_maintenance_start_time.as_ref();
+    if maintenance.is_some() && maintenance != found.maintenance.as_ref() {
+        change.maintenance = maintenance.cloned();
+        out.push(Difference::of(
+            "WeeklyMaintenanceStartTime",
+            found.maintenance.as_deref().unwrap_or("none"),
+            maintenance.map_or("", String::as_str),
+        ));
+    }
+    (change, out)
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}
+
+/// What becomes of an association: it is known by the pair that it links.
+pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
+    let create = &wanted.create;
+    let kind = "association";
+    let same = found
+        .iter()
+        .filter(|one| Some(one.file_system.as_str()) == file_system && one.lifecycle != "DELETING");
+    let mut same = same.filter(|one| {
+        one.path == create.file_system_path
+            && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
+    });
+    let Some(there) = same.next() else {
+        let because = match file_system {
+            Some(_) => "the file system has no such link",
+            None => "its file system is new",
+        };
+        return Change::new(kind, &wanted.name, Action::Create, because);
+    };
+    let why = there.failure.as_deref().unwrap_or("FSx gives no reason");
+    let (action, because) = match there.lifecycle.as_str() {
+        "FAILED" => (Action::Stop(Obstacle::Broken), format!("{} failed: {why}", there.id)),
+        "MISCONFIGURED" => (Action::Stop(Obstacle::Broken), format!("{} is misconfigured: {why}", there.id)),
+        "CREATING" | "UPDATING" => (Action::Wait, format!("{} is being made", there.id)),
+        _ => (Action::Unchanged, format!("{}, as the plan has it", there.id)),
+    };
+    Change::new(kind, &wanted.name, action, because)
+}
+
+/// Whether an object of FSx is this job's resource of that name.
+pub(in crate::apply) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
+    is_ours(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
+}

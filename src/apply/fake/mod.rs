@@ -1,0 +1,183 @@
+//! An account in memory: eventual consistency, states that take time, and a fault at any call. For `--simulate` and
+//! for tests.
+//!
+//! Time is its own: it passes only while somebody waits, and by a moment with every call. It is stricter than AWS
+//! where AWS is lenient by luck: reads can lag, tokens and names are held to, roles are not assumed at once.
+
+mod cloud;
+mod fault;
+mod job;
+mod logs;
+mod observe;
+mod start;
+mod state;
+
+pub use fault::{Faults, Moment, Refusal};
+pub use job::Outcome;
+pub use state::{Account, FileSystemState, JobState, RoleState};
+
+use super::calls::{Call, Effect};
+use super::cloud::{Answer, Clock};
+use super::fault::{Class, Fault};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Seconds that a call takes.
+const CALL_SECONDS: f64 = 0.05;
+
+/// The account, its clock and what goes wrong with it.
+#[derive(Debug, Default)]
+pub struct Fake {
+    state: RefCell<Account>,
+    /// States as they were after each of the last calls, oldest first.
+    past: RefCell<VecDeque<Account>>,
+    time: Cell<f64>,
+    faults: Faults,
+    calls: RefCell<Vec<Call>>,
+    attempts: RefCell<BTreeMap<(Call, String), u32>>,
+    crashed: Cell<bool>,
+}
+
+impl Fake {
+    /// An account as it stands, at the time that it holds.
+    pub fn new(account: Account) -> Self {
+        let time = account.now;
+        Self { state: RefCell::new(account), time: Cell::new(time), ..Self::default() }
+    }
+
+    /// With faults.
+    #[must_use]
+    pub fn with(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// The account as it is now.
+    pub fn account(&self) -> Account {
+        let mut account = self.state.borrow().clone();
+        account.now = self.time.get();
+        account
+    }
+
+    /// Looks at another region of the account from now on, where jobs have so many steps.
+    pub fn prepare(&mut self, region: &str, steps: Option<u64>) {
+        let state = self.state.get_mut();
+        region.clone_into(&mut state.region);
+        state.steps = steps.unwrap_or(state.steps);
+    }
+
+    /// The calls that were made, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.borrow().clone()
+    }
+
+    /// Whether whoever used it was killed by a fault.
+    pub fn has_crashed(&self) -> bool {
+        self.crashed.get()
+    }
+
+    /// One call: the faults before it, its effect, the faults after it.
+    async fn call<T>(
+        &self,
+        call: Call,
+        about: &str,
+        effect: impl FnOnce(&mut Account, f64) -> Answer<T>,
+    ) -> Answer<T> {
+        yield_once().await;
+        self.time.set(self.time.get() + CALL_SECONDS);
+        self.calls.borrow_mut().push(call);
+        let number = self.calls.borrow().len();
+        let attempt = {
+            let mut attempts = self.attempts.borrow_mut();
+            let count = attempts.entry((call, about.to_owned())).or_default();
+            *count += 1;
+            *count
+        };
+        if self.faults.crash == Some((number, Moment::Before)) {
+            self.crash().await;
+        }
+        if self.faults.expires_after.is_some_and(|last| number > last) {
+            let text = "The security token included in the request is expired";
+            return Err(Fault::answered(call, Some(403), "ExpiredTokenException", text));
+        }
+        if let Some(fault) = self.faults.before(call, attempt) {
+            return Err(fault);
+        }
+        let denied = self.state.borrow().denied.contains(&call.action());
+        if denied {
+            let text = format!("User: simulated is not authorized to perform: {}", call.action());
+            return Err(Fault::answered(call, Some(403), "AccessDenied", &text));
+        }
+        let answer = self.effect(call, effect);
+        if self.faults.crash == Some((number, Moment::After)) {
+            self.crash().await;
+        }
+        if self.faults.loses(call, attempt) {
+            return Err(Fault::of(call, Class::Lost, "the connection was closed before an answer came"));
+        }
+        answer
+    }
+
+    fn effect<T>(&self, call: Call, effect: impl FnOnce(&mut Account, f64) -> Answer<T>) -> Answer<T> {
+        let now = self.time.get();
+        if call.row().effect == Effect::Read && self.faults.lag > 0 {
+            // Who reads sees the account as it was some calls ago.
+            let mut old = self.past.borrow().front().cloned().unwrap_or_else(|| self.state.borrow().clone());
+            old.settle(now);
+            self.remember();
+            return effect(&mut old, now);
+        }
+        let mut state = self.state.borrow_mut();
+        state.settle(now);
+        let answer = effect(&mut state, now);
+        drop(state);
+        self.remember();
+        answer
+    }
+
+    fn remember(&self) {
+        if self.faults.lag == 0 {
+            return;
+        }
+        let mut past = self.past.borrow_mut();
+        past.push_back(self.state.borrow().clone());
+        while past.len() > self.faults.lag {
+            past.pop_front();
+        }
+    }
+
+    /// Whoever called is dead: no answer ever comes.
+    async fn crash(&self) {
+        self.crashed.set(true);
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Clock for Fake {
+    fn now(&self) -> f64 {
+        self.time.get()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        // Where no pause is wanted time passes all the same, or nothing would ever be ready.
+        self.time.set(self.time.get() + time.as_secs_f64().max(1.0));
+        yield_once().await;
+    }
+}
+
+/// Lets others go on.
+async fn yield_once() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

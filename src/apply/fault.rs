@@ -1,0 +1,268 @@
+//! What can go wrong with a call: the service's answer, put into a class by its code and text.
+//!
+//! The classes decide what happens next (retry, observe again, stop); the words decide nothing. AWS's code, text and
+//! request id are kept, so that what is shown can be looked up. One table for the account and the simulation.
+
+use super::calls::Call;
+
+/// What an answer means for the one who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The object is not there.
+    NotFound,
+    /// The name is taken: look whose it is.
+    Exists,
+    /// Too many calls: wait and repeat.
+    Throttled,
+    /// The service failed, and may not have done it: repeat.
+    Unavailable,
+    /// No answer came: what happened is not known. Repeat, or look.
+    Lost,
+    /// What was written a moment ago is not seen everywhere yet: repeat for a while after a write of ours.
+    NotYet,
+    /// Something else holds the object at the moment: repeat for a while.
+    Busy,
+    /// The caller may not do this.
+    Denied,
+    /// There are no credentials, or they are wrong or have run out.
+    Credentials,
+    /// A quota of the account is used up.
+    Quota,
+    /// AWS has no such machines free.
+    Capacity,
+    /// The same token was used with other settings before.
+    Mismatch,
+    /// The request itself is refused.
+    Invalid,
+    /// This account of ours cannot answer such a question (simulation, or an adapter without the service).
+    Unasked,
+    /// trainc did something that cannot be right.
+    Bug,
+}
+
+/// A call that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {code}: {message}", call.words())]
+pub struct Fault {
+    /// Which call.
+    pub call: Call,
+    /// What it means.
+    pub class: Class,
+    /// The service's own code, as `EntityAlreadyExists`; empty where no answer came.
+    pub code: String,
+    /// The service's own text.
+    pub message: String,
+    /// The request's id, for AWS support.
+    pub request_id: Option<String>,
+}
+
+impl Fault {
+    /// An answer of the service, classified.
+    pub fn answered(call: Call, http: Option<u16>, code: &str, message: &str) -> Self {
+        Self {
+            call,
+            class: classify(call, http, code, message),
+            code: code.to_owned(),
+            message: message.to_owned(),
+            request_id: None,
+        }
+    }
+
+    /// A fault of a class that the caller knows, as a lost answer or missing credentials.
+    pub fn of(call: Call, class: Class, message: &str) -> Self {
+        Self { call, class, code: String::new(), message: message.to_owned(), request_id: None }
+    }
+
+    /// With the request's id.
+    #[must_use]
+    pub fn request(mut self, id: Option<&str>) -> Self {
+        self.request_id = id.map(str::to_owned);
+        self
+    }
+
+    /// Whether the same call may be repeated at once, whatever came before it.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.class, Class::Throttled | Class::Unavailable | Class::Lost)
+    }
+}
+
+/// Texts of SageMaker's `ValidationException` that mean "your IAM write has not arrived here yet" for a while after
+/// one, and a mistake otherwise (terraform-provider-aws, `internal/service/sagemaker/training_job.go`).
+const NOT_YET: &[&str] = &[
+    "Could not assume role",
+    "Unauthorized to List objects under S3 URL",
+    "Access denied to OutputDataConfig S3 bucket",
+    "no identity-based policy allows the s3:ListBucket action",
+    "Access denied to hub content",
+    "Access denied for repository",
+];
+
+/// The class of an answer.
+///
+/// Sources: botocore 1.44.5 error shapes of iam, fsx, sagemaker, s3, ec2, servicequotas; codes that the models lack
+/// (`ValidationException`, throttling) as the services send them.
+pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
+    // JSON services put the suffix on some codes, query services on others: `ResourceInUse`, `ResourceInUseException`.
+    let bare = code.rsplit(['#', '.']).next().unwrap_or(code);
+    let bare = bare.strip_suffix("Exception").unwrap_or(bare);
+    match bare {
+        "Throttling"
+        | "TooManyRequests"
+        | "RequestLimitExceeded"
+        | "SlowDown"
+        | "Throttled"
+        | "RequestThrottled"
+        | "ProvisionedThroughputExceeded"
+        | "BandwidthLimitExceeded" => Class::Throttled,
+        "PriorRequestNotComplete" | "ConcurrentModification" | "OperationAborted" => Class::Busy,
+        "ServiceFailure"
+        | "InternalFailure"
+        | "InternalServerError"
+        | "InternalError"
+        | "ServiceUnavailable"
+        | "InternalServiceError"
+        | "InternalService" => Class::Unavailable,
+        "ExpiredToken"
+        | "InvalidClientTokenId"
+        | "UnrecognizedClient"
+        | "SignatureDoesNotMatch"
+        | "RequestExpired"
+        | "RequestTimeTooSkewed"
+        | "InvalidSignature"
+        | "IncompleteSignature"
+        | "MissingAuthenticationToken"
+        | "AuthFailure"
+        | "InvalidAccessKeyId"
+        | "TokenRefreshRequired"
+        | "InvalidToken" => Class::Credentials,
+        "AccessDenied"
+        | "AccessDeniedFault"
+        | "UnauthorizedOperation"
+        | "Forbidden"
+        | "AllAccessDisabled"
+        | "NotAuthorized" => Class::Denied,
+        "NoSuchEntity"
+        | "FileSystemNotFound"
+        | "DataRepositoryAssociationNotFound"
+        | "NoSuchBucket"
+        | "NoSuchKey"
+        | "NotFound"
+        | "ResourceNotFound"
+        | "NoSuchResource"
+        | "NoSuchUpload"
+        | "ImageNotFound"
+        | "RepositoryNotFound"
+        | "InvalidSubnetID.NotFound"
+        | "InvalidGroup.NotFound"
+        | "InvalidNetworkInterfaceID.NotFound" => not_found(call),
+        "EntityAlreadyExists"
+        | "ResourceInUse"
+        | "PreconditionFailed"
+        | "BucketAlreadyOwnedByYou"
+        | "ConditionalRequestConflict" => exists(call),
+        // The name belongs to somebody else: nothing to look at, and nothing to adopt.
+        "BucketAlreadyExists" => Class::Denied,
+        "DeleteConflict" | "DependencyViolation" => Class::Busy,
+        "LimitExceeded"
+        | "ServiceLimitExceeded"
+        | "ServiceQuotaExceeded"
+        | "QuotaExceeded"
+        | "AccountLimitExceeded" => Class::Quota,
+        "ResourceLimitExceeded" if message.contains("apacity") => Class::Capacity,
+        "ResourceLimitExceeded" => Class::Quota,
+        "CapacityError" | "InsufficientCapacity" | "InsufficientInstanceCapacity" => Class::Capacity,
+        "IncompatibleParameterError" => Class::Mismatch,
+        _ => by_text(call, http, bare, message),
+    }
+}
+
+/// A missing thing is an answer when it was asked for, and a mistake of the request when something else names it:
+/// CreateTrainingJob says `ResourceNotFound` of an image, CreateDataRepositoryAssociation of a bucket.
+fn not_found(call: Call) -> Class {
+    match call {
+        Call::CreateTrainingJob | Call::CreateFileSystem => Class::Invalid,
+        _ => Class::NotFound,
+    }
+}
+
+/// `ResourceInUse` of StopTrainingJob or an update means that it is busy; of a create, that the name is taken.
+fn exists(call: Call) -> Class {
+    match call {
+        Call::CreateRole | Call::CreateTrainingJob | Call::CreateBucket | Call::PutObject => Class::Exists,
+        _ => Class::Busy,
+    }
+}
+
+fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
+    if call == Call::CreateTrainingJob && NOT_YET.iter().any(|text| message.contains(text)) {
+        return Class::NotYet;
+    }
+    if code == "Validation" || code == "BadRequest" {
+        if message.contains("Rate exceeded") {
+            return Class::Throttled;
+        }
+        // A missing training job is no `ResourceNotFound` in practice.
+        let missing = message.contains("resource not found") || message.contains("Could not find");
+        if missing && call != Call::CreateTrainingJob {
+            return Class::NotFound;
+        }
+        return Class::Invalid;
+    }
+    match http {
+        Some(301) => Class::Invalid,
+        Some(401) => Class::Credentials,
+        Some(403) => Class::Denied,
+        Some(404) => not_found(call),
+        Some(409) => Class::Busy,
+        Some(412) => exists(call),
+        Some(429) => Class::Throttled,
+        Some(500..) => Class::Unavailable,
+        Some(_) => Class::Invalid,
+        None => Class::Lost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn class(call: Call, code: &str, message: &str, expected: Class) {
+        assert_eq!(classify(call, Some(400), code, message), expected, "{code}: {message}");
+    }
+
+    #[test]
+    fn codes_are_read_with_and_without_their_suffix() {
+        class(Call::CreateRole, "EntityAlreadyExists", "", Class::Exists);
+        class(Call::CreateRole, "EntityAlreadyExistsException", "", Class::Exists);
+        class(Call::CreateTrainingJob, "com.amazonaws.sagemaker#ResourceInUse", "", Class::Exists);
+        class(Call::StopTrainingJob, "ResourceInUse", "", Class::Busy);
+        class(Call::DescribeFileSystems, "ThrottlingException", "Rate exceeded", Class::Throttled);
+        class(Call::GetCallerIdentity, "ExpiredTokenException", "", Class::Credentials);
+    }
+
+    #[test]
+    fn a_validation_exception_is_read_by_its_text() {
+        let role = "Could not assume role arn:aws:iam::1:role/x. Please ensure that the role exists";
+        class(Call::CreateTrainingJob, "ValidationException", role, Class::NotYet);
+        class(Call::CreateTrainingJob, "ValidationException", "1 validation error detected", Class::Invalid);
+        let missing = "Requested resource not found.";
+        class(Call::DescribeTrainingJob, "ValidationException", missing, Class::NotFound);
+        class(Call::CreateTrainingJob, "ResourceNotFound", "no such image", Class::Invalid);
+    }
+
+    #[test]
+    fn quota_and_capacity_are_told_apart() {
+        let quota = "The account-level service limit 'ml.p4d.24xlarge for training job usage' is 0 Instances";
+        class(Call::CreateTrainingJob, "ResourceLimitExceeded", quota, Class::Quota);
+        let none = "Unable to provision requested ML compute capacity due to InsufficientCapacityError";
+        class(Call::CreateTrainingJob, "CapacityError", none, Class::Capacity);
+    }
+
+    #[test]
+    fn what_has_no_code_is_read_by_its_status() {
+        assert_eq!(classify(Call::CreateRole, Some(503), "", ""), Class::Unavailable);
+        assert_eq!(classify(Call::CreateRole, Some(403), "", ""), Class::Denied);
+        assert_eq!(classify(Call::CreateRole, None, "", "connection reset"), Class::Lost);
+    }
+}

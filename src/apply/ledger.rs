@@ -1,0 +1,162 @@
+//! What a run has done so far: kept outside of the run, so that it is known when the run is cut off.
+
+use super::diff::Change;
+use super::fault::Fault;
+use std::cell::RefCell;
+
+/// One resource, as the plan lists it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Item {
+    /// `role`, `file-system`, …
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+impl Item {
+    /// A resource.
+    pub fn new(kind: &'static str, name: &str) -> Self {
+        Self { kind, name: name.to_owned() }
+    }
+}
+
+/// What a run tells while it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A call that changes something is made.
+    Doing {
+        /// On what.
+        item: Item,
+        /// `create`, `update`, …
+        what: &'static str,
+    },
+    /// It is as it should be.
+    Done {
+        /// What.
+        item: Item,
+        /// What was done: `created`, `updated`, `unchanged`, `removed`, `kept`, …
+        what: &'static str,
+        /// Its id, where AWS gives one.
+        id: Option<String>,
+    },
+    /// Something takes its time.
+    Waiting {
+        /// What.
+        item: Item,
+        /// The service's own word for its state, or what is waited for.
+        state: String,
+        /// Seconds so far.
+        seconds: u64,
+    },
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// A call did not succeed.
+    Fault(Fault),
+    /// Something stands in the way.
+    Obstacle(Change),
+    /// It took longer than anyone waits.
+    Late {
+        /// What was waited for.
+        state: String,
+        /// Seconds.
+        seconds: u64,
+    },
+}
+
+impl From<Fault> for Cause {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// The record of a run.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    events: RefCell<Vec<Event>>,
+    failed: RefCell<Vec<(Item, Cause)>>,
+    left: RefCell<Vec<Item>>,
+}
+
+impl Ledger {
+    /// All that was told so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.borrow().clone()
+    }
+
+    /// What failed, and why.
+    pub fn failed(&self) -> Vec<(Item, Cause)> {
+        self.failed.borrow().clone()
+    }
+
+    /// What was not started because of that.
+    pub fn left(&self) -> Vec<Item> {
+        self.left.borrow().clone()
+    }
+
+    /// What is as it should be: what was done, and which.
+    pub fn done(&self) -> Vec<(Item, &'static str)> {
+        let done = |event: &Event| match event {
+            Event::Done { item, what, .. } => Some((item.clone(), *what)),
+            Event::Doing { .. } | Event::Waiting { .. } => None,
+        };
+        self.events.borrow().iter().filter_map(done).collect()
+    }
+}
+
+/// Who is told what happens, as it happens.
+pub trait Listener {
+    /// Something happened.
+    fn hear(&self, event: &Event);
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence;
+
+impl Listener for Silence {
+    fn hear(&self, _: &Event) {}
+}
+
+/// A ledger and who is told of each entry.
+#[derive(Clone, Copy)]
+pub struct Telling<'a> {
+    /// The record.
+    pub ledger: &'a Ledger,
+    /// Who listens.
+    pub listener: &'a dyn Listener,
+}
+
+impl Telling<'_> {
+    fn tell(&self, event: Event) {
+        self.listener.hear(&event);
+        self.ledger.events.borrow_mut().push(event);
+    }
+
+    /// A call that changes something is made.
+    pub fn doing(&self, item: &Item, what: &'static str) {
+        self.tell(Event::Doing { item: item.clone(), what });
+    }
+
+    /// It is as it should be.
+    pub fn done(&self, item: &Item, what: &'static str, id: Option<&str>) {
+        self.tell(Event::Done { item: item.clone(), what, id: id.map(str::to_owned) });
+    }
+
+    /// It takes its time. Looks are many, so only the listener hears of them.
+    pub fn waiting(&self, item: &Item, state: &str, seconds: u64) {
+        self.listener.hear(&Event::Waiting { item: item.clone(), state: state.to_owned(), seconds });
+    }
+
+    /// It failed.
+    pub fn failed(&self, item: &Item, cause: Cause) {
+        self.ledger.failed.borrow_mut().push((item.clone(), cause));
+    }
+
+    /// It was not started.
+    pub fn left(&self, item: Item) {
+        self.ledger.left.borrow_mut().push(item);
+    }
+}

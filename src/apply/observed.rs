@@ -1,0 +1,218 @@
+//! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
+
+use super::account::{Association, FileSystem, Role, Tags, TrainingJob};
+use super::cloud::{Answer, Clock, Observe};
+use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
+use super::diff::Runs;
+use super::fault::{Class, Fault};
+use super::patience::{Patience, absent, ask};
+use crate::emit::iam::POLICY_NAME;
+use futures_util::future::{join_all, try_join_all};
+use futures_util::{join, try_join};
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// The role that trainc makes.
+    pub role: Option<ObservedRole>,
+    /// For each file system that trainc makes, those that carry its tags.
+    pub file_systems: Vec<ObservedFileSystem>,
+    /// Whether the bucket that trainc would make is there.
+    pub bucket: bool,
+    /// For each upload, whether it is there.
+    pub uploads: Vec<bool>,
+    /// Runs of the job.
+    pub runs: Runs,
+}
+
+/// A role with its policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedRole {
+    /// The role.
+    pub role: Role,
+    /// trainc's inline policy, JSON text.
+    pub policy: Option<String>,
+    /// Names of all inline policies.
+    pub inline: Vec<String>,
+    /// ARNs of all managed policies.
+    pub attached: Vec<String>,
+}
+
+/// File systems that carry the tags of one storage, with the links of the one that counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObservedFileSystem {
+    /// All of them, also those that failed or are going.
+    pub systems: Vec<FileSystem>,
+    /// Associations of the one that counts.
+    pub associations: Vec<Association>,
+}
+
+/// An account that can be looked at, with the time and the patience for it.
+#[derive(Debug)]
+pub struct Look<'a, C, K> {
+    /// The account.
+    pub cloud: &'a C,
+    /// The time.
+    pub clock: &'a K,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+// By hand: the account and the clock are borrowed, whatever they are.
+impl<C, K> Clone for Look<'_, C, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, K> Copy for Look<'_, C, K> {}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// One call, repeated while the service cannot answer.
+    pub async fn ask<T>(&self, call: impl AsyncFn(&C) -> Answer<T>) -> Answer<T> {
+        ask(self.clock, &self.patience, async || call(self.cloud).await).await
+    }
+
+    /// Everything of the plan that there is.
+    pub async fn observe(&self, desired: &Desired) -> Answer<Observed> {
+        let role = async {
+            match &desired.role {
+                Some(wanted) => self.role(wanted).await,
+                None => Ok(None),
+            }
+        };
+        let file_systems = self.file_systems(desired);
+        let bucket = async {
+            match &desired.bucket {
+                Some(name) => self.bucket(name, &desired.account).await,
+                None => Ok(false),
+            }
+        };
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.uploaded(object)));
+        let runs = self.runs(desired);
+        // All are asked before the first fault is looked at: what is told must not depend on who answers first.
+        let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
+        Ok(Observed {
+            role: role?,
+            file_systems: file_systems?,
+            bucket: bucket?,
+            uploads: uploads?,
+            runs: runs?,
+        })
+    }
+
+    /// The role of a plan.
+    pub async fn role(&self, wanted: &WantedRole) -> Answer<Option<ObservedRole>> {
+        let name = wanted.create.role_name.as_str();
+        let Some(role) = absent(self.ask(async |cloud| cloud.role(name).await).await)? else {
+            return Ok(None);
+        };
+        let (policy, inline, attached) = try_join!(
+            async { absent(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await) },
+            async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
+            async { absent(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
+        )?;
+        Ok(Some(ObservedRole {
+            role,
+            policy,
+            inline: inline.unwrap_or_default(),
+            attached: attached.unwrap_or_default(),
+        }))
+    }
+
+    async fn file_systems(&self, desired: &Desired) -> Answer<Vec<ObservedFileSystem>> {
+        if desired.file_systems.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+        let found = desired.file_systems.iter().map(async |wanted| {
+            let systems = of_storage(&all, desired, wanted);
+            let associations = match super::diff::live_file_system(&systems) {
+                Some(system) if !wanted.associations.is_empty() => self.associations(&system.id).await?,
+                _ => Vec::new(),
+            };
+            Ok(ObservedFileSystem { systems, associations })
+        });
+        join_all(found).await.into_iter().collect()
+    }
+
+    /// The file systems that carry the tags of one storage.
+    pub async fn file_system(&self, desired: &Desired, wanted: &WantedFileSystem) -> Answer<Vec<FileSystem>> {
+        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+        Ok(of_storage(&all, desired, wanted))
+    }
+
+    /// The associations of a file system.
+    pub async fn associations(&self, id: &str) -> Answer<Vec<Association>> {
+        let found = absent(self.ask(async |cloud| cloud.associations(id).await).await)?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Whether a bucket of the account is there. One that is there and may not be seen is somebody else's.
+    pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
+        Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
+    }
+
+    /// Whether an upload is there.
+    pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
+        let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
+        match self.ask(async |cloud| cloud.object(bucket, key).await).await {
+            // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was.
+            Err(Fault { class: Class::Denied, .. }) => Ok(false),
+            other => Ok(absent(other)?.is_some()),
+        }
+    }
+
+    /// A training job with its tags.
+    pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
+        let Some(job) = absent(self.ask(async |cloud| cloud.training_job(name).await).await)? else {
+            return Ok(None);
+        };
+        let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
+        Ok(Some((job, tags)))
+    }
+
+    /// The runs of the job, of this digest and of others.
+    pub async fn runs(&self, desired: &Desired) -> Answer<Runs> {
+        let first = desired.name_of_run(1).unwrap_or_default();
+        let stem = desired.stem.as_str();
+        let (direct, listed) = join!(async { self.job(first).await }, async {
+            self.ask(async |cloud| cloud.training_jobs(stem).await).await
+        },);
+        let (direct, mut listed) = (direct?, listed?);
+        listed.retain(|one| one.name.starts_with(stem));
+        let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
+        let mut runs = Runs { latest: direct, number: 1, other: None };
+        if last > 1
+            && let Some(name) = desired.name_of_run(last)
+            && let Some(latest) = self.job(name).await?
+        {
+            runs.latest = Some(latest);
+            runs.number = last;
+        }
+        if runs.latest.is_none() {
+            // The newest that is ours; names that only begin alike belong to other jobs.
+            let others = listed.iter().filter(|one| desired.run_of(&one.name).is_none());
+            for one in others.take(MOST_OTHERS) {
+                if let Some((job, tags)) = self.job(&one.name).await?
+                    && super::diff::is_ours(&tags, &desired.job)
+                {
+                    runs.other = Some((job, tags));
+                    break;
+                }
+            }
+        }
+        Ok(runs)
+    }
+}
+
+/// The most jobs of a like name whose tags are looked at.
+const MOST_OTHERS: usize = 5;
+
+fn of_storage(all: &[FileSystem], desired: &Desired, wanted: &WantedFileSystem) -> Vec<FileSystem> {
+    let resource = format!("file-system/{}", wanted.name);
+    all.iter()
+        .filter(|system| super::diff::is_resource(&system.tags, &desired.job, &resource))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,102 @@
+//! Repeating and waiting: one place for how often and how long.
+
+use super::cloud::{Answer, Clock};
+use super::fault::{Class, Fault};
+use std::time::Duration;
+
+/// How a wait goes: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patience {
+    /// The pause between two looks at something that takes minutes, and the most of any pause.
+    pub poll: Duration,
+    /// How long what was written may stay unseen (IAM, lists): 2 minutes.
+    pub unseen: Duration,
+    /// How long a file system may take: 40 minutes; AWS says 5 to 15.
+    pub making: Duration,
+    /// How long a job may be waited for when AWS has no machines, or the quota is used up.
+    pub capacity: Option<Duration>,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(15),
+            unseen: Duration::from_mins(2),
+            making: Duration::from_mins(40),
+            capacity: None,
+        }
+    }
+}
+
+/// The most repetitions of a call that the service failed or throttled.
+const MOST_REPEATS: u32 = 6;
+
+/// What a wait of this many looks is held to when no time passes between them.
+const LEAST_LOOKS: u32 = 40;
+
+/// A wait that knows when to give up: by time, and where no time passes by the number of looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    since: f64,
+    most: Duration,
+    looks: u32,
+}
+
+impl Wait {
+    /// Begins now.
+    pub fn start(clock: &impl Clock, most: Duration) -> Self {
+        Self { since: clock.now(), most, looks: 0 }
+    }
+
+    /// Whether it has lasted long enough.
+    pub fn is_over(&self, clock: &impl Clock) -> bool {
+        let looks_allowed = u32::try_from(self.most.as_secs() / 5).unwrap_or(u32::MAX).max(LEAST_LOOKS);
+        clock.now() - self.since >= self.most.as_secs_f64() || self.looks >= looks_allowed
+    }
+
+    /// Seconds since it began.
+    pub fn seconds(&self, clock: &impl Clock) -> u64 {
+        Duration::try_from_secs_f64(clock.now() - self.since).unwrap_or_default().as_secs()
+    }
+
+    /// Pauses: 1, 2, 4, 8 seconds and then always 8, and no longer than the poll interval.
+    pub async fn short(&mut self, clock: &impl Clock, patience: &Patience) {
+        let seconds = 1_u64 << self.looks.min(3);
+        self.looks += 1;
+        clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
+    }
+
+    /// Pauses for one poll interval.
+    pub async fn long(&mut self, clock: &impl Clock, patience: &Patience) {
+        self.looks += 1;
+        clock.sleep(patience.poll).await;
+    }
+}
+
+/// Asks, and asks again while the service is throttling, failing or silent.
+pub async fn ask<T, K: Clock>(
+    clock: &K,
+    patience: &Patience,
+    call: impl AsyncFn() -> Answer<T>,
+) -> Answer<T> {
+    let mut wait = Wait::start(clock, patience.unseen);
+    let mut repeats = 0;
+    loop {
+        match call().await {
+            Err(fault) if fault.is_passing() && repeats < MOST_REPEATS => {
+                repeats += 1;
+                wait.short(clock, patience).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Nothing there is an answer.
+pub fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(Fault { class: Class::NotFound, .. }) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}

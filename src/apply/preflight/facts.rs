@@ -1,0 +1,363 @@
+//! Looking at what a manifest names: everything at once, since nothing depends on anything else.
+
+use crate::apply::account::{Bucket, FileSystem, Key, Object, Question, Role, SecurityGroup, Subnet};
+use crate::apply::cloud::{Answer, Clock, Observe};
+use crate::apply::desired::{Desired, split_uri};
+use crate::apply::observed::Look;
+use crate::catalog::quotas::{self, Quota, Usage};
+use crate::ir::{Plan, Val};
+use crate::source::Span;
+use futures_util::future::{OptionFuture, join_all};
+use futures_util::join;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was asked for and answered; `None` where there was nothing to ask.
+pub type Seen<T> = Option<Answer<T>>;
+
+/// A limit of the account, and what the job asks of it.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// Which quota.
+    pub quota: Quota,
+    /// What the job needs, in the quota's unit.
+    pub wanted: f64,
+    /// Whether what runs already counts against it.
+    pub is_shared: bool,
+    /// The account's figure.
+    pub seen: Seen<f64>,
+    /// The place of blame.
+    pub span: Span,
+}
+
+/// An address of S3 that the job reads, and whether anything lies there.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// The channel, or the path of a link.
+    pub name: String,
+    /// `s3://bucket/prefix`.
+    pub uri: String,
+    /// The first objects.
+    pub seen: Seen<Vec<Object>>,
+    /// The place of blame.
+    pub span: Span,
+}
+
+/// Everything that was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The job's subnets.
+    pub subnets: Seen<Vec<Subnet>>,
+    /// The job's security groups.
+    pub groups: Seen<Vec<SecurityGroup>>,
+    /// Ids of the zones that offer the instance type.
+    pub zones: Seen<Vec<String>>,
+    /// Limits.
+    pub limits: Vec<Limit>,
+    /// Instances of this type that run now, by other jobs.
+    pub running: Seen<u64>,
+    /// Buckets by name, with their first place.
+    pub buckets: BTreeMap<String, (Span, Seen<Bucket>)>,
+    /// Inputs.
+    pub data: Vec<Data>,
+    /// Keys, with their places.
+    pub keys: Vec<(Val<String>, Seen<Key>)>,
+    /// A role of one's own.
+    pub role: Seen<Role>,
+    /// What the role may do.
+    pub permissions: Seen<Vec<(Question, bool)>>,
+    /// The image.
+    pub image: Seen<()>,
+    /// Secrets.
+    pub secrets: Vec<(Val<String>, Seen<()>)>,
+    /// File systems that exist already, by the place of their id.
+    pub file_systems: Vec<(Val<String>, Seen<FileSystem>)>,
+}
+
+/// The most running jobs whose size is asked for.
+const MOST_RUNNING: usize = 8;
+/// The most simulations of the role's policies.
+const MOST_SIMULATIONS: usize = 4;
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
+    /// asked about room.
+    pub async fn facts(&self, plan: &Plan, desired: &Desired, starting: bool) -> Facts {
+        let network = plan.job.network.as_ref();
+        let ids = |list: Option<&Vec<Val<String>>>| -> Vec<String> {
+            list.into_iter().flatten().map(|val| val.value.clone()).collect()
+        };
+        let subnets = ids(network.map(|network| &network.subnets));
+        let groups = ids(network.map(|network| &network.security_groups));
+        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+        let kind = kind.filter(|_| !subnets.is_empty() && starting);
+        let zones: OptionFuture<_> = kind
+            .map(|kind| async move {
+                let kind = kind.strip_prefix("ml.").unwrap_or(kind);
+                self.ask(async |cloud| cloud.zones(kind).await).await
+            })
+            .into();
+        let (subnets, groups, zones, limits, running, buckets, data, keys, own, image, rest) = join!(
+            some(!subnets.is_empty(), self.ask(async |cloud| cloud.subnets(&subnets).await)),
+            some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
+            zones,
+            self.limits(plan, desired, starting),
+            some(starting, self.instances(plan)),
+            self.buckets(plan, desired),
+            self.data(plan, desired, starting),
+            self.keys(plan),
+            self.own_role(plan, desired),
+            some(starting && is_own_image(plan, desired), self.image(plan)),
+            join_both(self.secrets(plan), self.given_file_systems(plan)),
+        );
+        let (role, permissions) = own;
+        let (secrets, file_systems) = rest;
+        Facts {
+            subnets,
+            groups,
+            zones,
+            limits,
+            running,
+            buckets,
+            data,
+            keys,
+            role,
+            permissions,
+            image,
+            secrets,
+            file_systems,
+        }
+    }
+
+    async fn limits(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Limit> {
+        if !starting {
+            return Vec::new();
+        }
+        let asked = wanted(plan, desired).into_iter().map(async |mut limit| {
+            if let Some(code) = limit.quota.code.clone() {
+                let service = limit.quota.service.clone();
+                limit.seen = Some(self.ask(async |cloud| cloud.quota(&service, &code).await).await);
+            }
+            limit
+        });
+        join_all(asked).await
+    }
+
+    /// Instances of the plan's type that run now.
+    async fn instances(&self, plan: &Plan) -> Answer<u64> {
+        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned();
+        let spot = is_spot(plan);
+        let running = self.ask(async |cloud| cloud.running_jobs().await).await?;
+        let jobs = running
+            .iter()
+            .take(MOST_RUNNING)
+            .map(async |one| self.ask(async |cloud| cloud.training_job(&one.name).await).await);
+        let jobs: Vec<_> = join_all(jobs).await;
+        let same = jobs.into_iter().flatten().filter(|job| {
+            job.instance_type().map(str::to_owned) == kind && job.is_spot() == spot && !job.is_over()
+        });
+        Ok(same.map(|job| job.instances()).sum())
+    }
+
+    async fn buckets(&self, plan: &Plan, desired: &Desired) -> BTreeMap<String, (Span, Seen<Bucket>)> {
+        let named = places(plan);
+        let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
+        for (uri, span) in &named {
+            if let Some((bucket, _)) = split_uri(uri).filter(|(bucket, _)| !bucket.contains("${")) {
+                buckets.entry(bucket.to_owned()).or_insert(*span);
+            }
+        }
+        // The one that trainc makes is looked at as a resource.
+        buckets.retain(|bucket, _| Some(bucket) != desired.bucket.as_ref());
+        let asked = buckets.into_iter().map(async |(bucket, span)| {
+            let seen = self.ask(async |cloud| cloud.bucket(&bucket, None).await).await;
+            (bucket, (span, Some(seen)))
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+
+    async fn data(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Data> {
+        if !starting {
+            return Vec::new();
+        }
+        let asked = inputs(plan, desired).into_iter().map(async |mut data| {
+            if let Some((bucket, prefix)) = split_uri(&data.uri) {
+                data.seen = Some(self.ask(async |cloud| cloud.objects(bucket, prefix, 1).await).await);
+            }
+            data
+        });
+        join_all(asked).await
+    }
+
+    async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Seen<Key>)> {
+        let job = &plan.job;
+        let mut keys: Vec<Val<String>> = Vec::new();
+        keys.extend(job.output.as_ref().and_then(|output| output.kms.val().cloned()));
+        keys.extend(job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.val().cloned()));
+        keys.extend(job.storage.iter().filter_map(|storage| storage.kms.val().cloned()));
+        let mut known = BTreeSet::new();
+        keys.retain(|key| known.insert(key.value.clone()));
+        let asked = keys.into_iter().map(async |key| {
+            let seen = self.ask(async |cloud| cloud.key(&key.value).await).await;
+            (key, Some(seen))
+        });
+        join_all(asked).await
+    }
+
+    async fn own_role(&self, plan: &Plan, desired: &Desired) -> (Seen<Role>, Seen<Vec<(Question, bool)>>) {
+        let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.value()) else { return (None, None) };
+        let name = arn.rsplit('/').next().unwrap_or(arn);
+        let (role, permissions) =
+            join!(self.ask(async |cloud| cloud.role(name).await), self.simulations(plan, desired, arn),);
+        (Some(role), Some(permissions))
+    }
+
+    async fn simulations(&self, plan: &Plan, desired: &Desired, arn: &str) -> Answer<Vec<(Question, bool)>> {
+        let mut out = Vec::new();
+        for group in super::questions::questions(plan, desired).into_iter().take(MOST_SIMULATIONS) {
+            let answers = self.ask(async |cloud| cloud.simulate(arn, &group).await).await?;
+            out.extend(group.into_iter().zip(answers));
+        }
+        Ok(out)
+    }
+
+    async fn image(&self, plan: &Plan) -> Answer<()> {
+        let uri = plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default();
+        self.ask(async |cloud| cloud.image(&uri).await).await
+    }
+
+    async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Seen<()>)> {
+        let secrets = plan.job.program.as_ref().map(|program| program.secrets.as_slice()).unwrap_or_default();
+        let asked = secrets.iter().filter_map(|secret| secret.from.val().cloned()).map(async |from| {
+            let seen = self.ask(async |cloud| cloud.secret(&from.value).await).await;
+            (from, Some(seen))
+        });
+        join_all(asked).await
+    }
+
+    async fn given_file_systems(&self, plan: &Plan) -> Vec<(Val<String>, Seen<FileSystem>)> {
+        let lustre =
+            |storage: &&crate::ir::Storage| storage.kind.value().is_some_and(|kind| kind == "lustre");
+        let given = plan.job.storage.iter().filter(lustre).filter_map(|storage| storage.id.val().cloned());
+        let asked = given.map(async |id| {
+            let seen = self.ask(async |cloud| cloud.file_system(&id.value).await).await;
+            (id, Some(seen))
+        });
+        join_all(asked).await
+    }
+}
+
+async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Seen<T> {
+    if wanted { Some(asked.await) } else { None }
+}
+
+async fn join_both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    join!(a, b)
+}
+
+/// Whether the image lies in a registry of the account: AWS's own cannot be asked.
+fn is_own_image(plan: &Plan, desired: &Desired) -> bool {
+    plan.image.as_ref().is_some_and(|image| image.uri.starts_with(&desired.account))
+}
+
+pub(super) fn is_spot(plan: &Plan) -> bool {
+    plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some())
+}
+
+/// The quotas that the job comes near to.
+fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
+    let Some(cluster) = &plan.job.cluster else { return Vec::new() };
+    let span = cluster.instance.span().unwrap_or(cluster.span);
+    let nodes_span = cluster.nodes.span().unwrap_or(span);
+    let nodes = cluster.nodes.get().unwrap_or(0) as f64;
+    let spot = cluster.spot.is_some();
+    let mut out = Vec::new();
+    let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, span: Span| {
+        out.extend(quota.map(|quota| Limit { quota, wanted, is_shared, seen: None, span }));
+    };
+    let planned = cluster.training_plan.value().is_some();
+    if let Some(kind) = cluster.instance.value().filter(|_| !planned && nodes > 0.0) {
+        add(
+            quotas::instance(kind, if spot { Usage::Spot } else { Usage::OnDemand }),
+            nodes,
+            true,
+            nodes_span,
+        );
+        if cluster.warm_pool_seconds.get().is_some() {
+            add(quotas::instance(kind, Usage::WarmPool), nodes, false, nodes_span);
+        }
+        let (each, all) = if spot {
+            ("instances-per-spot-job", "instances-across-spot-jobs")
+        } else {
+            ("instances-per-job", "instances-across-jobs")
+        };
+        add(quotas::general(each), nodes, false, nodes_span);
+        add(quotas::general(all), nodes, true, nodes_span);
+    }
+    if let Some(seconds) = cluster.max_run_seconds.val() {
+        add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
+    }
+    for system in &desired.file_systems {
+        let place = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&system.name));
+        let span = place.map_or(span, |storage| storage.capacity_bytes.span().unwrap_or(storage.span));
+        let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
+        let quota = quotas::lustre(kind).map(|(capacity, _)| capacity);
+        add(quota, system.create.storage_capacity as f64, false, span);
+    }
+    out
+}
+
+/// Every address of S3 in the manifest, with its place.
+fn places(plan: &Plan) -> Vec<(String, Span)> {
+    let job = &plan.job;
+    let mut out = Vec::new();
+    let mut add = |field: &crate::ir::Field<String>, fallback: Span| {
+        out.extend(field.val().map(|val| (val.value.clone(), val.span_or(fallback))));
+    };
+    for channel in &job.channels {
+        for field in [&channel.s3, &channel.manifest, &channel.augmented_manifest] {
+            add(field, channel.span);
+        }
+    }
+    for storage in &job.storage {
+        for link in storage.imports.iter().chain(&storage.exports) {
+            add(&link.s3, link.span);
+        }
+    }
+    if let Some(checkpoint) = &job.checkpoint {
+        add(&checkpoint.s3, checkpoint.span);
+    }
+    if let Some(output) = &job.output {
+        add(&output.s3, output.span);
+    }
+    if let Some(program) = &job.program {
+        add(&program.s3, program.span);
+        add(&program.upload, program.span);
+    }
+    out
+}
+
+/// What the job reads: nothing there is a mistake.
+fn inputs(plan: &Plan, desired: &Desired) -> Vec<Data> {
+    let mut out = Vec::new();
+    let mut add = |name: &str, field: &crate::ir::Field<String>, fallback: Span| {
+        let Some(val) = field.val() else { return };
+        let uri = crate::apply::desired::here(&val.value, &desired.account);
+        out.push(Data { name: name.to_owned(), uri, seen: None, span: val.span_or(fallback) });
+    };
+    for channel in &plan.job.channels {
+        let name = channel.name.value().map_or("", String::as_str);
+        for field in [&channel.s3, &channel.manifest, &channel.augmented_manifest] {
+            add(name, field, channel.span);
+        }
+    }
+    for storage in &plan.job.storage {
+        let name = storage.name.value().map_or("", String::as_str);
+        for link in &storage.imports {
+            add(name, &link.s3, link.span);
+        }
+    }
+    if let Some(program) = &plan.job.program {
+        add("program", &program.s3, program.span);
+    }
+    out
+}

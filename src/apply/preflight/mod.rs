@@ -1,0 +1,92 @@
+//! What can be known before the first write: everything the manifest names is there, reachable, and has room.
+//!
+//! In: a plan and an account to look at. Out: all findings at once, each a diagnostic at its place in the manifest.
+//! What the caller may not look at is a note: a missing permission to look is no mistake.
+
+mod data;
+mod facts;
+mod network;
+mod questions;
+mod quota;
+mod role;
+
+pub use facts::{Facts, Seen};
+
+use super::fault::{Class, Fault};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::Plan;
+use crate::source::Span;
+
+declare_code!(T0636, "not-looked-at", Note, "something that the caller may not look at");
+
+/// The codes of this stage.
+pub(super) fn codes() -> Vec<&'static Code> {
+    [&[&T0636][..], data::CODES, network::CODES, quota::CODES, role::CODES].concat()
+}
+
+/// Judges what was seen.
+pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
+    let mut problems = Problems::default();
+    network::judge(plan, facts, &mut problems);
+    quota::judge(plan, facts, &mut problems);
+    data::judge(plan, facts, &mut problems);
+    role::judge(plan, facts, &mut problems);
+    problems.sort();
+    problems
+}
+
+/// The exit code that findings of severity error give: 6 where permissions are missing, 3 where the manifest names
+/// what is not so, 5 where the account has no room.
+pub fn exit(problems: &Problems) -> u8 {
+    let errors = || problems.iter().filter(|one| one.severity == crate::diag::Severity::Error);
+    if errors().any(|one| one.code == &role::T0633) {
+        6
+    } else if errors().any(|one| one.code != &quota::T0621) {
+        3
+    } else if errors().next().is_some() {
+        5
+    } else {
+        0
+    }
+}
+
+/// What was seen, if it was; a note where the caller may not look, silence where nobody could.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
+fn seen<'a, T>(found: &'a Seen<T>, what: &str, span: Span, problems: &mut Problems) -> Option<&'a T> {
+    match found {
+        None => None,
+        Some(Ok(value)) => Some(value),
+        Some(Err(fault)) => {
+            if !matches!(fault.class, Class::NotFound | Class::Unasked) {
+                problems.push(unseen(fault, what, span));
+            }
+            None
+        }
+    }
+}
+
+/// Whether the answer was that it is not there.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
+fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
+    match found {
+        Some(Err(fault)) if fault.class == Class::NotFound => Some(fault),
+        _ => None,
+    }
+}
+
+fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+    let action = fault.call.action();
+    let why = if fault.class == Class::Denied {
+        format!("not looked at: {what}; the caller may not do {action}")
+    } else {
+        format!("not looked at: {what}; {} answered `{}`", fault.call.words(), short(fault))
+    };
+    Diagnostic::new(&T0636, span, why)
+        .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
+        .fact("action", action)
+}
+
+fn short(fault: &Fault) -> &str {
+    if fault.code.is_empty() { &fault.message } else { &fault.code }
+}

@@ -1,0 +1,69 @@
+//! What would happen: the account observed and compared, before anything is written.
+
+use super::account::Caller;
+use super::cloud::{Clock, Observe};
+use super::desired::Desired;
+use super::diff::{self, Action, Change, Choices, Obstacle, Target};
+use super::fault::Fault;
+use super::observed::{Look, Observed};
+use crate::ir::Plan;
+use crate::ir::digest::sha256_hex;
+
+/// What the account has, and what a plan would change in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prospect {
+    /// Who asks.
+    pub caller: Caller,
+    /// What the plan needs.
+    pub desired: Desired,
+    /// What there is.
+    pub observed: Observed,
+    /// What would be done, one line for each resource.
+    pub changes: Vec<Change>,
+    /// Which training job is meant.
+    pub target: Target,
+}
+
+impl Prospect {
+    /// What stands in the way, in the order of the plan.
+    pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
+        self.changes.iter().filter_map(|change| match change.action {
+            Action::Stop(obstacle) => Some((change, obstacle)),
+            _ => None,
+        })
+    }
+
+    /// Whether the account is as the plan wants it.
+    pub fn is_empty(&self) -> bool {
+        diff::is_empty(&self.changes)
+    }
+
+    /// Whether the run that is meant is over.
+    pub fn is_settled(&self, choices: Choices) -> bool {
+        diff::is_settled(&self.desired, &self.observed, choices)
+    }
+
+    /// A digest of what would be done and of why: a saved plan holds as long as this is the same.
+    pub fn fingerprint(&self) -> String {
+        let mut text = format!("{}\n{}\n", self.desired.account, self.desired.digest);
+        for change in &self.changes {
+            text.push_str(&format!("{} {} {}\n", change.kind, change.name, change.action.word()));
+            for one in &change.differences {
+                text.push_str(&format!("  {} {} {}\n", one.what, one.found, one.wanted));
+            }
+        }
+        sha256_hex(text.as_bytes())
+    }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's.
+    pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
+        let caller = self.ask(async |cloud| cloud.caller_identity().await).await?;
+        let Some(desired) = Desired::of(plan, &caller) else { return Ok(None) };
+        let observed = self.observe(&desired).await?;
+        let changes = diff::diff(&desired, &observed, choices);
+        let target = diff::target(&desired, &observed.runs, choices);
+        Ok(Some(Prospect { caller, desired, observed, changes, target }))
+    }
+}

@@ -1,0 +1,147 @@
+//! The training job: started once, under the name that was decided on before.
+
+use super::{Driver, Mounted};
+use crate::apply::account::Tags;
+use crate::apply::calls::Call;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::diff::{self, Action, Change, Obstacle, Target};
+use crate::apply::fault::{Class, Fault};
+use crate::apply::ledger::{Cause, Item};
+use crate::apply::patience::{Wait, absent};
+use std::time::Duration;
+
+/// How long a job that may not assume its role yet is tried again when this run wrote nothing: a run before it may
+/// have, a moment ago.
+const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    pub(super) async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
+        let result = match target {
+            Target::Attach(name) => self.attach(item, name).await,
+            Target::Start(name) => self.start_somewhere(item, name, systems).await,
+            // The plan was stopped before.
+            Target::Blocked(_) => return None,
+        };
+        self.settle(item, result)
+    }
+
+    async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
+        if self.choices.adopt
+            && let Some((job, tags)) = self.look.job(name).await?
+            && !diff::is_same(self.desired, &tags)
+        {
+            let tags = self.job_tags();
+            self.telling.doing(item, "update");
+            self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
+        }
+        self.telling.done(item, "unchanged", None);
+        Ok(name.to_owned())
+    }
+
+    fn job_tags(&self) -> Tags {
+        let tags = self.desired.request.get("Tags").and_then(serde_json::Value::as_array);
+        let word = |tag: &serde_json::Value, key: &str| {
+            tag.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        };
+        tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+    }
+
+    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines.
+    async fn start_somewhere(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
+        let look = &self.look;
+        let mut name = self.start(item, name, systems).await?;
+        let Some(most) = look.patience.capacity else { return Ok(name) };
+        let mut wait = Wait::start(look.clock, most);
+        loop {
+            let Some(job) = absent(look.ask(async |cloud| cloud.training_job(&name).await).await)? else {
+                return Ok(name);
+            };
+            if diff::lacked_capacity(&job) {
+                let next = self.desired.run_of(&name).and_then(|run| self.desired.name_of_run(run + 1));
+                let (Some(next), false) = (next, wait.is_over(look.clock)) else {
+                    let words = job.failure.unwrap_or_default();
+                    return Err(
+                        Fault::answered(Call::CreateTrainingJob, None, "CapacityError", &words).into()
+                    );
+                };
+                self.telling.waiting(item, "no machines were free; another run", wait.seconds(look.clock));
+                wait.long(look.clock, &look.patience).await;
+                name = self.start(item, next, systems).await?;
+                continue;
+            }
+            let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
+            if job.is_over() || !looking || wait.is_over(look.clock) {
+                return Ok(name);
+            }
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            wait.long(look.clock, &look.patience).await;
+        }
+    }
+
+    async fn start(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
+        let look = &self.look;
+        let request = self.desired.request_as(name, systems);
+        let mut unseen = self.unseen();
+        let mut propagation = self.propagation();
+        let mut capacity = look.patience.capacity.map(|most| Wait::start(look.clock, most));
+        let mut made = None;
+        loop {
+            if let Some((job, tags)) = look.job(name).await? {
+                // Tags are read apart from the job, and may show later than it.
+                if tags.is_empty() && made.is_some() && !unseen.is_over(look.clock) {
+                    self.pause(item, &mut unseen, "until SageMaker shows the job's tags").await?;
+                    continue;
+                }
+                if !diff::is_same(self.desired, &tags) {
+                    return Err(Cause::Obstacle(foreign(&job.name, &tags)));
+                }
+                self.telling.done(item, made.unwrap_or("found"), None);
+                return Ok(job.name);
+            }
+            if made.is_some() {
+                self.pause(item, &mut unseen, "until SageMaker shows the job").await?;
+                continue;
+            }
+            self.telling.doing(item, "create");
+            match look.ask(async |cloud| cloud.create_training_job(&request).await).await {
+                Ok(()) => made = Some("created"),
+                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Err(fault) if fault.class == Class::NotYet => match propagation.as_mut() {
+                    Some(wait) if !wait.is_over(look.clock) => {
+                        self.telling.waiting(item, "until the role can be assumed", wait.seconds(look.clock));
+                        wait.short(look.clock, &look.patience).await;
+                    }
+                    _ => return Err(fault.into()),
+                },
+                Err(fault) if matches!(fault.class, Class::Quota | Class::Capacity) => {
+                    match capacity.as_mut() {
+                        Some(wait) if !wait.is_over(look.clock) => {
+                            self.telling.waiting(item, &fault.message, wait.seconds(look.clock));
+                            wait.long(look.clock, &look.patience).await;
+                        }
+                        _ => return Err(fault.into()),
+                    }
+                }
+                Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+            }
+        }
+    }
+
+    /// How long a role that cannot be assumed is waited for: only one that trainc makes, which is right, and may be new.
+    fn propagation(&self) -> Option<Wait> {
+        self.desired.role.as_ref()?;
+        let most = if self.wrote_iam.get() { self.look.patience.unseen } else { OTHERS_UNSEEN };
+        Some(Wait::start(self.look.clock, most))
+    }
+}
+
+/// A name that is taken.
+fn foreign(name: &str, tags: &Tags) -> Change {
+    Change {
+        kind: "training-job",
+        name: name.to_owned(),
+        action: Action::Stop(Obstacle::Foreign),
+        because: format!("a training job of this name belongs to {}", diff::owner(tags)),
+        differences: Vec::new(),
+    }
+}

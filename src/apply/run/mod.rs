@@ -1,0 +1,218 @@
+//! The driver: makes each resource what the plan wants, in the order of their need, from whatever state.
+//!
+//! Every resource goes the same way: look, compare, make the first call that is missing, look again. So a lost
+//! answer, a crash before and a second apply beside are one case: what is there is compared, and taken if it is ours.
+//! The cheap and reversible come first (role, archive), then what costs money for every hour (file systems), and the
+//! job last.
+
+mod job;
+mod storage;
+
+use crate::apply::calls::Call;
+use crate::apply::cloud::{Answer, Clock, Cloud};
+use crate::apply::desired::{Desired, WantedObject, WantedRole};
+use crate::apply::diff::{Action, Choices, RoleStep, Target, role_change};
+use crate::apply::fault::{Class, Fault};
+use crate::apply::ledger::{Cause, Item, Telling};
+use crate::apply::observed::Look;
+use crate::apply::patience::Wait;
+use crate::emit::iam::POLICY_NAME;
+use futures_util::future::join_all;
+use std::cell::Cell;
+
+/// What is made, and with whose help.
+pub struct Driver<'a, C, K> {
+    /// The account.
+    pub look: Look<'a, C, K>,
+    /// What it must hold.
+    pub desired: &'a Desired,
+    /// What the user chose.
+    pub choices: Choices,
+    /// Who is told.
+    pub telling: Telling<'a>,
+    /// Whether this run has written to IAM: what depends on it may not see that yet.
+    pub wrote_iam: Cell<bool>,
+}
+
+/// A file system that is there: its name in the manifest, its id, its mount name.
+pub type Mounted = (String, String, String);
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    /// Makes everything. What was done, failed and left stands in the ledger; the name is the job's, once it is there.
+    pub async fn run(&self, target: &Target) -> Option<String> {
+        let desired = self.desired;
+        let mut cheap = vec![self.role().await];
+        cheap.push(self.bucket().await);
+        cheap.extend(join_all(desired.uploads.iter().map(|object| self.upload(object))).await);
+        let job = Item::new("training-job", name_of(target, desired));
+        if cheap.iter().any(Option::is_none) {
+            for system in &desired.file_systems {
+                self.telling.left(Item::new("file-system", &system.name));
+            }
+            self.telling.left(job);
+            return None;
+        }
+        let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
+        let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
+            self.telling.left(job);
+            return None;
+        };
+        self.job(&job, target, &systems).await
+    }
+
+    /// Keeps the record of one resource.
+    fn settle<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
+        result.map_err(|cause| self.telling.failed(item, cause)).ok()
+    }
+
+    fn late(&self, wait: &Wait, state: impl Into<String>) -> Cause {
+        Cause::Late { state: state.into(), seconds: wait.seconds(self.look.clock) }
+    }
+
+    async fn role(&self) -> Option<()> {
+        let Some(wanted) = &self.desired.role else { return Some(()) };
+        let item = Item::new("role", &wanted.create.role_name);
+        self.settle(&item, self.ensure_role(wanted, &item).await)
+    }
+
+    async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
+        let mut wait = self.unseen();
+        let mut made: Vec<RoleStep> = Vec::new();
+        loop {
+            let found = self.look.role(wanted).await?;
+            let (change, _, steps) = role_change(wanted, found.as_ref(), self.choices);
+            if matches!(change.action, Action::Stop(_)) {
+                return Err(Cause::Obstacle(change));
+            }
+            if steps.is_empty() {
+                self.telling.done(item, said(&made, &RoleStep::Create), None);
+                return Ok(());
+            }
+            let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
+                // Everything was done, and the account does not show it yet.
+                self.pause(item, &mut wait, "until IAM shows what was written").await?;
+                continue;
+            };
+            self.telling.doing(item, if step == RoleStep::Create { "create" } else { "update" });
+            match self.role_step(wanted, &step).await {
+                Ok(()) => {
+                    self.wrote_iam.set(true);
+                    made.push(step);
+                }
+                Err(fault) if fault.class == Class::Exists => made.push(step),
+                Err(fault) => self.pause_for(item, &mut wait, fault).await?,
+            }
+        }
+    }
+
+    async fn role_step(&self, wanted: &WantedRole, step: &RoleStep) -> Answer<()> {
+        let name = wanted.create.role_name.as_str();
+        let look = &self.look;
+        match step {
+            RoleStep::Create => look.ask(async |cloud| cloud.create_role(&wanted.create).await).await,
+            RoleStep::Tag(tags) => look.ask(async |cloud| cloud.tag_role(name, tags).await).await,
+            RoleStep::Trust => {
+                let trust = wanted.create.assume_role_policy_document.as_str();
+                look.ask(async |cloud| cloud.update_trust(name, trust).await).await
+            }
+            RoleStep::Policy => {
+                look.ask(async |cloud| cloud.put_role_policy(name, POLICY_NAME, &wanted.policy).await).await
+            }
+        }
+    }
+
+    async fn bucket(&self) -> Option<()> {
+        let Some(name) = &self.desired.bucket else { return Some(()) };
+        let item = Item::new("bucket", name);
+        let account = self.desired.account.as_str();
+        let ensure = async {
+            let seen = async || self.look.bucket(name, account).await;
+            let make = async || self.look.ask(async |cloud| cloud.create_bucket(name).await).await;
+            self.ensure_there(&item, seen, make).await
+        };
+        self.settle(&item, ensure.await)
+    }
+
+    async fn upload(&self, object: &WantedObject) -> Option<()> {
+        let item = Item::new(object.kind, &object.uri);
+        let ensure = async {
+            let seen = async || self.look.uploaded(object).await;
+            let make = async || self.look.ask(async |cloud| cloud.put_object(&object.upload).await).await;
+            self.ensure_there(&item, seen, make).await
+        };
+        self.settle(&item, ensure.await)
+    }
+
+    /// Something that is there or not, and never differs.
+    async fn ensure_there(
+        &self,
+        item: &Item,
+        seen: impl AsyncFn() -> Answer<bool>,
+        make: impl AsyncFn() -> Answer<()>,
+    ) -> Result<(), Cause> {
+        let mut wait = self.unseen();
+        let mut made = None;
+        loop {
+            if seen().await? {
+                self.telling.done(item, made.unwrap_or("unchanged"), None);
+                return Ok(());
+            }
+            if made.is_some() {
+                self.pause(item, &mut wait, "until it can be read back").await?;
+                continue;
+            }
+            self.telling.doing(item, "create");
+            match make().await {
+                Ok(()) => made = Some("created"),
+                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Err(fault) => self.pause_for(item, &mut wait, fault).await?,
+            }
+        }
+    }
+
+    fn unseen(&self) -> Wait {
+        Wait::start(self.look.clock, self.look.patience.unseen)
+    }
+
+    /// Waits for what was done to show.
+    async fn pause(&self, item: &Item, wait: &mut Wait, state: &str) -> Result<(), Cause> {
+        if wait.is_over(self.look.clock) {
+            return Err(self.late(wait, state));
+        }
+        self.telling.waiting(item, state, wait.seconds(self.look.clock));
+        wait.short(self.look.clock, &self.look.patience).await;
+        Ok(())
+    }
+
+    /// Waits where the fault is one that passes; else it is the end.
+    async fn pause_for(&self, item: &Item, wait: &mut Wait, fault: Fault) -> Result<(), Cause> {
+        let passes = match fault.class {
+            Class::Busy | Class::NotYet => true,
+            // What was made a moment ago is not seen by the next call. A bucket of the user's is not made here.
+            Class::NotFound => fault.call != Call::PutObject || self.desired.bucket.is_some(),
+            _ => false,
+        };
+        if !passes || wait.is_over(self.look.clock) {
+            return Err(fault.into());
+        }
+        self.telling.waiting(item, &fault.message, wait.seconds(self.look.clock));
+        wait.short(self.look.clock, &self.look.patience).await;
+        Ok(())
+    }
+}
+
+fn name_of<'a>(target: &'a Target, desired: &'a Desired) -> &'a str {
+    match target {
+        Target::Attach(name) | Target::Start(name) => name,
+        Target::Blocked(_) => desired.name_of_run(1).unwrap_or_default(),
+    }
+}
+
+/// What was done to something, in a word.
+fn said<S: PartialEq>(made: &[S], create: &S) -> &'static str {
+    match made {
+        [] => "unchanged",
+        steps if steps.contains(create) => "created",
+        _ => "updated",
+    }
+}

@@ -1,0 +1,192 @@
+//! File systems and their associations: made, waited for, and taken as they are when they are there already.
+
+use super::{Driver, Mounted, said};
+use crate::apply::account::FileSystem;
+use crate::apply::cloud::{Answer, Clock, Cloud};
+use crate::apply::desired::{WantedAssociation, WantedFileSystem};
+use crate::apply::diff::{self, Action, FileSystemStep, association_change, file_system_change};
+use crate::apply::fault::Class;
+use crate::apply::ledger::{Cause, Item};
+use crate::apply::patience::{Wait, absent};
+use crate::emit::fsx::{association_token, next_token};
+
+/// The most generations of one token that are tried.
+const MOST_GENERATIONS: u32 = 9;
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    pub(super) async fn storage(&self, wanted: &WantedFileSystem) -> Option<Mounted> {
+        let item = Item::new("file-system", &wanted.name);
+        let found = self.ensure_file_system(wanted, &item).await;
+        let links = || wanted.associations.iter().map(|link| Item::new("association", &link.name));
+        let Some((system, mount)) = self.settle(&item, found) else {
+            links().for_each(|link| self.telling.left(link));
+            return None;
+        };
+        // The service works on one association at a time, and queues eight.
+        let mut all = true;
+        for link in &wanted.associations {
+            let item = Item::new("association", &link.name);
+            all &= self.settle(&item, self.ensure_association(&system.id, link, &item).await).is_some();
+        }
+        all.then(|| (wanted.name.clone(), system.id.clone(), mount))
+    }
+
+    async fn ensure_file_system(
+        &self,
+        wanted: &WantedFileSystem,
+        item: &Item,
+    ) -> Result<(FileSystem, String), Cause> {
+        let look = &self.look;
+        let mut unseen = self.unseen();
+        let mut making = Wait::start(look.clock, look.patience.making);
+        let mut made: Vec<FileSystemStep> = Vec::new();
+        let mut id: Option<String> = None;
+        let mut generation = 1;
+        loop {
+            let mut systems = look.file_system(self.desired, wanted).await?;
+            if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
+                let direct = look.ask(async |cloud| cloud.file_system(id).await).await;
+                systems.extend(absent(direct)?);
+            }
+            let (change, steps) = file_system_change(wanted, &systems, self.choices);
+            if matches!(change.action, Action::Stop(_)) {
+                return Err(Cause::Obstacle(change));
+            }
+            let Some(system) = diff::live_file_system(&systems) else {
+                if made.contains(&FileSystemStep::Create) {
+                    let going =
+                        systems.iter().any(|one| Some(&one.id) == id.as_ref() && one.lifecycle == "DELETING");
+                    if !going && !unseen.is_over(look.clock) {
+                        self.pause(item, &mut unseen, "until FSx shows the file system").await?;
+                        continue;
+                    }
+                    // What this token made is gone: the next generation makes another.
+                    generation += 1;
+                    if generation > MOST_GENERATIONS {
+                        return Err(self.late(&making, "until FSx shows the file system"));
+                    }
+                    made.clear();
+                    id = None;
+                    unseen = self.unseen();
+                    continue;
+                }
+                let mut request = wanted.create.clone();
+                request.client_request_token = next_token(&request.client_request_token, generation);
+                self.telling.doing(item, "create");
+                match look.ask(async |cloud| cloud.create_file_system(&request).await).await {
+                    Ok(new) => {
+                        id = Some(new);
+                        made.push(FileSystemStep::Create);
+                    }
+                    // The token was used with other settings: what it made may only be late to show.
+                    Err(fault) if fault.class == Class::Mismatch => made.push(FileSystemStep::Create),
+                    Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                }
+                continue;
+            };
+            if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
+                self.telling.doing(item, "update");
+                match self.file_system_step(step).await {
+                    Ok(()) => made.push(step.clone()),
+                    Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                }
+                continue;
+            }
+            match (system.lifecycle.as_str(), &system.mount) {
+                // An updated file system stays in use, and shows its new settings when the update is through.
+                ("UPDATING", Some(mount)) => return Ok(self.mounted(item, &made, system, mount)),
+                ("AVAILABLE", Some(mount)) if steps.is_empty() => {
+                    return Ok(self.mounted(item, &made, system, mount));
+                }
+                ("AVAILABLE", _) => self.pause(item, &mut unseen, "until FSx shows the change").await?,
+                (state, _) => {
+                    if making.is_over(look.clock) {
+                        return Err(self.late(&making, format!("{} is {state}", system.id)));
+                    }
+                    self.telling.waiting(item, state, making.seconds(look.clock));
+                    making.long(look.clock, &look.patience).await;
+                }
+            }
+        }
+    }
+
+    fn mounted(
+        &self,
+        item: &Item,
+        made: &[FileSystemStep],
+        system: &FileSystem,
+        mount: &str,
+    ) -> (FileSystem, String) {
+        self.telling.done(item, said(made, &FileSystemStep::Create), Some(&system.id));
+        (system.clone(), mount.to_owned())
+    }
+
+    async fn file_system_step(&self, step: &FileSystemStep) -> Answer<()> {
+        let look = &self.look;
+        match step {
+            FileSystemStep::Create => Ok(()),
+            FileSystemStep::Tag { arn, tags } => {
+                look.ask(async |cloud| cloud.tag_file_system(arn, tags).await).await
+            }
+            FileSystemStep::Update { id, change } => {
+                look.ask(async |cloud| cloud.update_file_system(id, change).await).await
+            }
+        }
+    }
+
+    async fn ensure_association(
+        &self,
+        id: &str,
+        wanted: &WantedAssociation,
+        item: &Item,
+    ) -> Result<(), Cause> {
+        let look = &self.look;
+        let mut unseen = self.unseen();
+        let mut making = Wait::start(look.clock, look.patience.making);
+        let mut made = "unchanged";
+        let mut generation = 1;
+        loop {
+            let found = look.associations(id).await?;
+            let change = association_change(wanted, Some(id), &found);
+            match &change.action {
+                Action::Stop(_) => return Err(Cause::Obstacle(change)),
+                Action::Create if made == "created" => {
+                    if unseen.is_over(look.clock) && generation < MOST_GENERATIONS {
+                        generation += 1;
+                        made = "unchanged";
+                        unseen = self.unseen();
+                        continue;
+                    }
+                    self.pause(item, &mut unseen, "until FSx shows the association").await?;
+                }
+                Action::Create => {
+                    let mut request = wanted.create.clone();
+                    id.clone_into(&mut request.file_system_id);
+                    request.client_request_token = association_token(
+                        id,
+                        &request.file_system_path,
+                        &request.data_repository_path,
+                        generation,
+                    );
+                    self.telling.doing(item, "create");
+                    match look.ask(async |cloud| cloud.create_association(&request).await).await {
+                        Ok(_) => made = "created",
+                        Err(fault) if fault.class == Class::Mismatch => made = "created",
+                        Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                    }
+                }
+                Action::Wait => {
+                    if making.is_over(look.clock) {
+                        return Err(self.late(&making, change.because));
+                    }
+                    self.telling.waiting(item, "CREATING", making.seconds(look.clock));
+                    making.long(look.clock, &look.patience).await;
+                }
+                Action::Update | Action::Unchanged | Action::Skip | Action::Adopt => {
+                    self.telling.done(item, made, None);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Where a job stands: AWS's own words for its states, how far it is, what it has cost so far.
+
+use super::account::{TrainingJob, Transition};
+use super::metrics::Metrics;
+use crate::ir::Plan;
+use crate::text;
+use serde::Serialize;
+
+/// Where a job stands, for people and for scripts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// The job's name in the manifest.
+    pub job: String,
+    /// The training job.
+    pub training_job: String,
+    /// `TrainingJobStatus`.
+    pub status: String,
+    /// `SecondaryStatus`.
+    pub secondary_status: String,
+    /// All states so far, oldest first.
+    pub transitions: Vec<Transition>,
+    /// Why it failed, in the service's words.
+    pub failure_reason: Option<String>,
+    /// How far the run is, 0 to 100; null where no step is known.
+    #[serde(rename = "progressPercentage")]
+    pub progress_percentage: Option<f64>,
+    /// Seconds until the last step at the present rate.
+    #[serde(rename = "estimatedRemainingSeconds")]
+    pub estimated_remaining_seconds: Option<u64>,
+    /// Seconds since it was asked for, to its end.
+    pub elapsed_seconds: u64,
+    /// Seconds that are billed for each instance, at the end.
+    pub billable_seconds: Option<u64>,
+    /// US dollars of the instances so far.
+    pub cost_usd: Option<f64>,
+    /// US dollars of the instances if the run lasts until its max-run.
+    pub most_usd: Option<f64>,
+    /// The last figures of the log.
+    pub metrics: serde_json::Map<String, serde_json::Value>,
+    /// Where the model lies, at the end.
+    pub model_artifacts: Option<String>,
+}
+
+/// The status of a job at a time.
+pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
+    let end = job.ended.unwrap_or(now);
+    let billed = job.billable_seconds.map_or_else(|| in_use(job, end), |seconds| seconds as f64);
+    let hourly = plan.price.as_ref().map(|price| price.usd_per_hour * job.instances() as f64);
+    let max_run =
+        job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
+    let (progress, remaining) = progress(plan, job, metrics, now);
+    Status {
+        job: plan.job.name.value().cloned().unwrap_or_default(),
+        training_job: job.name.clone(),
+        status: job.status.clone(),
+        secondary_status: job.secondary.clone(),
+        transitions: job.transitions.clone(),
+        failure_reason: job.failure.clone(),
+        progress_percentage: progress,
+        estimated_remaining_seconds: remaining,
+        elapsed_seconds: whole(end - job.created),
+        billable_seconds: job.billable_seconds,
+        cost_usd: hourly.map(|usd| round_cents(usd * billed / 3_600.0)),
+        most_usd: hourly.zip(max_run).map(|(usd, seconds)| round_cents(usd * seconds / 3_600.0)),
+        metrics: metrics
+            .latest()
+            .into_iter()
+            .map(|(name, value)| (name, serde_json::Value::from(value)))
+            .collect(),
+        model_artifacts: job.model_artifacts.clone(),
+    }
+}
+
+/// Seconds that instances have been in use: from the download of the image on, without the waits of spot between.
+fn in_use(job: &TrainingJob, end: f64) -> f64 {
+    let used = job.transitions.iter().filter(|one| {
+        matches!(
+            one.status.as_str(),
+            "Downloading" | "DownloadingTrainingImage" | "Training" | "Uploading" | "Stopping"
+        )
+    });
+    used.map(|one| (one.end.unwrap_or(end) - one.start).max(0.0)).sum()
+}
+
+fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Option<f64>, Option<u64>) {
+    if job.status == "Completed" {
+        return (Some(100.0), Some(0));
+    }
+    let steps = plan.run.steps.as_ref().map(|steps| steps.value as f64).filter(|steps| *steps > 0.0);
+    let (Some(steps), Some(step), Some(start)) = (steps, metrics.get("step"), job.started) else {
+        return (None, None);
+    };
+    let done = (step / steps).clamp(0.0, 1.0);
+    let remaining =
+        (step > 0.0 && !job.is_over()).then(|| whole((now - start) / step * (steps - step).max(0.0)));
+    ((Some((done * 1000.0).round() / 10.0)), remaining)
+}
+
+fn whole(seconds: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default().as_secs()
+}
+
+fn round_cents(usd: f64) -> f64 {
+    // The sum keeps a zero from being a negative one.
+    (usd * 100.0).round() / 100.0 + 0.0
+}
+
+/// A time as far as anyone wants to know it: minutes from an hour on, hours from a day on.
+fn about(seconds: u64) -> u64 {
+    match seconds {
+        0..3_600 => seconds,
+        3_600..86_400 => seconds / 60 * 60,
+        _ => seconds / 3_600 * 3_600,
+    }
+}
+
+impl Status {
+    /// The last figures, the words of the trade first, in their order.
+    pub fn figures(&self) -> Vec<(&str, String)> {
+        let words = super::metrics::words();
+        let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
+        let mut out: Vec<(&str, String)> = self
+            .metrics
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), figure(name, value.as_f64()?))))
+            .collect();
+        out.sort_by_key(|(name, _)| rank(name));
+        out
+    }
+
+    /// `3h 20m left`.
+    pub fn left(&self) -> Option<String> {
+        let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
+        Some(format!("{} left", text::duration(about(seconds))))
+    }
+
+    /// One line: the state, how far, how fast, what it has cost.
+    pub fn line(&self) -> String {
+        let mut parts = vec![self.secondary_status.clone()];
+        if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
+            parts.push(format!("{}%", text::short(percent)));
+        }
+        parts.extend(self.figures().into_iter().map(|(name, figure)| format!("{name} {figure}")));
+        if let Some(left) = self.left() {
+            parts.push(left);
+        }
+        if let Some(usd) = self.cost_usd {
+            parts.push(format!("{} so far", text::dollars(usd)));
+        }
+        parts.join(", ")
+    }
+}
+
+/// A figure as people say it.
+fn figure(name: &str, value: f64) -> String {
+    if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
+        text::group(whole(value))
+    } else {
+        format!("{value}")
+    }
+}

@@ -1,0 +1,334 @@
+//! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
+//! code and the next step.
+
+use super::diff::{Action, Change, Obstacle};
+use super::fault::{Class, Fault};
+use super::ledger::{Cause, Item};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic};
+use crate::ir::Plan;
+use crate::source::Span;
+use crate::text;
+
+declare_code!(T0601, "access-denied", Error, "the caller may not do what is needed");
+declare_code!(T0602, "no-credentials", Error, "no credentials, or wrong or expired ones");
+declare_code!(T0603, "quota-used-up", Error, "a quota of the account is used up");
+declare_code!(T0604, "no-capacity", Error, "AWS has no such machines free");
+declare_code!(T0605, "foreign-object", Error, "an object that is not this job's is in the way");
+declare_code!(T0606, "other-digest", Error, "another version of the job is there");
+declare_code!(T0607, "role-not-assumed", Error, "SageMaker cannot use the role");
+declare_code!(T0608, "request-refused", Error, "a request that the service refuses");
+declare_code!(T0609, "service-unavailable", Error, "a service that does not answer");
+declare_code!(T0610, "replace-needed", Error, "a change that would destroy data");
+declare_code!(T0611, "resource-broken", Error, "a resource that failed or is misconfigured");
+declare_code!(T0613, "token-reused", Error, "a token that was used with other settings");
+declare_code!(T0614, "took-too-long", Error, "something that takes longer than anyone waits");
+declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
+declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
+declare_code!(
+    T0617,
+    "worker-not-uploaded",
+    Error,
+    "the Rust worker's files, which this version does not upload"
+);
+declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
+declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[
+    &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
+    &T0615, &T0616, &T0617, &T0618, &T0619,
+];
+
+/// Exit codes of the command line, as far as an account decides them.
+pub mod exit {
+    /// A bug in trainc.
+    pub const BUG: u8 = 1;
+    /// The manifest says what cannot be.
+    pub const MANIFEST: u8 = 3;
+    /// Differences: another digest of the job, a stale saved plan.
+    pub const DIFFERENT: u8 = 4;
+    /// Incomplete, safe to run again.
+    pub const INCOMPLETE: u8 = 5;
+    /// Access denied, or no credentials.
+    pub const DENIED: u8 = 6;
+    /// Something that is not ours is in the way.
+    pub const FOREIGN: u8 = 7;
+    /// The training job itself failed or was stopped.
+    pub const JOB: u8 = 8;
+}
+
+/// A problem with the exit code that it asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What to show.
+    pub diagnostic: Diagnostic,
+    /// How the command ends.
+    pub exit: u8,
+}
+
+/// The exit code of several: what needs a person first comes first.
+pub fn worst(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
+    const ORDER: [u8; 7] = [
+        exit::BUG,
+        exit::FOREIGN,
+        exit::DENIED,
+        exit::MANIFEST,
+        exit::DIFFERENT,
+        exit::INCOMPLETE,
+        exit::JOB,
+    ];
+    exits.into_iter().min_by_key(|code| ORDER.iter().position(|known| known == code).unwrap_or(ORDER.len()))
+}
+
+/// Why a resource was not made.
+pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
+    let span = place(plan, item);
+    match cause {
+        Cause::Fault(fault) => fault_verdict(fault, item, span),
+        Cause::Obstacle(change) => obstacle(change, span),
+        Cause::Late { state, seconds } => Verdict {
+            diagnostic: Diagnostic::new(
+                &T0614,
+                span,
+                format!("{} `{}` was waited for {}: {state}", item.kind, item.name, text::duration(*seconds)),
+            )
+            .help("run the same command again: it goes on where this one stopped")
+            .fact("seconds", *seconds),
+            exit: exit::INCOMPLETE,
+        },
+    }
+}
+
+/// The place in the manifest that a resource comes from.
+pub fn place(plan: &Plan, item: &Item) -> Span {
+    let job = &plan.job;
+    let storage = item.name.split('/').next().unwrap_or_default();
+    let place = match item.kind {
+        "role" | "role-policy" => job.role.as_ref().map(|role| role.span),
+        "file-system" | "association" => job
+            .storage
+            .iter()
+            .find(|one| one.name.value().is_some_and(|name| name == storage))
+            .map(|one| one.span),
+        "source" | "bucket" | "worker" => job.program.as_ref().map(|program| program.span),
+        _ => job.name.span(),
+    };
+    place.unwrap_or(job.span)
+}
+
+/// What an obstacle means.
+pub fn obstacle(change: &Change, span: Span) -> Verdict {
+    let Action::Stop(kind) = change.action else {
+        return Verdict {
+            diagnostic: Diagnostic::new(&T0611, span, change.because.clone()),
+            exit: exit::BUG,
+        };
+    };
+    let name = &change.name;
+    let (code, message, exit) = match kind {
+        Obstacle::Foreign => (&T0605, change.because.clone(), exit::FOREIGN),
+        Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+        Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+    };
+    let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
+    for one in change.differences.iter().take(MOST_DIFFERENCES) {
+        diagnostic =
+            diagnostic.note(format!("{}: {} there, {} here", one.what, clip(&one.found), clip(&one.wanted)));
+    }
+    if change.differences.len() > MOST_DIFFERENCES {
+        diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
+    }
+    diagnostic = match kind {
+        Obstacle::Foreign => diagnostic
+            .help("give the job another name, or take it over with `--adopt`")
+            .note("trainc changes nothing that does not carry its tags"),
+        Obstacle::OtherDigest => diagnostic
+            .help("start it beside the other with `--new-run`, or stop that one first with `trainc stop`")
+            .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Replace => diagnostic
+            .help(
+                "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",
+            )
+            .note("FSx cannot change this in place, and a new file system begins empty"),
+        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy --delete-data`, and apply again"),
+    };
+    Verdict { diagnostic, exit }
+}
+
+/// The most differences that a message lists.
+const MOST_DIFFERENCES: usize = 12;
+
+/// The beginning of a long value.
+fn clip(value: &str) -> String {
+    const MOST: usize = 60;
+    if value.chars().count() <= MOST {
+        return format!("`{value}`");
+    }
+    let cut: String = value.chars().take(MOST).collect();
+    format!("`{cut}…`")
+}
+
+/// What a fault means when the account could not even be looked at.
+pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
+    fault_verdict(fault, &Item::new("account", ""), plan.job.region.span().unwrap_or(plan.job.span))
+}
+
+fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
+    let call = fault.call.words();
+    let what = if item.name.is_empty() { String::new() } else { format!("{} `{}`: ", item.kind, item.name) };
+    let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
+    let again = "run the same command again: it goes on where this one stopped";
+    let (diagnostic, exit) = match fault.class {
+        Class::Denied => (
+            new(&T0601, format!("{what}the caller may not do {}", fault.call.action()))
+                .help("trainc catalog permissions prints the policy that each command needs")
+                .fact("action", fault.call.action()),
+            exit::DENIED,
+        ),
+        Class::Credentials => {
+            (credentials(fault, new(&T0602, format!("{what}{call} was refused: {}", words(fault)))), exit::DENIED)
+        }
+        Class::Quota => (quota(new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Capacity => (
+            new(&T0604, format!("{what}{}", words(fault)))
+                .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
+            exit::INCOMPLETE,
+        ),
+        Class::NotYet => (
+            new(&T0607, format!("{what}{}", words(fault)))
+                .help(again)
+                .note("right after a role was written this passes within two minutes, and was waited for")
+                .note("if it stays: the role's trust policy, its S3 permissions, or the bucket's own policy stand against it"),
+            exit::INCOMPLETE,
+        ),
+        Class::Throttled | Class::Unavailable | Class::Lost => (
+            new(&T0609, format!("{what}{call} gave no answer after several tries: {}", words(fault))).help(again),
+            exit::INCOMPLETE,
+        ),
+        Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
+        Class::Mismatch => (
+            new(&T0613, format!("{what}{}", words(fault)))
+                .help(again)
+                .note("the token follows from the settings that cannot be changed: an object with other settings was made with it before"),
+            exit::INCOMPLETE,
+        ),
+        Class::NotFound | Class::Exists => (
+            new(&T0618, format!("{what}{call} answered: {}", words(fault))).help(again),
+            exit::INCOMPLETE,
+        ),
+        Class::Invalid | Class::Unasked => (
+            new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
+                .note("trainc checks what it can before it asks; what the service said is all there is"),
+            exit::INCOMPLETE,
+        ),
+        Class::Bug => (new(&T0608, format!("{what}{call}: {}", words(fault))), exit::BUG),
+    };
+    Verdict { diagnostic: signed(fault, diagnostic), exit }
+}
+
+/// The service's words, without a full stop at the end, on one line.
+fn words(fault: &Fault) -> String {
+    let text = fault.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.trim_end_matches('.');
+    match (fault.code.as_str(), text) {
+        ("", "") => "no reason given".to_owned(),
+        ("", text) => text.to_owned(),
+        (code, "") => code.to_owned(),
+        (code, text) => format!("{code}: {text}"),
+    }
+}
+
+fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+    let mut diagnostic = diagnostic.fact("call", fault.call.words()).fact("aws_code", fault.code.as_str());
+    if fault.class == Class::Denied && !fault.message.is_empty() {
+        diagnostic = diagnostic.note(words(fault));
+        if fault.message.contains("explicit deny") {
+            diagnostic = diagnostic.note(
+                "an explicit deny is a rule of the organisation or a boundary: no policy of the caller's own lifts it",
+            );
+        }
+    }
+    match &fault.request_id {
+        Some(id) => diagnostic.note(format!("AWS request id {id}")).fact("request_id", id.as_str()),
+        None => diagnostic,
+    }
+}
+
+fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+    let code = fault.code.as_str();
+    let diagnostic = if code.contains("Expired") || code.contains("Refresh") {
+        diagnostic.help("log in again (`aws sso login`), and run the same command again")
+    } else if code.contains("Signature") || code.contains("TimeTooSkewed") || code.contains("RequestExpired")
+    {
+        diagnostic.help("set the clock of this machine: a signature holds for minutes only")
+    } else {
+        diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
+    };
+    diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
+}
+
+fn quota(diagnostic: Diagnostic) -> Diagnostic {
+    diagnostic
+        .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
+        .note("`trainc plan` shows the quota's code, its value and what is in use")
+}
+
+fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
+    if fault.code == "DeleteConflict" {
+        return (
+            diagnostic.help("take away what was added to the role, and destroy again").note(
+                "trainc deletes only what it made: a role with somebody else's policies is theirs as well",
+            ),
+            exit::FOREIGN,
+        );
+    }
+    (diagnostic.help("run the same command again in a minute"), exit::INCOMPLETE)
+}
+
+/// A cluster that cannot be applied.
+pub fn not_deployable(plan: &Plan) -> Verdict {
+    let span = plan.job.cluster.as_ref().map_or(plan.job.span, |cluster| cluster.span);
+    Verdict {
+        diagnostic: Diagnostic::new(
+            &T0616,
+            span,
+            "this cluster is not SageMaker's: there is nothing to apply",
+        )
+        .note("`cluster \"local\"` and `cluster \"custom\"` are for `plan` and `run`"),
+        exit: exit::MANIFEST,
+    }
+}
+
+/// Engine `worker`: the job would start, and find no binary in its channel.
+pub fn worker_not_uploaded(plan: &Plan) -> Option<Verdict> {
+    super::desired::needs_worker(plan).then(|| Verdict {
+        diagnostic: Diagnostic::new(
+            &T0617,
+            plan.job.parallel.as_ref().map_or(plan.job.span, |parallel| parallel.span),
+            "engine `worker`: this version uploads no worker binary, so the job would find none",
+        )
+        .help("trainc run runs it on this machine; trainc emit writes the request and the worker's config")
+        .note("the channel of the worker holds `trainc-worker` and `worker.json`, below the job's digest"),
+        exit: exit::MANIFEST,
+    })
+}
+
+/// The manifest's account against the caller's.
+pub fn other_account(plan: &Plan, caller: &super::account::Caller) -> Option<Verdict> {
+    let written = plan.job.account.val().filter(|written| written.value != caller.account)?;
+    Some(Verdict {
+        diagnostic: Diagnostic::new(
+            &T0619,
+            written.span_or(plan.job.span),
+            format!(
+                "the manifest says account `{}`, and the credentials are of `{}`",
+                written.value, caller.account
+            ),
+        )
+        .help("set AWS_PROFILE to one of the manifest's account")
+        .note(format!("sts GetCallerIdentity: {}", caller.arn)),
+        exit: exit::MANIFEST,
+    })
+}

@@ -1,0 +1,79 @@
+//! From what the SDK says to a fault of ours: one place for every service.
+
+use crate::apply::calls::Call;
+use crate::apply::fault::{Class, Fault};
+use aws_credential_types::provider::error::CredentialsError;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use std::error::Error;
+
+/// Reads an error of any operation. Codes are read from the metadata, never from variants: the services send codes
+/// that their models lack (`ValidationException`, `ThrottlingException`).
+pub(super) fn fault<E>(call: Call, error: &SdkError<E, HttpResponse>) -> Fault
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let raw = error.raw_response();
+    let http = raw.map(|raw| raw.status().as_u16());
+    let request = raw.and_then(request_id);
+    let said = match error {
+        SdkError::ServiceError(answer) => {
+            let code = answer.err().code().unwrap_or_default();
+            let text = answer.err().message().unwrap_or_default();
+            let nothing = code.is_empty() && text.is_empty();
+            let head = matches!(call, Call::HeadBucket | Call::HeadObject);
+            if nothing && head && http == Some(400) {
+                // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
+                let text = "HTTP 400, which S3 answers here when credentials have expired or are not of this partition";
+                return Fault::of(call, Class::Credentials, text).request(request.as_deref());
+            }
+            let text = if nothing { bare(http) } else { text.to_owned() };
+            Fault::answered(call, http, code, &text)
+        }
+        SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
+        SdkError::TimeoutError(_) => Fault::of(call, Class::Lost, &words(error)),
+        _ if without_credentials(error) => Fault::of(call, Class::Credentials, &words(error)),
+        SdkError::DispatchFailure(_) => Fault::of(call, Class::Lost, &words(error)),
+        _ => Fault::of(call, Class::Bug, &words(error)),
+    };
+    said.request(request.as_deref())
+}
+
+/// What is said of an answer that says nothing itself, as one to HEAD.
+fn bare(http: Option<u16>) -> String {
+    match http {
+        Some(403) => "access denied (HTTP 403)".to_owned(),
+        Some(404) => "not found (HTTP 404)".to_owned(),
+        Some(status) => format!("HTTP {status} without a reason"),
+        None => "no answer".to_owned(),
+    }
+}
+
+/// The request's id, by the header of each family of services.
+fn request_id(raw: &HttpResponse) -> Option<String> {
+    ["x-amzn-requestid", "x-amz-request-id"]
+        .iter()
+        .find_map(|name| raw.headers().get(*name))
+        .map(str::to_owned)
+}
+
+fn without_credentials(error: &(dyn Error + 'static)) -> bool {
+    chain(error).any(|one| one.downcast_ref::<CredentialsError>().is_some())
+}
+
+/// An error and its reasons, each once, without debug forms.
+pub(super) fn words(error: &(dyn Error + 'static)) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for one in chain(error) {
+        let text = one.to_string();
+        if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {
+            said.push(text);
+        }
+    }
+    said.join(": ")
+}
+
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&one: &&'a (dyn Error + 'static)| one.source())
+}

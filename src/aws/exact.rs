@@ -1,0 +1,73 @@
+//! Requests that are sent as they stand, and answers that are kept as they came.
+//!
+//! A request that trainc emits is the request that it sends: the SDK signs, sends, repeats and reads the answer, but
+//! the body is ours and not put together a second time from the SDK's types.
+
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::Intercept;
+use aws_smithy_runtime_api::client::interceptors::context::{
+    AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextMut,
+};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::ConfigBag;
+use std::sync::{Arc, Mutex};
+
+/// Sends these bytes instead of what the SDK wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Body(Vec<u8>);
+
+impl Body {
+    /// A request as JSON.
+    pub(super) fn of(request: &impl serde::Serialize) -> Self {
+        Self(serde_json::to_vec(request).unwrap_or_default())
+    }
+}
+
+impl Intercept for Body {
+    fn name(&self) -> &'static str {
+        "exact body"
+    }
+
+    fn modify_before_retry_loop(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let request = context.request_mut();
+        *request.body_mut() = SdkBody::from(self.0.clone());
+        request.headers_mut().insert("content-length", self.0.len().to_string());
+        Ok(())
+    }
+}
+
+/// Keeps the body of the last answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    /// The answer as JSON; null where none came.
+    pub(super) fn json(&self) -> serde_json::Value {
+        let bytes = self.0.lock().map(|bytes| bytes.clone()).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+impl Intercept for Kept {
+    fn name(&self) -> &'static str {
+        "kept answer"
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let (Some(bytes), Ok(mut kept)) = (context.response().body().bytes(), self.0.lock()) {
+            *kept = bytes.to_vec();
+        }
+        Ok(())
+    }
+}

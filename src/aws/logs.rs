@@ -1,0 +1,55 @@
+//! CloudWatch Logs of training jobs: one stream for each host.
+
+use super::errors::fault;
+use crate::apply::account::{LogEvent, LogPage, LogStream};
+use crate::apply::calls::Call;
+use crate::apply::cloud::Answer;
+use crate::apply::fault::Class;
+use aws_sdk_cloudwatchlogs::Client;
+
+/// Where SageMaker puts the logs of every training job.
+const GROUP: &str = "/aws/sagemaker/TrainingJobs";
+
+pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStream>> {
+    let call = Call::DescribeLogStreams;
+    let asked = client.describe_log_streams().log_group_name(GROUP).log_stream_name_prefix(prefix);
+    let pages = asked.into_paginator().items().send();
+    let found = match pages.collect::<Result<Vec<_>, _>>().await.map_err(|error| fault(call, &error)) {
+        Ok(found) => found,
+        // The group is made with the first line of the first job.
+        Err(no) if no.class == Class::NotFound => return Ok(Vec::new()),
+        Err(no) => return Err(no),
+    };
+    Ok(found
+        .into_iter()
+        .filter_map(|stream| {
+            Some(LogStream {
+                name: stream.log_stream_name?,
+                first: stream.first_event_timestamp,
+                last: stream.last_event_timestamp,
+            })
+        })
+        .collect())
+}
+
+pub(super) async fn events(client: &Client, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+    let call = Call::GetLogEvents;
+    let asked = client
+        .get_log_events()
+        .log_group_name(GROUP)
+        .log_stream_name(stream)
+        .start_from_head(true)
+        .set_next_token(from.map(str::to_owned));
+    let answer = asked.send().await.map_err(|error| fault(call, &error))?;
+    let next = answer.next_forward_token;
+    let events = answer
+        .events
+        .unwrap_or_default()
+        .into_iter()
+        .map(|event| LogEvent {
+            time: event.timestamp.unwrap_or_default(),
+            text: event.message.unwrap_or_default(),
+        })
+        .collect();
+    Ok(LogPage { events, next })
+}

@@ -1,0 +1,229 @@
+//! The account as AWS serves it: `apply`'s traits over the AWS SDK for Rust.
+//!
+//! In: AWS's own settings (environment, `~/.aws/config`, SSO, instance metadata) and a region. Out: typed objects and
+//! typed faults. Decides nothing: what an answer means is `apply::fault`'s table, what happens next is the driver's.
+//! Only here, and in `cli`, are network and environment touched.
+//!
+//! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas go through their SDK crates; what they are sent
+//! for the three creations is the emitted request itself, byte for byte (`exact`). EC2, KMS, ECR and Secrets Manager
+//! are asked seven questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
+//! (`signed`), because aws-sdk-ec2 alone is 1.2 million lines and takes a compiler of 7.5 GB.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "one of the two modules that may touch clock, environment and network"
+)]
+
+mod clock;
+mod ec2;
+mod errors;
+mod exact;
+mod fsx;
+mod iam;
+mod logs;
+mod lookups;
+mod quotas;
+#[cfg(test)]
+mod replay;
+mod s3;
+mod sagemaker;
+mod settings;
+mod signed;
+mod sts;
+#[cfg(test)]
+mod tests;
+mod xml;
+
+pub use clock::RealClock;
+pub use settings::Settings;
+
+use crate::apply::account::{
+    Association, Bucket, Caller, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream, Object,
+    Question, Role, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+};
+use crate::apply::cloud::{Answer, Cloud, Observe};
+use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
+use crate::emit::iam::CreateRole;
+
+/// One account in one region, with the caller's credentials.
+#[derive(Clone, Debug)]
+pub struct Account {
+    region: String,
+    fsx: aws_sdk_fsx::Client,
+    iam: aws_sdk_iam::Client,
+    logs: aws_sdk_cloudwatchlogs::Client,
+    quotas: aws_sdk_servicequotas::Client,
+    s3: aws_sdk_s3::Client,
+    sagemaker: aws_sdk_sagemaker::Client,
+    sts: aws_sdk_sts::Client,
+    signed: signed::Signed,
+}
+
+impl Account {
+    /// Reads AWS's settings; asks nothing of the account yet.
+    pub async fn connect(settings: &Settings) -> Self {
+        Self::over(settings.load().await, settings)
+    }
+
+    fn over(config: aws_config::SdkConfig, settings: &Settings) -> Self {
+        Self {
+            region: settings.region.clone(),
+            fsx: aws_sdk_fsx::Client::new(&config),
+            iam: aws_sdk_iam::Client::new(&config),
+            logs: aws_sdk_cloudwatchlogs::Client::new(&config),
+            quotas: aws_sdk_servicequotas::Client::new(&config),
+            s3: s3::client(&config),
+            sagemaker: aws_sdk_sagemaker::Client::new(&config),
+            sts: aws_sdk_sts::Client::new(&config),
+            signed: signed::Signed::new(config, settings.first_wait),
+        }
+    }
+}
+
+impl Observe for Account {
+    async fn caller_identity(&self) -> Answer<Caller> {
+        sts::caller_identity(&self.sts).await
+    }
+
+    async fn role(&self, name: &str) -> Answer<Role> {
+        iam::role(&self.iam, name).await
+    }
+    async fn role_policy(&self, role: &str, policy: &str) -> Answer<String> {
+        iam::role_policy(&self.iam, role, policy).await
+    }
+    async fn inline_policies(&self, role: &str) -> Answer<Vec<String>> {
+        iam::inline_policies(&self.iam, role).await
+    }
+    async fn attached_policies(&self, role: &str) -> Answer<Vec<String>> {
+        iam::attached_policies(&self.iam, role).await
+    }
+    async fn simulate(&self, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>> {
+        iam::simulate(&self.iam, role_arn, questions).await
+    }
+
+    async fn file_systems(&self) -> Answer<Vec<FileSystem>> {
+        fsx::file_systems(&self.fsx).await
+    }
+    async fn file_system(&self, id: &str) -> Answer<FileSystem> {
+        fsx::file_system(&self.fsx, id).await
+    }
+    async fn associations(&self, file_system: &str) -> Answer<Vec<Association>> {
+        fsx::associations(&self.fsx, file_system).await
+    }
+
+    async fn training_job(&self, name: &str) -> Answer<TrainingJob> {
+        sagemaker::training_job(&self.sagemaker, name).await
+    }
+    async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>> {
+        sagemaker::training_jobs(&self.sagemaker, name_contains).await
+    }
+    async fn running_jobs(&self) -> Answer<Vec<JobSummary>> {
+        sagemaker::running_jobs(&self.sagemaker).await
+    }
+    async fn job_tags(&self, arn: &str) -> Answer<Tags> {
+        sagemaker::job_tags(&self.sagemaker, arn).await
+    }
+
+    async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket> {
+        s3::bucket(&self.s3, name, owner).await
+    }
+    async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>> {
+        s3::objects(&self.s3, bucket, prefix, most).await
+    }
+    async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
+        s3::object(&self.s3, bucket, key).await
+    }
+
+    async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>> {
+        ec2::subnets(&self.signed, ids).await
+    }
+    async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
+        ec2::security_groups(&self.signed, ids).await
+    }
+    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>> {
+        ec2::interface_groups(&self.signed, interfaces).await
+    }
+    async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
+        ec2::zones(&self.signed, instance_type).await
+    }
+
+    async fn quota(&self, service: &str, code: &str) -> Answer<f64> {
+        quotas::quota(&self.quotas, service, code).await
+    }
+
+    async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
+        logs::streams(&self.logs, prefix).await
+    }
+    async fn log_events(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+        logs::events(&self.logs, stream, from).await
+    }
+
+    async fn key(&self, id: &str) -> Answer<Key> {
+        lookups::key(&self.signed, id).await
+    }
+    async fn image(&self, uri: &str) -> Answer<()> {
+        lookups::image(&self.signed, uri).await
+    }
+    async fn secret(&self, arn: &str) -> Answer<()> {
+        lookups::secret(&self.signed, arn).await
+    }
+}
+
+impl Cloud for Account {
+    async fn create_role(&self, request: &CreateRole) -> Answer<()> {
+        iam::create_role(&self.iam, request).await
+    }
+    async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()> {
+        iam::put_role_policy(&self.iam, role, policy, document).await
+    }
+    async fn update_trust(&self, role: &str, document: &str) -> Answer<()> {
+        iam::update_trust(&self.iam, role, document).await
+    }
+    async fn tag_role(&self, role: &str, tags: &Tags) -> Answer<()> {
+        iam::tag_role(&self.iam, role, tags).await
+    }
+    async fn delete_role_policy(&self, role: &str, policy: &str) -> Answer<()> {
+        iam::delete_role_policy(&self.iam, role, policy).await
+    }
+    async fn delete_role(&self, role: &str) -> Answer<()> {
+        iam::delete_role(&self.iam, role).await
+    }
+
+    async fn create_file_system(&self, request: &CreateFileSystem) -> Answer<String> {
+        fsx::create_file_system(&self.fsx, request).await
+    }
+    async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()> {
+        fsx::update_file_system(&self.fsx, id, change).await
+    }
+    async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()> {
+        fsx::tag(&self.fsx, arn, tags).await
+    }
+    async fn delete_file_system(&self, id: &str) -> Answer<()> {
+        fsx::delete_file_system(&self.fsx, id).await
+    }
+    async fn create_association(&self, request: &CreateDataRepositoryAssociation) -> Answer<String> {
+        fsx::create_association(&self.fsx, request).await
+    }
+    async fn delete_association(&self, id: &str) -> Answer<()> {
+        fsx::delete_association(&self.fsx, id).await
+    }
+
+    async fn create_bucket(&self, name: &str) -> Answer<()> {
+        s3::create_bucket(&self.s3, name, &self.region).await
+    }
+    async fn put_object(&self, upload: &Upload) -> Answer<()> {
+        s3::put_object(&self.s3, upload).await
+    }
+    async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
+        s3::delete_object(&self.s3, bucket, key).await
+    }
+
+    async fn create_training_job(&self, request: &serde_json::Value) -> Answer<()> {
+        sagemaker::create_training_job(&self.sagemaker, request).await
+    }
+    async fn tag_job(&self, arn: &str, tags: &Tags) -> Answer<()> {
+        sagemaker::tag_job(&self.sagemaker, arn, tags).await
+    }
+    async fn stop_training_job(&self, name: &str) -> Answer<()> {
+        sagemaker::stop_training_job(&self.sagemaker, name).await
+    }
+}

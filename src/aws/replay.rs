@@ -1,0 +1,101 @@
+//! An account made of recorded answers: what was asked is kept, and the answers come in the order given.
+
+use super::{Account, Settings};
+use aws_config::retry::RetryConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::credential_fn::provide_credentials_fn;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::body::SdkBody;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One recorded answer; `None` is a connection that was cut.
+pub(super) type Recorded = Option<(u16, &'static str)>;
+
+/// A request as it went out.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub uri: String,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Sent {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    answers: Arc<Mutex<VecDeque<Recorded>>>,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+impl Replay {
+    /// An account that gives these answers, and the way to see what it was asked.
+    pub(super) fn account(answers: &[Recorded]) -> (Account, Self) {
+        Self::with(answers, Some(Credentials::for_tests()))
+    }
+
+    pub(super) fn with(answers: &[Recorded], credentials: Option<Credentials>) -> (Account, Self) {
+        let replay =
+            Self { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), sent: Arc::default() };
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("us-west-2"))
+            .retry_config(RetryConfig::standard().with_initial_backoff(Duration::ZERO))
+            .sleep_impl(aws_smithy_async::rt::sleep::TokioSleep::new())
+            .time_source(aws_smithy_async::time::SystemTimeSource::new())
+            .http_client(SharedHttpClient::new(replay.clone()))
+            .credentials_provider(match credentials {
+                Some(credentials) => SharedCredentialsProvider::new(credentials),
+                None => SharedCredentialsProvider::new(provide_credentials_fn(|| async {
+                    Err(CredentialsError::not_loaded("no providers in chain provided credentials"))
+                })),
+            });
+        let settings = Settings { region: "us-west-2".to_owned(), first_wait: Duration::ZERO };
+        (Account::over(config.build(), &settings), replay)
+    }
+
+    pub(super) fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
+    }
+}
+
+impl HttpClient for Replay {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for Replay {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default()).into_owned();
+        let headers =
+            request.headers().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.sent.lock().unwrap().push(Sent { uri: request.uri().to_owned(), headers, body });
+        let answer = self.answers.lock().unwrap().pop_front();
+        HttpConnectorFuture::ready(match answer {
+            Some(Some((status, text))) => {
+                let mut response =
+                    HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::from(text));
+                response.headers_mut().insert("x-amzn-requestid", "request-1");
+                Ok(response)
+            }
+            Some(None) => Err(ConnectorError::io("connection reset by peer".into())),
+            None => Err(ConnectorError::user("more was asked than answers are recorded".into())),
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! The account that a command talks to: AWS's, or one in memory that can be kept in a file.
+
+use super::exit;
+use super::io::Io;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::fake::{Account, Fake};
+use crate::apply::observed::Look;
+use crate::apply::patience::Patience;
+use crate::ir::Plan;
+use futures_util::future::{Either, select};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+/// Which account.
+#[derive(clap::Args, Debug)]
+pub(super) struct AccountArgs {
+    /// Use an account in memory instead of AWS: no credentials, no network, no cost, and time passes by itself. With a
+    /// FILE it is kept there between commands
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "not given, given, given with a file: as clap reads it")]
+    pub simulate: Option<Option<PathBuf>>,
+}
+
+impl AccountArgs {
+    /// The flag as it was given, for the command to type next.
+    pub(super) fn again(&self) -> String {
+        match &self.simulate {
+            None => String::new(),
+            Some(None) => " --simulate".to_owned(),
+            Some(Some(file)) => format!(" --simulate={}", crate::emit::quoted(&file.to_string_lossy())),
+        }
+    }
+}
+
+/// What a command does with an account, whichever it is.
+pub(super) trait Task {
+    /// Does it.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
+}
+
+/// The accounts of one command.
+pub(super) struct Accounts {
+    simulated: Option<(Fake, Option<PathBuf>)>,
+    runtime: tokio::runtime::Runtime,
+    patience: Patience,
+}
+
+impl Accounts {
+    /// Reads what is simulated; the words of a usage error where that cannot be.
+    pub(super) fn new(args: &AccountArgs, capacity: Option<Duration>) -> Result<Self, String> {
+        let simulated = match &args.simulate {
+            None => None,
+            Some(None) => Some((Fake::new(Account::default()), None)),
+            Some(Some(file)) => Some((Fake::new(read(file)?), Some(file.clone()))),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("error: no runtime: {error}\n"))?;
+        let mut patience = Patience { capacity, ..Patience::default() };
+        if let Some(seconds) =
+            std::env::var("TRAINC_POLL_SECONDS").ok().and_then(|text| text.parse::<f64>().ok())
+        {
+            patience.poll = Duration::try_from_secs_f64(seconds).unwrap_or(patience.poll);
+        }
+        Ok(Self { simulated, runtime, patience })
+    }
+
+    /// Whether nothing real is touched.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
+    /// Does something with the account in the plan's region, until it is done or the user has had enough.
+    pub(super) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
+        let region = plan.job.region.value().map_or("", String::as_str);
+        let patience = self.patience;
+        let Some((fake, file)) = &mut self.simulated else {
+            return self
+                .runtime
+                .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
+        };
+        fake.prepare(region, plan.run.steps.as_ref().map(|steps| steps.value));
+        let look = Look { cloud: &*fake, clock: &*fake, patience };
+        let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
+        if let Some(file) = file
+            && let Err(why) = write(file, &fake.account())
+        {
+            io.note(&why);
+            return exit::USAGE;
+        }
+        code
+    }
+}
+
+/// Runs to the end, or to Ctrl-C: what was begun stays, and the next run goes on.
+async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
+    let interrupted = {
+        let work = pin!(work(io));
+        let interrupt = pin!(tokio::signal::ctrl_c());
+        match select(work, interrupt).await {
+            Either::Left((code, _)) => return code,
+            Either::Right((outcome, work)) => match outcome {
+                Ok(()) => true,
+                // No signals here: then it runs to its end.
+                Err(_) => return work.await,
+            },
+        }
+    };
+    if interrupted {
+        io.note("\ninterrupted: what is there stays, and the same command goes on from it\n");
+    }
+    exit::INCOMPLETE
+}
+
+#[cfg(feature = "aws")]
+async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
+    use crate::aws;
+    let first_wait = patience.poll.min(Duration::from_secs(1));
+    let settings = aws::Settings { region: region.to_owned(), first_wait };
+    let account = aws::Account::connect(&settings).await;
+    let clock = aws::RealClock;
+    task.run(io, Look { cloud: &account, clock: &clock, patience }).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
+    io.note("error: this trainc was built without the feature `aws`: it knows only `--simulate` and `plan --offline`\n");
+    exit::USAGE
+}
+
+fn read(file: &Path) -> Result<Account, String> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Account::default()),
+        Err(error) => {
+            return Err(format!("error: `{}`: {}\n", file.display(), super::world::describe(&error)));
+        }
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| format!("error: `{}` holds no simulated account: {error}\n", file.display()))
+}
+
+fn write(file: &Path, account: &Account) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(account).unwrap_or_default();
+    std::fs::write(file, format!("{text}\n")).map_err(|error| {
+        format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(&error))
+    })
+}

@@ -1,0 +1,144 @@
+//! `trainc destroy`.
+
+use super::account::Task;
+use super::apply::ask;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{JobArgs, each};
+use super::manifests::{Manifest, Set};
+use super::progress::{Mode, Progress, json_line, version_line};
+use super::prospects::{only, show};
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::desired::Desired;
+use crate::apply::destroy::{Consent, Remains, Remover};
+use crate::apply::ledger::{Ledger, Telling};
+use crate::apply::observed::Look;
+use crate::apply::verdict::{self, Verdict};
+use crate::ir::Plan;
+use serde_json::json;
+use std::io::IsTerminal as _;
+
+/// Remove what trainc made for the job: its role, file systems, source archives; stop it first
+///
+/// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system goes with
+/// `--delete-data` only. Output and checkpoints stay, and so does the record of the training job.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Delete file systems too, with all data in them
+    #[arg(long)]
+    delete_data: bool,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if args.output == "json" {
+        version_line();
+    }
+    each(io, global, &args.job, "destroy", |set, manifest, plan| Destroy {
+        yes: args.yes || args.job.account.simulate.is_some(),
+        consent: Consent { delete_data: args.delete_data },
+        output: args.output.clone(),
+        global: global.clone(),
+        set: set.clone(),
+        manifest: manifest.clone(),
+        plan: plan.clone(),
+    })
+}
+
+struct Destroy {
+    yes: bool,
+    consent: Consent,
+    output: String,
+    global: Global,
+    set: Set,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+impl Task for Destroy {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let remains = match self.remains(&look).await {
+            Ok(remains) => remains,
+            Err(verdict) => {
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                return verdict.exit;
+            }
+        };
+        let removals = remains.removals(self.consent);
+        let goes = removals.iter().any(|one| one.action != "keep");
+        for one in &removals {
+            if self.output == "json" {
+                json_line(&json!({
+                    "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
+                    "because": one.because,
+                }));
+            } else {
+                io.print(&format!(
+                    "  {:6}  {} {}: {}\n",
+                    one.action, one.item.kind, one.item.name, one.because
+                ));
+            }
+        }
+        if !goes {
+            io.note("nothing to remove\n");
+            return if remains.foreign_role.is_some() { verdict::exit::FOREIGN } else { exit::DONE };
+        }
+        if !self.yes {
+            if !std::io::stdin().is_terminal() {
+                io.note("nobody is here to ask: say `--yes`\n");
+                return exit::INCOMPLETE;
+            }
+            if !ask(io, "Remove this?") {
+                return exit::INCOMPLETE;
+            }
+        }
+        let progress = Progress::new(Mode::of(&self.output, self.global.quiet));
+        let ledger = Ledger::default();
+        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        remover.run(&remains, self.consent).await;
+        progress.clear();
+        let mut codes: Vec<u8> = Vec::new();
+        for (item, cause) in ledger.failed() {
+            let verdict = verdict::verdict(&self.plan, &item, &cause);
+            show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+            codes.push(verdict.exit);
+        }
+        if remains.foreign_role.is_some() {
+            codes.push(verdict::exit::FOREIGN);
+        }
+        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        if self.output == "json" {
+            json_line(&json!({"type": "result", "exit": code}));
+        } else if code == exit::DONE {
+            io.print("removed\n");
+        } else {
+            io.print("incomplete, safe to run again\n");
+        }
+        code
+    }
+}
+
+impl Destroy {
+    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
+        let failed = |fault| verdict::look_failed(&self.plan, &fault);
+        let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+        if let Some(other) = verdict::other_account(&self.plan, &caller) {
+            return Err(other);
+        }
+        let Some(desired) = Desired::of(&self.plan, &caller) else {
+            return Err(verdict::not_deployable(&self.plan));
+        };
+        let home = crate::emit::archive_home(&self.plan).replace(crate::emit::ACCOUNT_MARK, &caller.account);
+        look.remains(&desired, &home).await.map_err(failed)
+    }
+}

@@ -1,0 +1,113 @@
+//! What the commands about a job that is there share: which manifest, which training job.
+
+use super::account::{AccountArgs, Accounts, Task};
+use super::args::{Global, Named, problems};
+use super::exit;
+use super::io::Io;
+use super::manifests::{Manifest, Set, compile_all};
+use super::prospects::{only, show};
+use crate::Options;
+use crate::apply::account::{Tags, TrainingJob};
+use crate::apply::cloud::{Clock, Observe};
+use crate::apply::desired::Desired;
+use crate::apply::observed::Look;
+use crate::apply::verdict::{self, Verdict};
+use crate::diag::Format;
+use crate::ir::Plan;
+use crate::resolve::Choices;
+
+/// Which job.
+#[derive(clap::Args, Debug)]
+pub(super) struct JobArgs {
+    #[command(flatten)]
+    pub named: Named,
+    /// Lay one value over the manifest, as the apply did
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub sets: Vec<String>,
+    /// Lay the environment of that name over the manifest, as the apply did
+    #[arg(long, value_name = "NAME")]
+    pub env: Option<String>,
+    #[command(flatten)]
+    pub account: AccountArgs,
+}
+
+/// The manifests of a command and the account, with a closure for each sound manifest; the worst exit code.
+pub(super) fn each<T: Task>(
+    io: &mut Io,
+    global: &Global,
+    args: &JobArgs,
+    command: &str,
+    task: impl Fn(&Set, &Manifest, &Plan) -> T,
+) -> u8 {
+    let paths = match args.named.paths(command) {
+        Ok(paths) => paths,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let choices = Choices { env: args.env.clone(), sets: args.sets.clone(), ..Choices::default() };
+    let set = compile_all(&paths, &Options { choices, today: io.today.clone(), ..Options::default() });
+    let mut accounts = match Accounts::new(&args.account, None) {
+        Ok(accounts) => accounts,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let mut codes = Vec::new();
+    for manifest in &set.manifests {
+        let Some(plan) = manifest.compiled.checked() else {
+            let text = problems(&set, Format::Human, io, io.color, global);
+            io.note(&text);
+            codes.push(exit::MANIFEST);
+            continue;
+        };
+        if !plan.deployable {
+            show(io, &set, manifest, &only(verdict::not_deployable(plan).diagnostic), global);
+            codes.push(exit::MANIFEST);
+            continue;
+        }
+        codes.push(accounts.run(io, plan, task(&set, manifest, plan)));
+    }
+    verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
+}
+
+/// The training job of a manifest.
+pub(super) struct Found {
+    /// What the manifest needs.
+    pub desired: Desired,
+    /// The latest run of this digest, else the latest of another one.
+    pub job: Option<(TrainingJob, Tags)>,
+    /// Whether that is another digest than the manifest's.
+    pub is_other: bool,
+}
+
+/// Finds it.
+pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Found, Verdict> {
+    let failed = |fault| verdict::look_failed(plan, &fault);
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+    if let Some(other) = verdict::other_account(plan, &caller) {
+        return Err(other);
+    }
+    let Some(desired) = Desired::of(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
+    let runs = look.runs(&desired).await.map_err(failed)?;
+    let is_other = runs.latest.is_none();
+    Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
+}
+
+/// The words where there is no job.
+pub(super) fn none(io: &mut Io, manifest: &Manifest, plan: &Plan) -> u8 {
+    let job = plan.job.name.value().map_or("", String::as_str);
+    io.note(&format!(
+        "no training job of `{job}` is in the account; start one with `trainc apply {}`\n",
+        crate::emit::quoted(&manifest.path)
+    ));
+    exit::DIFFERENT
+}
+
+/// `09:15:10`, UTC, of milliseconds since 1970.
+pub(super) fn clock(milliseconds: i64) -> String {
+    let seconds = milliseconds.div_euclid(1_000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}

@@ -1,0 +1,117 @@
+//! `trainc logs`.
+
+use super::account::Task;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{JobArgs, clock, each, find, none};
+use super::manifests::{Manifest, Set};
+use super::progress::version_line;
+use super::prospects::{only, show};
+use crate::apply::account::LogEvent;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::logs::Tail;
+use crate::apply::observed::Look;
+use crate::apply::verdict;
+use crate::ir::Plan;
+use serde_json::json;
+
+/// Show the job's logs: all hosts in the order of time, or one
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// One host, as algo-1
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Go on until the job ends
+    #[arg(short, long)]
+    follow: bool,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if args.output == "json" {
+        version_line();
+    }
+    each(io, global, &args.job, "logs", |set, manifest, plan| Logs {
+        host: args.host.clone(),
+        follow: args.follow,
+        is_json: args.output == "json",
+        global: global.clone(),
+        set: set.clone(),
+        manifest: manifest.clone(),
+        plan: plan.clone(),
+    })
+}
+
+struct Logs {
+    host: Option<String>,
+    follow: bool,
+    is_json: bool,
+    global: Global,
+    set: Set,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+impl Task for Logs {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let found = match find(&look, &self.plan).await {
+            Ok(found) => found,
+            Err(verdict) => {
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                return verdict.exit;
+            }
+        };
+        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        let several = self.host.is_none() && job.instances() > 1;
+        let mut tail = Tail::new(self.host.as_deref());
+        let mut lines = 0;
+        loop {
+            // The state is asked for first: what a job wrote before its end is there after it.
+            let over = match look.ask(async |cloud| cloud.training_job(&job.name).await).await {
+                Ok(job) => job.is_over(),
+                Err(fault) => return self.fail(io, &fault),
+            };
+            let is_json = self.is_json;
+            let mut sink = |host: &str, event: &LogEvent| {
+                if is_json {
+                    io.print(&format!(
+                        "{}\n",
+                        json!({"type": "log", "host": host, "time": event.time, "text": event.text})
+                    ));
+                } else {
+                    let host = if several { format!("{host:<8} ") } else { String::new() };
+                    io.print(&format!("{host}{} {}\n", clock(event.time), crate::diag::safe(&event.text)));
+                }
+            };
+            let read = tail.round(&look, &job.name, &mut sink);
+            match read.await {
+                Ok(more) => lines += more,
+                Err(fault) => return self.fail(io, &fault),
+            }
+            if over || !self.follow {
+                break;
+            }
+            look.clock.sleep(look.patience.poll).await;
+        }
+        if lines == 0 {
+            let who = self.host.as_deref().unwrap_or("no host");
+            io.note(&format!("{who} has written nothing yet: {} is {}\n", job.name, job.secondary));
+        }
+        exit::DONE
+    }
+}
+
+impl Logs {
+    fn fail(&self, io: &mut Io, fault: &crate::apply::fault::Fault) -> u8 {
+        let verdict = verdict::look_failed(&self.plan, fault);
+        show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+        verdict.exit
+    }
+}

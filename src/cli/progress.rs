@@ -1,0 +1,148 @@
+//! Progress of what takes long: bars on a terminal, plain lines in a log, JSON lines for scripts.
+
+use crate::apply::ledger::{Event, Item, Listener};
+use crate::text;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Not at all.
+    Silent,
+    /// One line for each thing that happens, on standard error.
+    Lines,
+    /// Bars that move, on standard error.
+    Bars,
+    /// One JSON object for each thing that happens, on standard output.
+    Json,
+}
+
+impl Mode {
+    /// The mode for a run.
+    pub(super) fn of(output: &str, quiet: bool) -> Self {
+        match (output, quiet) {
+            ("json", _) => Self::Json,
+            (_, true) => Self::Silent,
+            _ if std::io::stderr().is_terminal() => Self::Bars,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// In a log, the same wait is told again after so many seconds.
+const AGAIN: u64 = 120;
+
+/// Who shows what happens.
+pub(super) struct Progress {
+    mode: Mode,
+    all: MultiProgress,
+    bars: RefCell<BTreeMap<Item, ProgressBar>>,
+    told: RefCell<BTreeMap<Item, (String, u64)>>,
+}
+
+impl Progress {
+    /// Shows in a mode.
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode, all: MultiProgress::new(), bars: RefCell::default(), told: RefCell::default() }
+    }
+
+    fn line(&self, text: &str) {
+        match self.mode {
+            Mode::Bars => {
+                let _ = self.all.println(text);
+            }
+            Mode::Lines => {
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
+            }
+            Mode::Silent | Mode::Json => {}
+        }
+    }
+
+    fn bar(&self, item: &Item, message: &str) {
+        let mut bars = self.bars.borrow_mut();
+        let bar = bars.entry(item.clone()).or_insert_with(|| {
+            let bar = self.all.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        bar.set_message(message.to_owned());
+        bar.tick();
+    }
+
+    /// Takes the bars away.
+    pub(super) fn clear(&self) {
+        for bar in self.bars.borrow().values() {
+            bar.finish_and_clear();
+        }
+        self.bars.borrow_mut().clear();
+    }
+}
+
+/// Writes one JSON object on a line of its own.
+pub(super) fn json_line(value: &Value) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{value}");
+    let _ = out.flush();
+}
+
+/// The first line of every stream of JSON lines.
+pub(super) fn version_line() {
+    json_line(&json!({"type": "version", "format": "1.0"}));
+}
+
+impl Listener for Progress {
+    fn hear(&self, event: &Event) {
+        if self.mode == Mode::Json {
+            json_line(&as_json(event));
+            return;
+        }
+        match event {
+            Event::Doing { item, what } => {
+                if self.mode == Mode::Bars {
+                    self.bar(item, &format!("{} {}: {what}", item.kind, item.name));
+                }
+            }
+            Event::Done { item, what, id } => {
+                if let Some(bar) = self.bars.borrow_mut().remove(item) {
+                    bar.finish_and_clear();
+                }
+                let id = id.as_ref().map_or_else(String::new, |id| format!(" ({id})"));
+                self.line(&format!("{} {}: {what}{id}", item.kind, item.name));
+            }
+            Event::Waiting { item, state, seconds } => {
+                let words = format!("{} {}: {state}, {}", item.kind, item.name, text::duration(*seconds));
+                if self.mode == Mode::Bars {
+                    self.bar(item, &words);
+                    return;
+                }
+                let mut told = self.told.borrow_mut();
+                let known = told.get(item);
+                let news = known.is_none_or(|(said, when)| said != state || seconds.abs_diff(*when) >= AGAIN);
+                if news {
+                    told.insert(item.clone(), (state.clone(), *seconds));
+                    self.line(&words);
+                }
+            }
+        }
+    }
+}
+
+fn as_json(event: &Event) -> Value {
+    match event {
+        Event::Doing { item, what } => {
+            json!({"type": "doing", "kind": item.kind, "name": item.name, "what": what})
+        }
+        Event::Done { item, what, id } => {
+            json!({"type": "done", "kind": item.kind, "name": item.name, "what": what, "id": id})
+        }
+        Event::Waiting { item, state, seconds } => {
+            json!({"type": "waiting", "kind": item.kind, "name": item.name, "state": state, "seconds": seconds})
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What `plan` and `apply` share: a manifest compared with an account, and the findings before the first write.
+
+use super::args::Global;
+use super::io::Io;
+use super::manifests::{Manifest, Set};
+use crate::apply::cloud::{Clock, Observe};
+use crate::apply::diff::{Action, Change, Choices, Obstacle, Target};
+use crate::apply::observed::Look;
+use crate::apply::preflight;
+use crate::apply::prospect::Prospect;
+use crate::apply::verdict::{self, Verdict};
+use crate::diag::{self, Diagnostic, Problems, Severity};
+use crate::ir::Plan;
+use crate::report::json::{Document, Resource};
+
+/// A manifest compared with an account.
+pub(super) struct Looked {
+    /// What would be done; none where the account could not be looked at.
+    pub prospect: Option<Prospect>,
+    /// What was found before the first write.
+    pub findings: Problems,
+    /// What stands in the way, with the exit code of each.
+    pub obstacles: Vec<Verdict>,
+    /// The exit code that the findings ask for; 0 where nothing is wrong.
+    pub exit: u8,
+}
+
+/// Looks at everything: what there is, and what the manifest names. Only reads: it is given nothing that writes.
+pub(super) async fn look_at<C: Observe, K: Clock>(
+    look: &Look<'_, C, K>,
+    plan: &Plan,
+    choices: Choices,
+) -> Looked {
+    let failed = |verdict: Verdict| {
+        let mut findings = Problems::default();
+        let exit = verdict.exit;
+        findings.push(verdict.diagnostic);
+        Looked { prospect: None, findings, obstacles: Vec::new(), exit }
+    };
+    if !plan.deployable {
+        return failed(verdict::not_deployable(plan));
+    }
+    let prospect = match look.prospect(plan, choices).await {
+        Ok(Some(prospect)) => prospect,
+        Ok(None) => return failed(verdict::not_deployable(plan)),
+        Err(fault) => return failed(verdict::look_failed(plan, &fault)),
+    };
+    if let Some(other) = verdict::other_account(plan, &prospect.caller) {
+        return failed(other);
+    }
+    let starting = matches!(prospect.target, Target::Start(_));
+    let facts = look.facts(plan, &prospect.desired, starting).await;
+    let findings = preflight::judge(plan, &facts);
+    let exit = preflight::exit(&findings);
+    let obstacles = prospect
+        .obstacles()
+        .map(|(change, _)| {
+            let item = crate::apply::ledger::Item::new(change.kind, &change.name);
+            verdict::obstacle(change, verdict::place(plan, &item))
+        })
+        .collect();
+    Looked { prospect: Some(prospect), findings, obstacles, exit }
+}
+
+impl Looked {
+    /// The plan's document with what the account says of each resource.
+    pub(super) fn tell(&self, document: &mut Document) {
+        let Some(prospect) = &self.prospect else { return };
+        document.compared_with = Some(prospect.desired.account.clone());
+        document.account = Some(prospect.desired.account.clone());
+        document.changes = Some(!prospect.is_empty());
+        for resource in &mut document.resources {
+            resource.name = resource.name.replace(crate::emit::ACCOUNT_MARK, &prospect.desired.account);
+            let change = prospect.changes.iter().find(|change| {
+                change.kind == resource.kind
+                    && (change.name == resource.name || change.kind == "training-job")
+            });
+            if let Some(change) = change {
+                *resource = Resource {
+                    kind: resource.kind,
+                    name: change.name.clone(),
+                    action: change.action.word(),
+                    because: because(change),
+                };
+            }
+        }
+    }
+
+    /// The obstacles as warnings: a plan only says what is in the way.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
+        self.obstacles.iter().map(|verdict| verdict.diagnostic.clone().severity(Severity::Warning))
+    }
+}
+
+fn because(change: &Change) -> String {
+    let details: Vec<String> = change
+        .differences
+        .iter()
+        .filter(|_| matches!(change.action, Action::Update | Action::Adopt | Action::Stop(Obstacle::Replace)))
+        .take(4)
+        .map(|one| format!("{}: {} → {}", one.what, one.found, one.wanted))
+        .filter(|text| text.len() < 80)
+        .collect();
+    if details.is_empty() {
+        change.because.clone()
+    } else {
+        format!("{}; {}", change.because, details.join(", "))
+    }
+}
+
+/// What happens to each resource, one line each.
+pub(super) fn lines(prospect: &Prospect) -> String {
+    let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for change in &prospect.changes {
+        out.push_str(&format!(
+            "  {:width$}  {} {}: {}\n",
+            change.action.word(),
+            change.kind,
+            change.name,
+            because(change)
+        ));
+    }
+    out
+}
+
+/// Problems as the terminal shows them, below whatever stands there already.
+pub(super) fn show(io: &mut Io, set: &Set, manifest: &Manifest, problems: &Problems, global: &Global) {
+    let mut shown = problems.clone();
+    if global.quiet {
+        shown.retain(|one| one.severity == Severity::Error);
+    }
+    let text = render(io, set, manifest, &shown);
+    io.note(&text);
+}
+
+/// Problems of one manifest as text for the terminal.
+pub(super) fn render(io: &Io, set: &Set, manifest: &Manifest, problems: &Problems) -> String {
+    if problems.is_empty() {
+        return String::new();
+    }
+    let options = diag::human::Options { color: io.color, unicode: io.unicode, width: io.width, notes: true };
+    let _ = manifest;
+    let mut out = String::new();
+    for one in problems.iter() {
+        out.push_str(&diag::human::problem(&set.sources, one, None, options));
+        out.push('\n');
+    }
+    out
+}
+
+/// One verdict as a set of problems.
+pub(super) fn only(verdict: Diagnostic) -> Problems {
+    let mut problems = Problems::default();
+    problems.push(verdict);
+    problems
+}

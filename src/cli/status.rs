@@ -1,0 +1,112 @@
+//! `trainc status`.
+
+use super::account::Task;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{JobArgs, clock, each, find, none};
+use super::manifests::{Manifest, Set};
+use super::prospects::{only, show};
+use crate::apply::account::LogEvent;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::logs::Tail;
+use crate::apply::metrics::Metrics;
+use crate::apply::observed::Look;
+use crate::apply::status::{Status, status};
+use crate::ir::Plan;
+use crate::text;
+
+/// Show where the job stands: its states so far, its figures, what it has cost
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc status job.kdl\n  trainc status job.kdl -o json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// How to write: human or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    each(io, global, &args.job, "status", |set, manifest, plan| Show {
+        output: args.output.clone(),
+        global: global.clone(),
+        set: set.clone(),
+        manifest: manifest.clone(),
+        plan: plan.clone(),
+    })
+}
+
+struct Show {
+    output: String,
+    global: Global,
+    set: Set,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+impl Task for Show {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let found = match find(&look, &self.plan).await {
+            Ok(found) => found,
+            Err(verdict) => {
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                return verdict.exit;
+            }
+        };
+        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        let mut metrics = Metrics::of(&job.request);
+        // The first host has the figures of all: one stream is enough here.
+        let mut tail = Tail::new(Some("algo-1"));
+        let mut sink = |_: &str, event: &LogEvent| {
+            metrics.read(&event.text);
+        };
+        let read = tail.round(&look, &job.name, &mut sink);
+        if let Err(fault) = read.await {
+            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        }
+        let now = status(&self.plan, &job, &metrics, look.clock.now());
+        if self.output == "json" {
+            let text = serde_json::to_string_pretty(&now).unwrap_or_default();
+            io.print(&format!("{text}\n"));
+        } else {
+            let other = if found.is_other { " (another digest than the manifest's now)" } else { "" };
+            io.print(&page(&now, other));
+        }
+        exit::DONE
+    }
+}
+
+fn page(now: &Status, other: &str) -> String {
+    let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
+    for one in &now.transitions {
+        let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
+        let when = clock(i64::try_from(time.as_millis()).unwrap_or(0));
+        let lasted = one.end.map_or_else(String::new, |end| {
+            let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
+            format!("{:>8}", text::duration(time.as_secs()))
+        });
+        out.push_str(&format!("  {when}  {:<14}{lasted:<9} {}\n", one.status, one.message));
+    }
+    let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
+    for (name, figure) in now.figures() {
+        field(name, figure);
+    }
+    if let Some(percent) = now.progress_percentage {
+        let left = now.left().map_or_else(String::new, |left| format!(", {left}"));
+        field("progress", format!("{}%{left}", text::short(percent)));
+    }
+    if let Some(usd) = now.cost_usd {
+        let most =
+            now.most_usd.map_or_else(String::new, |most| format!(" of at most {}", text::dollars(most)));
+        field("cost", format!("{}{most}, instances only, at the price on demand", text::dollars(usd)));
+    }
+    if let Some(reason) = &now.failure_reason {
+        field("because", reason.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    if let Some(model) = &now.model_artifacts {
+        field("model", model.clone());
+    }
+    out
+}

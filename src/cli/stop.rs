@@ -1,0 +1,84 @@
+//! `trainc stop`.
+
+use super::account::Task;
+use super::apply::ask;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{JobArgs, each, find};
+use super::manifests::{Manifest, Set};
+use super::progress::{Mode, Progress};
+use super::prospects::{only, show};
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::destroy::Remover;
+use crate::apply::ledger::{Item, Ledger, Telling};
+use crate::apply::observed::Look;
+use crate::apply::verdict;
+use crate::ir::Plan;
+
+/// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    each(io, global, &args.job, "stop", |set, manifest, plan| Stop {
+        yes: args.yes || args.job.account.simulate.is_some(),
+        global: global.clone(),
+        set: set.clone(),
+        manifest: manifest.clone(),
+        plan: plan.clone(),
+    })
+}
+
+struct Stop {
+    yes: bool,
+    global: Global,
+    set: Set,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+impl Task for Stop {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let found = match find(&look, &self.plan).await {
+            Ok(found) => found,
+            Err(verdict) => {
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                return verdict.exit;
+            }
+        };
+        let ours = found.job.filter(|(_, tags)| tags.get("trainc:job") == Some(&found.desired.job));
+        let Some((job, _)) = ours.filter(|(job, _)| !job.is_over()) else {
+            io.print("nothing to stop: no job of this manifest is running\n");
+            return exit::DONE;
+        };
+        if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
+            return exit::INCOMPLETE;
+        }
+        let progress = Progress::new(Mode::of("human", self.global.quiet));
+        let ledger = Ledger::default();
+        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        let item = Item::new("training-job", &job.name);
+        let stopped = remover.stop(&item, &job.name).await;
+        progress.clear();
+        match stopped {
+            Ok(()) => {
+                io.print(&format!("stopped: {}\n", job.name));
+                exit::DONE
+            }
+            Err(cause) => {
+                let verdict = verdict::verdict(&self.plan, &item, &cause);
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                verdict.exit
+            }
+        }
+    }
+}

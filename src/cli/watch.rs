@@ -1,0 +1,248 @@
+//! `trainc watch`: a job to its end.
+
+use super::account::Task;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{JobArgs, clock, each, find, none};
+use super::manifests::{Manifest, Set};
+use super::progress::{Mode, Progress, json_line, version_line};
+use super::prospects::{only, show};
+use crate::apply::account::{LogEvent, TrainingJob};
+use crate::apply::autopsy::{Autopsy, Finding};
+use crate::apply::cloud::{Clock, Cloud, Observe};
+use crate::apply::ledger::{Item, Ledger, Telling};
+use crate::apply::logs::{GROUP, Tail};
+use crate::apply::metrics::Metrics;
+use crate::apply::observed::Look;
+use crate::apply::status::{Status, status};
+use crate::apply::verdict;
+use crate::diag::Diagnostic;
+use crate::emit::quoted;
+use crate::ir::Plan;
+use crate::text;
+use serde_json::json;
+
+/// Follow the job until it ends: its states, loss and rate, and what it costs
+///
+/// Exits with 0 if the job completed, and with 8 if it failed or was stopped.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc watch job.kdl\n  trainc watch job.kdl -o json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if args.output == "json" {
+        version_line();
+    }
+    each(io, global, &args.job, "watch", |set, manifest, plan| Watch {
+        output: args.output.clone(),
+        global: global.clone(),
+        set: set.clone(),
+        manifest: manifest.clone(),
+        plan: plan.clone(),
+    })
+}
+
+struct Watch {
+    output: String,
+    global: Global,
+    set: Set,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+impl Task for Watch {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let found = match find(&look, &self.plan).await {
+            Ok(found) => found,
+            Err(verdict) => {
+                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+                return verdict.exit;
+            }
+        };
+        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        if found.is_other {
+            io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
+        }
+        follow(io, &look, &self.set, &self.manifest, &job.name, &self.output, &self.global).await
+    }
+}
+
+/// What is known of a job while it is followed.
+struct Following {
+    tail: Tail,
+    metrics: Metrics,
+    autopsy: Autopsy,
+    /// Whether the logs may be read.
+    logs: bool,
+}
+
+impl Following {
+    fn new(job: &TrainingJob) -> Self {
+        Self {
+            tail: Tail::new(None),
+            metrics: Metrics::of(&job.request),
+            autopsy: Autopsy::default(),
+            logs: true,
+        }
+    }
+
+    /// Reads what the hosts have written since.
+    async fn read<C: Observe, K: Clock>(&mut self, look: &Look<'_, C, K>, job: &str, io: &mut Io<'_>) {
+        if !self.logs {
+            return;
+        }
+        let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
+        let mut sink = |host: &str, event: &LogEvent| {
+            metrics.read(&event.text);
+            autopsy.read(host, event);
+        };
+        let read = self.tail.round(look, job, &mut sink);
+        if let Err(fault) = read.await {
+            self.logs = false;
+            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        }
+    }
+}
+
+/// Follows a job to its end.
+#[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
+pub(super) async fn follow<C: Observe, K: Clock>(
+    io: &mut Io<'_>,
+    look: &Look<'_, C, K>,
+    set: &Set,
+    manifest: &Manifest,
+    name: &str,
+    output: &str,
+    global: &Global,
+) -> u8 {
+    let Some(plan) = manifest.compiled.checked() else { return exit::MANIFEST };
+    let mode = Mode::of(output, global.quiet);
+    let progress = Progress::new(mode);
+    let ledger = Ledger::default();
+    let telling = Telling { ledger: &ledger, listener: &progress };
+    let item = Item::new("training-job", name);
+    let mut following: Option<Following> = None;
+    let mut told: Option<(String, u64)> = None;
+    loop {
+        let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
+            Ok(job) => job,
+            Err(fault) => {
+                progress.clear();
+                let verdict = verdict::look_failed(plan, &fault);
+                show(io, set, manifest, &only(verdict.diagnostic), global);
+                io.note(&format!(
+                    "the job runs on; attach again with `trainc watch {}`\n",
+                    quoted(&manifest.path)
+                ));
+                return verdict.exit;
+            }
+        };
+        let following = following.get_or_insert_with(|| Following::new(&job));
+        following.read(look, name, io).await;
+        let now = status(plan, &job, &following.metrics, look.clock.now());
+        if output == "json" {
+            json_line(&json!({"type": "status", "status": now}));
+        } else if mode == Mode::Bars {
+            telling.waiting(&item, &now.line(), now.elapsed_seconds);
+        } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
+            io.note(&format!("{:>8}  {}\n", text::duration(now.elapsed_seconds), now.line()));
+            told = Some((now.secondary_status.clone(), now.elapsed_seconds));
+        }
+        if job.is_over() {
+            progress.clear();
+            let finding = following.autopsy.finding(&job);
+            return end(io, set, manifest, plan, &job, &now, &finding, output, global);
+        }
+        look.clock.sleep(look.patience.poll).await;
+    }
+}
+
+/// In a log, a state that lasts is told again after so many seconds.
+const AGAIN: u64 = 600;
+
+fn is_news(told: Option<&(String, u64)>, now: &Status) -> bool {
+    told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + AGAIN)
+}
+
+/// How it ended.
+#[expect(clippy::too_many_arguments, reason = "a page is made of all of these")]
+pub(super) fn end(
+    io: &mut Io,
+    set: &Set,
+    manifest: &Manifest,
+    plan: &Plan,
+    job: &TrainingJob,
+    now: &Status,
+    finding: &Finding,
+    output: &str,
+    global: &Global,
+) -> u8 {
+    let path = quoted(&manifest.path);
+    let completed = job.status == "Completed";
+    if output == "json" {
+        let cause = finding.cause.as_ref();
+        let mut value = json!({"type": "ended", "training_job": job.name, "status": job.status});
+        if !completed && let Some(members) = value.as_object_mut() {
+            members.insert("code".to_owned(), json!(finding.kind.code().id));
+            members.insert("class".to_owned(), json!(finding.kind.code().name));
+            members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
+            members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
+            members.insert("next".to_owned(), json!(finding.kind.next(&path)));
+        }
+        json_line(&value);
+        return if completed { exit::DONE } else { exit::JOB };
+    }
+    if completed {
+        let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
+        if let Some(usd) = now.cost_usd {
+            words.push_str(&format!(", {}", text::dollars(usd)));
+        }
+        if let Some(most) = now.most_usd {
+            words.push_str(&format!(" of at most {}", text::dollars(most)));
+        }
+        io.print(&format!("{words}\n"));
+        if let Some(model) = &job.model_artifacts {
+            io.print(&format!("  model  {model}\n"));
+        }
+        return exit::DONE;
+    }
+    let span = plan.job.name.span().unwrap_or(plan.job.span);
+    let kind = finding.kind;
+    let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
+    let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
+        .help(kind.next(&path));
+    if let Some(cause) = &finding.cause {
+        diagnostic = diagnostic.note(format!("first to fail: {} at {} UTC", cause.host, clock(cause.time)));
+    }
+    if let Some(reason) = &job.failure {
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        diagnostic = diagnostic.note(format!("SageMaker says: {}", reason.trim_end_matches('.')));
+    }
+    if !kind.rules().is_empty() {
+        diagnostic = diagnostic.note(format!("rules that speak of it: {}", text::list(kind.rules(), "and")));
+    }
+    diagnostic = diagnostic.note(format!("all lines: log group {GROUP}, streams {}/…", job.name));
+    show(io, set, manifest, &only(diagnostic), global);
+    if let Some(cause) = &finding.cause {
+        io.print(&format!("last lines of {}:\n", cause.host));
+        for line in &cause.lines {
+            io.print(&format!("  {}\n", crate::diag::safe(line)));
+        }
+    }
+    if let Some(usd) = now.cost_usd {
+        io.print(&format!(
+            "it ran for {} and cost {}\n",
+            text::duration(now.elapsed_seconds),
+            text::dollars(usd)
+        ));
+    }
+    exit::JOB
+}

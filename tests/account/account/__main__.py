@@ -1,0 +1,17 @@
+"""`python -m account [--port N] [--ready FILE]`: serves until it is ended; says its URL on stdout, or in FILE."""
+
+import argparse
+import os
+
+from .world import ACCOUNT
+
+parser = argparse.ArgumentParser(prog="account")
+parser.add_argument("--port", type=int, default=0)
+parser.add_argument("--account", default=ACCOUNT)
+parser.add_argument("--ready", metavar="FILE")
+arguments = parser.parse_args()
+os.environ["MOTO_ACCOUNT_ID"] = arguments.account  # read when moto is imported
+
+from .front import serve  # noqa: E402
+
+serve(arguments.account, arguments.port, arguments.ready)

@@ -1,0 +1,142 @@
+"""Every error that the account can answer: its exit code, its words, a next step, and no debug form."""
+
+import re
+
+import pytest
+from job import Example, Run
+
+LIMIT = (
+    "The account-level service limit 'ml.p4d.24xlarge for spot training job usage' is 0 Instances, with current "
+    "utilization of 0 Instances and a request delta of 8 Instances. Please use AWS Service Quotas to request an "
+    "increase for this quota."
+)
+ASSUME = (
+    "Could not assume role arn:aws:iam::111122223333:role/trainc/x. Please ensure that the role exists and allows "
+    "principal 'sagemaker.amazonaws.com' to assume the role."
+)
+DENIED = (
+    "User: arn:aws:iam::111122223333:user/operator is not authorized to perform: {} because no identity-based policy "
+    "allows the {} action"
+)
+PORTS = (
+    "The file system cannot be created because the security group sg-0123456789abcdef0 does not permit Lustre LNET "
+    "network traffic on port 988"
+)
+
+# call, code, HTTP status, message, exit code
+ROWS = [
+    ("sts:GetCallerIdentity", "ExpiredToken", 403, "The security token included in the request is expired", 6),
+    ("sts:GetCallerIdentity", "InvalidClientTokenId", 403, "The security token included in the request is invalid.", 6),
+    ("sts:GetCallerIdentity", "SignatureDoesNotMatch", 403, "Signature expired: 20261121T0000Z is now earlier", 6),
+    ("sts:GetCallerIdentity", "AccessDenied", 403, DENIED.format(*["sts:GetCallerIdentity"] * 2), 6),
+    ("iam:GetRole", "AccessDenied", 403, DENIED.format(*["iam:GetRole"] * 2), 6),
+    ("fsx:DescribeFileSystems", "AccessDeniedException", 400, DENIED.format(*["fsx:DescribeFileSystems"] * 2), 6),
+    ("sagemaker:DescribeTrainingJob", "AccessDeniedException", 400, DENIED.format(*["sagemaker:DescribeTrainingJob"] * 2), 6),
+    ("sagemaker:ListTrainingJobs", "UnrecognizedClientException", 400, "The security token is invalid.", 6),
+    ("iam:CreateRole", "AccessDenied", 403, DENIED.format(*["iam:CreateRole"] * 2), 6),
+    ("iam:CreateRole", "LimitExceeded", 409, "Cannot exceed quota for RolesPerAccount: 1000", 5),
+    ("iam:CreateRole", "MalformedPolicyDocument", 400, "Invalid principal in policy", 5),
+    ("iam:CreateRole", "InvalidInput", 400, "Duplicate tag keys found.", 5),
+    ("iam:CreateRole", "ServiceFailure", 500, "The request processing has failed", 5),
+    ("iam:PutRolePolicy", "LimitExceeded", 409, "Maximum policy size of 10240 bytes exceeded for role x", 5),
+    ("iam:PutRolePolicy", "UnmodifiableEntity", 400, "Cannot perform the operation on the protected role", 5),
+    ("iam:PutRolePolicy", "AccessDenied", 403, DENIED.format(*["iam:PutRolePolicy"] * 2), 6),
+    ("fsx:CreateFileSystem", "ServiceLimitExceeded", 400, "Account has exceeded the limit for TOTAL_STORAGE", 5),
+    ("fsx:CreateFileSystem", "InvalidNetworkSettings", 400, PORTS, 5),
+    ("fsx:CreateFileSystem", "InvalidPerUnitStorageThroughput", 400, "251 is not legal", 5),
+    ("fsx:CreateFileSystem", "BadRequest", 400, "Invalid storage capacity", 5),
+    ("fsx:CreateFileSystem", "MissingFileSystemConfiguration", 400, "LustreConfiguration is missing.", 5),
+    ("fsx:CreateFileSystem", "AccessDeniedException", 400, DENIED.format(*["fsx:CreateFileSystem"] * 2), 6),
+    ("fsx:CreateFileSystem", "InternalServerError", 500, "An internal server error occurred.", 5),
+    ("fsx:CreateDataRepositoryAssociation", "UnsupportedOperation", 400, "not supported on this file system", 5),
+    ("fsx:CreateDataRepositoryAssociation", "ServiceLimitExceeded", 400, "8 associations per file system", 5),
+    ("fsx:CreateDataRepositoryAssociation", "BadRequest", 400, "unable to validate access to the S3 bucket", 5),
+    ("s3:PutObject", "AccessDenied", 403, "Access Denied", 6),
+    ("s3:PutObject", "NoSuchBucket", 404, "The specified bucket does not exist", 5),
+    ("s3:PutObject", "KMS.DisabledException", 400, "arn:aws:kms:us-west-2:111122223333:key/k is disabled.", 5),
+    ("sagemaker:CreateTrainingJob", "ResourceLimitExceeded", 400, LIMIT, 5),
+    ("sagemaker:CreateTrainingJob", "ResourceNotFound", 400, "Requested image not found.", 5),
+    ("sagemaker:CreateTrainingJob", "ValidationException", 400, ASSUME, 5),
+    ("sagemaker:CreateTrainingJob", "ValidationException", 400, "1 validation error detected: Value", 5),
+    ("sagemaker:CreateTrainingJob", "CapacityError", 400, "Unable to provision requested ML compute capacity", 5),
+    ("sagemaker:CreateTrainingJob", "AccessDeniedException", 400, DENIED.format(*["iam:PassRole"] * 2), 6),
+    ("sagemaker:CreateTrainingJob", "ExpiredTokenException", 400, "The security token included in the request is expired", 6),
+]
+# what to do next: a command, or a word of advice
+STEP = re.compile(r"`?trainc \w+|help:|next:|run again|Service Quotas|credentials|permission", re.I)
+
+
+@pytest.fixture(scope="session")
+def example():
+    return Example("llama-7b-fsdp")
+
+
+@pytest.mark.parametrize("call, code, status, message, ends", ROWS, ids=[f"{row[0]}-{row[1]}-{i}" for i, row in enumerate(ROWS)])
+def test_an_error_is_told(account, example, call, code, status, message, ends):
+    run = Run(account, example)
+    account.faults({"where": call, "do": "error", "code": code, "status": status, "message": message})
+    done = run.apply()
+    said = re.sub(r"\s+", " ", done.out + done.err)
+    assert done.code == ends, done
+    assert code in said or " ".join(message.split()[:4]) in said, done
+    assert STEP.search(said), done
+    # and it is safe to run again
+    account.faults()
+    again = run.apply()
+    assert again.code == 0, again
+    assert run.faults_against_one() == []
+
+
+def test_what_is_not_ours_stands_in_the_way(account, example):
+    run = Run(account, example)
+    trust = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"ec2.amazonaws.com"}}]}'
+    account.client("iam").create_role(RoleName=example.role, Path="/trainc/", AssumeRolePolicyDocument=trust)
+    before = account.state()
+    done = run.apply()
+    assert done.code == 7, done
+    assert account.state() == before, "nothing is written while something foreign is in the way"
+    adopted = run.apply("--adopt")
+    assert adopted.code == 0, adopted
+    assert run.faults_against_one() == []
+
+
+def test_a_file_system_that_fails_is_told(account, example):
+    run = Run(account, example)
+    account.settings(file_system_fails="The subnet has no free addresses.")
+    done = run.apply()
+    assert done.code == 5, done
+    assert "The subnet has no free addresses." in re.sub(r"\s+", " ", done.out + done.err), done
+
+
+def test_without_credentials_the_exit_is_6(account, example):
+    run = Run(account, example)
+    done = run.apply(environment={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""})
+    assert done.code == 6, done
+
+
+def test_a_job_that_fails_or_is_stopped_ends_with_8(account, example):
+    run = Run(account, example)
+    account.settings(
+        job_steps=["Starting", "Training", "Failed"],
+        failure_reason="AlgorithmError: ExecuteUserScriptError: ExitCode 1, ErrorMessage torch.OutOfMemoryError",
+        log_text={"1": ["step=1 loss=2.5", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"]},
+    )
+    assert run.apply().code == 0
+    watched = run.trainc("watch")
+    assert watched.code == 8, watched
+    assert "out of memory" in (watched.out + watched.err).lower(), watched
+
+
+def test_a_job_is_watched_to_its_end_and_stopped(account, example):
+    run = Run(account, example)
+    assert run.apply().code == 0
+    assert run.trainc("status").code == 0
+    watched = run.trainc("watch")
+    assert watched.code == 0, watched
+    run = Run(account, example)
+    account.settings(job_steps=["Starting", "Training"])
+    assert run.apply().code == 0
+    stopped = run.trainc("stop", "--yes")
+    assert stopped.code == 0, stopped
+    assert account.state()["jobs"][0]["status"] in ("Stopping", "Stopped")
+    assert run.trainc("watch").code == 8

@@ -1,0 +1,206 @@
+//! The commands themselves, against an account in memory that is kept in a file.
+
+use crate::support::{Ran, Scratch, read, root, trainc_in};
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+/// A repository with examples, and an account beside it.
+struct Repo(Scratch);
+
+impl Repo {
+    fn new(name: &str, examples: &[&str]) -> Self {
+        let scratch = Scratch::new(name);
+        scratch.write(".git/HEAD", "");
+        for example in examples {
+            let dir = root().join("examples").join(example);
+            scratch.write(&format!("{example}/trainc.kdl"), fs::read(dir.join("trainc.kdl")).unwrap());
+            for entry in fs::read_dir(dir.join("scripts")).unwrap().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                scratch.write(&format!("{example}/scripts/{name}"), fs::read(entry.path()).unwrap());
+            }
+        }
+        Self(scratch)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let mut all = args.to_vec();
+        all.push("--simulate=account.json");
+        trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
+    }
+
+    fn account(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.0.0.join("account.json")).unwrap()).unwrap()
+    }
+
+    fn edit(&self, manifest: &str, from: &str, to: &str) {
+        let path = self.0.0.join(manifest);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    }
+}
+
+fn lines(ran: &Ran) -> Vec<Value> {
+    ran.out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+const LLAMA: &str = "llama-7b-fsdp/trainc.kdl";
+
+#[test]
+fn a_job_from_plan_to_nothing_left() {
+    let repo = Repo::new("apply-life", &["llama-7b-fsdp"]);
+    let plan = repo.run(&["plan", LLAMA, "-o", "json", "--detailed-exit-code"]);
+    assert_eq!(plan.code, Some(4), "{}", plan.err);
+    let plan = plan.json();
+    assert_eq!(plan["changes"], true);
+    assert_eq!(plan["compared_with"], "111122223333");
+    assert!(plan["resources"].as_array().unwrap().iter().all(|one| one["action"] == "create"), "{plan:#}");
+    let applied = repo.run(&["apply", LLAMA, "--yes"]);
+    assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
+    let again = repo.run(&["plan", LLAMA, "-o", "json", "--detailed-exit-code"]);
+    assert_eq!(again.code, Some(0), "{}", again.out);
+    assert_eq!(again.json()["changes"], false);
+    let second = repo.run(&["apply", LLAMA, "--yes"]);
+    assert!(second.out.contains("nothing to do: llama-7b-fsdp-"), "{}", second.out);
+    let status = repo.run(&["status", LLAMA, "-o", "json"]).json();
+    assert_eq!(status["status"], "InProgress");
+    let watched = repo.run(&["watch", LLAMA, "-o", "json"]);
+    assert_eq!(watched.code, Some(0));
+    let told = lines(&watched);
+    assert_eq!(told[0], serde_json::json!({"type": "version", "format": "1.0"}));
+    assert!(told.iter().any(|one| one.pointer("/status/progressPercentage").is_some_and(Value::is_number)));
+    assert_eq!(told.last().unwrap()["status"], "Completed");
+    let logs = repo.run(&["logs", LLAMA, "--host", "algo-3"]);
+    assert!(logs.out.contains("loss=") && !logs.out.contains("algo-1 of"), "{}", logs.out);
+    let kept = repo.run(&["destroy", LLAMA, "--yes"]);
+    assert_eq!(kept.code, Some(0), "{}", kept.err);
+    assert_eq!(repo.account()["file_systems"].as_object().unwrap().len(), 1);
+    let gone = repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]);
+    assert_eq!(gone.code, Some(0), "{}", gone.err);
+    let account = repo.account();
+    for kind in ["roles", "file_systems", "associations", "objects"] {
+        assert!(account[kind].as_object().unwrap().is_empty(), "{kind}: {}", account[kind]);
+    }
+    let nothing = repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]);
+    assert!(nothing.err.contains("nothing to remove"), "{}", nothing.err);
+}
+
+#[test]
+fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
+    let repo = Repo::new("apply-saved", &["llama-7b-fsdp"]);
+    let saved = repo.run(&["plan", LLAMA, "--save", "job.plan"]);
+    assert_eq!(saved.code, Some(0), "{}", saved.err);
+    assert!(saved.out.contains("trainc apply job.plan --simulate=account.json"), "{}", saved.out);
+    let stale = |why: &str| {
+        let ran = repo.run(&["apply", "job.plan"]);
+        assert_eq!(ran.code, Some(4), "{why}: {}{}", ran.out, ran.err);
+        let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("T0612") && said.contains(why), "{why}: {}", ran.err);
+    };
+    repo.edit(LLAMA, "lr=3e-4", "lr=4e-4");
+    stale("was changed since");
+    repo.edit(LLAMA, "lr=4e-4", "lr=3e-4");
+    repo.edit("llama-7b-fsdp/scripts/pretrain.py", "import argparse", "import argparse  # changed");
+    stale("the program's files");
+    repo.edit("llama-7b-fsdp/scripts/pretrain.py", "import argparse  # changed", "import argparse");
+    let applied = repo.run(&["apply", "job.plan"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    stale("what is in the account");
+    let noop = repo.run(&["plan", LLAMA, "--save", "noop.plan"]);
+    assert_eq!(noop.code, Some(0));
+    let done = repo.run(&["apply", "noop.plan"]);
+    assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
+    assert!(done.out.contains("nothing to do"), "{}", done.out);
+}
+
+#[test]
+fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
+    let repo = Repo::new("apply-changed", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let changed = repo.run(&["apply", path, "--yes", "--set", "train.steps=77"]);
+    assert_eq!(changed.code, Some(4), "{}", changed.err);
+    assert!(changed.err.contains("T0606") && changed.err.contains("77"), "{}", changed.err);
+    let planned = repo.run(&["plan", path, "--set", "train.steps=77"]);
+    assert_eq!(planned.code, Some(0), "a plan only says it: {}", planned.err);
+    let started = repo.run(&["apply", path, "--yes", "--set", "train.steps=77", "--new-run"]);
+    assert_eq!(started.code, Some(0), "{}", started.err);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
+    assert_eq!(repo.run(&["stop", path, "--yes"]).code, Some(0));
+    let stopped = repo.run(&["watch", path]);
+    assert_eq!(stopped.code, Some(8), "{}", stopped.err);
+    assert!(stopped.err.contains("T0658"), "{}", stopped.err);
+}
+
+#[test]
+fn a_job_that_fails_gives_its_page() {
+    let repo = Repo::new("apply-failed", &["llama-7b-fsdp"]);
+    repo.0.write("account.json", r#"{"outcome": "out-of-memory"}"#);
+    let ran = repo.run(&["apply", LLAMA, "--wait"]);
+    assert_eq!(ran.code, Some(8), "{}", ran.err);
+    for words in ["T0651", "out of memory", "first to fail: algo-1", "SageMaker says: AlgorithmError"] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert!(ran.out.contains("CUDA out of memory"), "{}", ran.out);
+    // Applied again it says so again, and starts nothing.
+    let again = repo.run(&["apply", LLAMA]);
+    assert_eq!(again.code, Some(8));
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn a_directory_of_jobs_goes_on_when_one_fails() {
+    let repo = Repo::new("apply-many", &["llama-7b-fsdp", "starter", "distilbert-spot"]);
+    repo.edit("starter/trainc.kdl", "role create=#true", "role create=#true\n    nonsense");
+    repo.0.write("account.json", r#"{"missing": ["subnet-0123456789abcdef0"]}"#);
+    let ran = repo.run(&["apply", ".", "--yes"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    assert!(ran.out.contains("distilbert-spot: applied"), "{}", ran.out);
+    assert!(ran.err.contains("T0623"), "{}", ran.err);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn denied_foreign_and_quota_have_their_exit_codes() {
+    let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);
+    let with = |account: &str, code: i32, words: &str| {
+        repo.0.write("account.json", account);
+        let ran = repo.run(&["apply", LLAMA, "--yes"]);
+        assert_eq!(ran.code, Some(code), "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    };
+    with(r#"{"denied": ["sts:GetCallerIdentity"]}"#, 6, "T0601");
+    with(r#"{"denied": ["iam:CreateRole"]}"#, 6, "iam:CreateRole");
+    with(r#"{"quotas": {"L-09D56C4F": 0}}"#, 5, "T0621");
+    with(r#"{"account": "444455556666"}"#, 0, "");
+    assert_eq!(repo.run(&["apply", LLAMA, "--account", "111122223333"]).code, Some(3));
+    let foreign = {
+        let mut account = repo.account();
+        for role in account["roles"].as_object_mut().unwrap().values_mut() {
+            role["role"]["tags"] = serde_json::json!({});
+        }
+        account.to_string()
+    };
+    with(&foreign, 7, "T0605");
+    let json = repo.run(&["apply", LLAMA, "--yes", "-o", "json"]);
+    let told = lines(&json);
+    assert_eq!(told[0]["type"], "version");
+    assert!(
+        told.iter().any(|one| one.pointer("/problem/code") == Some(&Value::from("T0605"))),
+        "{}",
+        json.out
+    );
+    assert_eq!(told.last().unwrap(), &serde_json::json!({"type": "result", "exit": 7}));
+}
+
+#[test]
+fn the_operators_policy_is_printed() {
+    let ran = trainc_in(root(), &["catalog", "permissions", "plan"], b"", Duration::from_mins(1));
+    let text = ran.json().to_string();
+    assert!(text.contains("iam:GetRole") && !text.contains("iam:CreateRole"), "{text}");
+    assert!(!read("src/apply/calls.rs").is_empty());
+}

@@ -1,0 +1,94 @@
+//! Destroy: only ours, in reverse, from any crash.
+
+use super::{End, apply, cloud, counts, look, plan, run};
+use trainc::apply::calls::{Call, Effect};
+use trainc::apply::desired::Desired;
+use trainc::apply::destroy::{Consent, Remains, Remover};
+use trainc::apply::diff::Choices;
+use trainc::apply::fake::{Account, Fake, Faults, Moment};
+use trainc::apply::ledger::{Ledger, Silence, Telling};
+use trainc::ir::Plan;
+
+const ALL: Consent = Consent { delete_data: true };
+
+async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Remains, usize) {
+    let look = look(cloud);
+    let caller =
+        look.ask(async |cloud| trainc::apply::cloud::Observe::caller_identity(cloud).await).await.unwrap();
+    let desired = Desired::of(plan, &caller).unwrap();
+    let home = trainc::emit::archive_home(plan).replace("${account}", &caller.account);
+    let remains = look.remains(&desired, &home).await.unwrap();
+    let ledger = Ledger::default();
+    let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &Silence } };
+    remover.run(&remains, consent).await;
+    (remains, ledger.failed().len() + ledger.left().len())
+}
+
+fn applied(plan: &Plan) -> Account {
+    let calm = Fake::default();
+    assert!(matches!(run(&calm, apply(&calm, plan, Choices::default())).unwrap(), End::Done(_)));
+    calm.account()
+}
+
+/// What is left of trainc, but for the record of the job and the bucket.
+fn left(account: &Account) -> [usize; 4] {
+    let [roles, file_systems, associations, objects, _] = counts(account);
+    [roles, file_systems, associations, objects]
+}
+
+#[test]
+fn killed_at_every_call_destroy_goes_on() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let account = applied(&plan);
+    let calm = Fake::new(account.clone());
+    let (_, failed) = run(&calm, destroy(&calm, &plan, ALL)).unwrap();
+    assert_eq!((left(&calm.account()), failed), ([0; 4], 0));
+    assert!(calm.account().jobs.values().all(|job| job.job.status == "Stopped"));
+    let calls = calm.calls().len();
+    for k in 1..=calls {
+        for moment in [Moment::Before, Moment::After] {
+            let first = cloud(account.clone(), Faults { crash: Some((k, moment)), ..Faults::default() });
+            assert!(run(&first, destroy(&first, &plan, ALL)).is_none());
+            let second = Fake::new(first.account());
+            let (_, failed) = run(&second, destroy(&second, &plan, ALL)).unwrap();
+            assert_eq!((left(&second.account()), failed), ([0; 4], 0), "killed {moment:?} call {k}");
+            let third = Fake::new(second.account());
+            let (remains, _) = run(&third, destroy(&third, &plan, ALL)).unwrap();
+            assert!(remains.is_empty());
+            assert!(third.calls().iter().all(|call| call.row().effect == Effect::Read));
+        }
+    }
+    println!("destroy: killed before and after each of {calls} calls, nothing left each time");
+}
+
+#[test]
+fn data_stays_unless_it_may_go() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let kept = Fake::new(applied(&plan));
+    run(&kept, destroy(&kept, &plan, Consent::default())).unwrap();
+    assert_eq!(left(&kept.account()), [0, 1, 1, 0]);
+    // What the manifest no longer names is found by its tags.
+    let renamed = super::plan("llama-7b-fsdp", &["storage.corpus.capacity=7200GiB"]);
+    let gone = Fake::new(kept.account());
+    run(&gone, destroy(&gone, &renamed, ALL)).unwrap();
+    assert_eq!(left(&gone.account()), [0; 4]);
+}
+
+#[test]
+fn what_is_not_ours_or_is_in_use_stays() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut account = applied(&plan);
+    let id = account.file_systems.keys().next().unwrap().clone();
+    let mut other = account.jobs.values().next().unwrap().clone();
+    other.job.name = "somebody-else".to_owned();
+    other.tags.clear();
+    account.jobs.insert("somebody-else".to_owned(), other);
+    account.roles.values_mut().for_each(|role| role.role.tags.clear());
+    let busy = Fake::new(account);
+    let (remains, _) = run(&busy, destroy(&busy, &plan, ALL)).unwrap();
+    assert_eq!(remains.in_use, [(id, "somebody-else".to_owned())]);
+    assert!(remains.foreign_role.is_some());
+    assert_eq!(left(&busy.account()), [1, 1, 1, 0]);
+    assert!(!busy.calls().contains(&Call::DeleteRole));
+    assert_eq!(busy.account().jobs["somebody-else"].job.status, "InProgress");
+}

@@ -1,0 +1,218 @@
+//! What is found before the first write: every code of preflight, its place, its exit code.
+
+use super::{look, plan, run};
+use std::collections::BTreeSet;
+use trainc::apply::account::{GroupRule, SecurityGroup, Subnet};
+use trainc::apply::calls::Effect;
+use trainc::apply::diff::Choices;
+use trainc::apply::fake::{Account, Fake};
+use trainc::apply::preflight;
+use trainc::diag::{Problems, Severity};
+
+fn findings(example: &str, sets: &[&str], account: Account) -> Problems {
+    let cloud = Fake::new(account);
+    let plan = plan(example, sets);
+    let problems = run(&cloud, async {
+        let look = look(&cloud);
+        let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
+        let facts = look.facts(&plan, &prospect.desired, true).await;
+        preflight::judge(&plan, &facts)
+    });
+    assert!(cloud.calls().iter().all(|call| call.row().effect == Effect::Read));
+    assert!(cloud.calls().len() < 30, "{example}: {} calls", cloud.calls().len());
+    problems.unwrap()
+}
+
+#[track_caller]
+fn finds(
+    example: &str,
+    sets: &[&str],
+    expected: &[&str],
+    exit: u8,
+    change: impl FnOnce(&mut Account),
+) -> Problems {
+    let mut account = Account::default();
+    change(&mut account);
+    let problems = findings(example, sets, account);
+    let found: BTreeSet<&str> = problems.iter().map(|one| one.code.id).collect();
+    let lines: Vec<_> = problems.iter().map(|one| &one.message).collect();
+    assert_eq!(found, expected.iter().copied().collect(), "{lines:#?}");
+    assert_eq!(preflight::exit(&problems), exit, "{lines:#?}");
+    problems
+}
+
+const LLAMA: &str = "llama-7b-fsdp";
+const SUBNET: &str = "subnet-0123456789abcdef0";
+const GROUP: &str = "sg-0123456789abcdef0";
+
+fn group(ingress: Vec<GroupRule>, egress: Vec<GroupRule>) -> SecurityGroup {
+    SecurityGroup { id: GROUP.to_owned(), vpc: "vpc-0a1b2c3d4e5f60718".to_owned(), ingress, egress }
+}
+
+fn missing(account: &mut Account, name: &str) {
+    account.missing.insert(name.to_owned());
+}
+
+#[test]
+fn an_account_that_has_everything_has_no_findings() {
+    for example in
+        [LLAMA, "starter", "distilbert-spot", "gpt2-30b-sharded", "falcon-40b-qlora", "neox-20b-fsdp"]
+    {
+        finds(example, &[], &[], 0, |_| {});
+    }
+}
+
+#[test]
+fn the_network() {
+    finds(LLAMA, &[], &["T0623"], 3, |account| missing(account, SUBNET));
+    finds(LLAMA, &[], &["T0625"], 3, |account| missing(account, GROUP));
+    let zones = finds(LLAMA, &[], &["T0622"], 3, |account| {
+        account.zones.insert("p4d.24xlarge".to_owned(), vec!["usw2-az3".to_owned()]);
+    });
+    let note = &zones.iter().next().unwrap().notes[0];
+    assert!(note.contains("usw2-az3"), "{note}");
+    let subnet = |vpc: &str, free| Subnet {
+        id: SUBNET.to_owned(),
+        vpc: vpc.to_owned(),
+        zone: "us-west-2a".to_owned(),
+        zone_id: "usw2-az1".to_owned(),
+        free_addresses: free,
+    };
+    let full = finds(LLAMA, &[], &["T0624"], 3, |account| {
+        account.subnets.insert(SUBNET.to_owned(), subnet("vpc-0a1b2c3d4e5f60718", 39));
+    });
+    assert!(full.iter().next().unwrap().message.contains("39 free addresses, and 8 instances need 40"));
+    finds(LLAMA, &[], &["T0639"], 3, |account| {
+        account.subnets.insert(SUBNET.to_owned(), subnet("vpc-0b", 4_000));
+    });
+    // All traffic to 0.0.0.0/0 is enough for Lustre on the way out, and not for EFA.
+    let all =
+        GroupRule { protocol: "-1".to_owned(), ranges: vec!["0.0.0.0/0".to_owned()], ..GroupRule::default() };
+    let own = GroupRule { protocol: "-1".to_owned(), groups: vec![GROUP.to_owned()], ..GroupRule::default() };
+    finds(LLAMA, &[], &["T0627"], 3, |account| {
+        account.security_groups.insert(GROUP.to_owned(), group(vec![own.clone()], vec![all.clone()]));
+    });
+    let web =
+        GroupRule { protocol: "tcp".to_owned(), from_port: Some(443), to_port: Some(443), ..all.clone() };
+    let closed = finds(LLAMA, &[], &["T0626", "T0627"], 3, |account| {
+        account.security_groups.insert(GROUP.to_owned(), group(vec![web], vec![all]));
+    });
+    assert!(
+        closed
+            .iter()
+            .any(|one| one.message == "Lustre needs TCP 988 in and 1018-1023 in, which no rule allows")
+    );
+}
+
+#[test]
+fn room() {
+    let spot = "L-09D56C4F";
+    let quota = finds(LLAMA, &[], &["T0621"], 5, |account| {
+        account.quotas.insert(spot.to_owned(), 4.0);
+    });
+    let one = quota.iter().next().unwrap();
+    assert_eq!(
+        one.message,
+        "the quota `ml.p4d.24xlarge for spot training job usage` is 4 instances, and the job needs 8 instances"
+    );
+    assert!(one.help.as_deref().unwrap().contains("--quota-code L-09D56C4F --desired-value 8"), "{one:?}");
+    // The longest run, and the storage.
+    finds(LLAMA, &[], &["T0621"], 5, |account| {
+        account.quotas.insert("L-33A961FD".to_owned(), 3_600.0);
+        account.quotas.insert("L-8F1B9C74".to_owned(), 1_200.0);
+    });
+}
+
+#[test]
+fn what_runs_now_counts() {
+    let plan_of = plan(LLAMA, &[]);
+    let first = Fake::default();
+    run(&first, super::apply(&first, &plan_of, Choices::default())).unwrap();
+    let mut account = first.account();
+    account.quotas.insert("L-09D56C4F".to_owned(), 15.0);
+    let problems = findings(LLAMA, &["train.seed=9"], account);
+    let one = problems.iter().find(|one| one.code.id == "T0621").unwrap();
+    assert!(one.message.contains("15 instances, 8 instances of them in use now"), "{}", one.message);
+}
+
+#[test]
+fn data_keys_secrets() {
+    finds(LLAMA, &[], &["T0628"], 3, |account| {
+        account.missing_buckets.insert("example-runs".to_owned());
+    });
+    finds(LLAMA, &[], &["T0629"], 3, |account| {
+        account.buckets.insert("example-corpus".to_owned(), "eu-west-1".to_owned());
+    });
+    finds(LLAMA, &[], &["T0630"], 3, |account| {
+        account.empty.insert("example-corpus/tokens/".to_owned());
+    });
+    finds(LLAMA, &[], &["T0635"], 3, |account| {
+        missing(account, "arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf");
+    });
+    let key = "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+    finds(LLAMA, &[&format!("output.kms={key}")], &["T0631"], 3, |account| missing(account, key));
+    let image = "111122223333.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:7";
+    finds("distilbert-spot", &[&format!("image.uri={image}")], &["T0634"], 3, |account| {
+        missing(account, image)
+    });
+}
+
+#[test]
+fn a_role_of_ones_own() {
+    let example = "distilbert-spot";
+    finds(example, &[], &["T0632"], 3, |account| {
+        account.denied.clear();
+        missing(account, "sagemaker_execution_role");
+    });
+    let lacking = finds(example, &[], &["T0633"], 6, |account| {
+        account.role_lacks.insert("s3:PutObject".to_owned());
+    });
+    let one = lacking.iter().next().unwrap();
+    assert_eq!(one.message, "the role may not do `s3:PutObject`");
+    assert!(one.notes.iter().any(|note| note.starts_with("s3:PutObject on arn:aws:s3:::")), "{one:?}");
+}
+
+#[test]
+fn file_systems_that_exist() {
+    let example = "gpt2-30b-sharded";
+    let id = plan(example, &[]).job.storage.first().and_then(|storage| storage.id.value().cloned()).unwrap();
+    finds(example, &[], &["T0637"], 3, |account| missing(account, &id));
+    let elsewhere = finds(example, &[], &["T0638"], 0, |account| {
+        let mut state = trainc::apply::fake::FileSystemState::default();
+        state.system.id.clone_from(&id);
+        state.system.lifecycle = "AVAILABLE".to_owned();
+        state.system.subnets = vec!["subnet-0bbbbbbbbbbbbbbbb".to_owned()];
+        account.file_systems.insert(id.clone(), state);
+    });
+    assert_eq!(elsewhere.iter().next().unwrap().severity, Severity::Warning);
+}
+
+#[test]
+fn who_may_not_look_gets_notes() {
+    let problems = finds(LLAMA, &[], &["T0636"], 0, |account| {
+        for action in
+            ["ec2:DescribeSubnets", "servicequotas:GetServiceQuota", "secretsmanager:DescribeSecret"]
+        {
+            account.denied.insert(action.to_owned());
+        }
+    });
+    assert!(problems.iter().all(|one| one.severity == Severity::Note));
+    assert!(problems.iter().any(|one| one.message
+        == "not looked at: the subnets; the caller may not do ec2:DescribeSubnets"));
+}
+
+#[test]
+fn everything_is_found_at_once_and_points_into_the_manifest() {
+    let problems = finds(LLAMA, &[], &["T0621", "T0622", "T0625", "T0628", "T0635"], 3, |account| {
+        account.quotas.insert("L-09D56C4F".to_owned(), 0.0);
+        account.zones.insert("p4d.24xlarge".to_owned(), Vec::new());
+        missing(account, GROUP);
+        account.missing_buckets.insert("example-runs".to_owned());
+        missing(account, "arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf");
+    });
+    let text = crate::support::read("examples/llama-7b-fsdp/trainc.kdl");
+    for one in problems.iter() {
+        let place = text.get(one.span.start as usize..one.span.end as usize).unwrap();
+        assert!(!place.is_empty(), "{} points nowhere", one.code.id);
+    }
+}

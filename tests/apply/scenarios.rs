@@ -1,0 +1,232 @@
+//! Single situations: what is in the way, what changed, what the account does not give.
+
+use super::{End, apply, cloud, counts, look, plan, run};
+use trainc::apply::calls::{Call, Effect};
+use trainc::apply::cloud::Observe;
+use trainc::apply::diff::{Action, Choices, Obstacle};
+use trainc::apply::fake::{Account, Fake, Faults, Refusal, RoleState};
+use trainc::apply::ledger::Cause;
+
+const NEW_RUN: Choices = Choices { adopt: false, new_run: true, after_capacity: false };
+const ADOPT: Choices = Choices { adopt: true, new_run: false, after_capacity: false };
+
+fn applied(example: &str, sets: &[&str]) -> Account {
+    let calm = Fake::default();
+    let end = run(&calm, apply(&calm, &plan(example, sets), Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    calm.account()
+}
+
+fn at(account: &Account) -> Fake {
+    Fake::new(account.clone())
+}
+
+/// `plan` is given this: it can look, and has nothing to write with.
+struct OnlyLooks<'a>(&'a Fake);
+
+/// A type that implements [`Observe`] alone is enough for all of `plan`: that this compiles is the test.
+async fn plans_with<O: Observe>(cloud: &O, clock: &Fake, plan: &trainc::ir::Plan) -> usize {
+    let look = trainc::apply::observed::Look { cloud, clock, patience: super::patience() };
+    look.prospect(plan, Choices::default()).await.unwrap().unwrap().changes.len()
+}
+
+macro_rules! looks {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $out:ty;)*) => {
+        impl Observe for OnlyLooks<'_> {
+            $(async fn $name(&self, $($argument: $type),*) -> trainc::apply::cloud::Answer<$out> {
+                self.0.$name($($argument),*).await
+            })*
+        }
+    };
+}
+
+use trainc::apply::account as a;
+looks! {
+    caller_identity() -> a::Caller;
+    role(name: &str) -> a::Role;
+    role_policy(role: &str, policy: &str) -> String;
+    inline_policies(role: &str) -> Vec<String>;
+    attached_policies(role: &str) -> Vec<String>;
+    simulate(arn: &str, questions: &[a::Question]) -> Vec<bool>;
+    file_systems() -> Vec<a::FileSystem>;
+    file_system(id: &str) -> a::FileSystem;
+    associations(id: &str) -> Vec<a::Association>;
+    training_job(name: &str) -> a::TrainingJob;
+    training_jobs(name: &str) -> Vec<a::JobSummary>;
+    running_jobs() -> Vec<a::JobSummary>;
+    job_tags(arn: &str) -> a::Tags;
+    bucket(name: &str, owner: Option<&str>) -> a::Bucket;
+    objects(bucket: &str, prefix: &str, most: usize) -> Vec<a::Object>;
+    object(bucket: &str, key: &str) -> a::Object;
+    subnets(ids: &[String]) -> Vec<a::Subnet>;
+    security_groups(ids: &[String]) -> Vec<a::SecurityGroup>;
+    interface_groups(ids: &[String]) -> Vec<String>;
+    zones(kind: &str) -> Vec<String>;
+    quota(service: &str, code: &str) -> f64;
+    log_streams(prefix: &str) -> Vec<a::LogStream>;
+    log_events(stream: &str, from: Option<&str>) -> a::LogPage;
+}
+
+#[test]
+fn a_plan_needs_nothing_that_can_write() {
+    let fake = Fake::default();
+    let plan = plan("llama-7b-fsdp", &[]);
+    let resources = run(&fake, plans_with(&OnlyLooks(&fake), &fake, &plan)).unwrap();
+    assert_eq!(resources, 7);
+    let account = fake.account();
+    assert_eq!(counts(&account), [0; 5]);
+    assert!(fake.calls().iter().all(|call| call.row().effect == Effect::Read));
+}
+
+#[test]
+fn a_second_plan_is_empty() {
+    for example in ["llama-7b-fsdp", "distilbert-spot", "gptj-6b-tensor", "falcon-40b-qlora", "starter"] {
+        let later = at(&applied(example, &[]));
+        let prospect = run(&later, look(&later).prospect(&plan(example, &[]), Choices::default()));
+        let prospect = prospect.unwrap().unwrap().unwrap();
+        assert!(prospect.is_empty(), "{example}: {:#?}", prospect.changes);
+    }
+}
+
+#[test]
+fn a_changed_manifest_is_another_job_only_when_asked_for() {
+    let account = applied("llama-7b-fsdp", &[]);
+    let changed = plan("llama-7b-fsdp", &["train.seed=7", "program.hyperparameter.lr=1e-4"]);
+    let second = at(&account);
+    let prospect =
+        run(&second, look(&second).prospect(&changed, Choices::default())).unwrap().unwrap().unwrap();
+    let (change, obstacle) = prospect.obstacles().next().unwrap();
+    assert_eq!(obstacle, Obstacle::OtherDigest);
+    let lr = change.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
+    assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.0003", "0.0001"), "{change:#?}");
+    assert_eq!(change.differences.len(), 1, "{change:#?}");
+    let third = at(&account);
+    let end = run(&third, apply(&third, &changed, NEW_RUN)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(counts(&third.account()), [1, 1, 1, 1, 2], "the learning rate makes no second file system");
+}
+
+#[test]
+fn a_new_run_of_the_same_digest_waits_for_the_end_of_the_first() {
+    let account = applied("distilbert-spot", &[]);
+    let plan = plan("distilbert-spot", &[]);
+    let during = at(&account);
+    let end = run(&during, apply(&during, &plan, NEW_RUN)).unwrap();
+    assert!(matches!(end, End::Done(_)));
+    assert_eq!(during.account().jobs.len(), 1, "it is running: nothing more to start");
+    let mut over = account;
+    over.now += 10_000.0;
+    let after = at(&over);
+    let End::Done(name) = run(&after, apply(&after, &plan, NEW_RUN)).unwrap() else { panic!() };
+    assert!(name.ends_with("-r2"), "{name}");
+    let job = &after.account().jobs[&name];
+    let said = job.job.request.pointer("/HyperParameters/sagemaker_job_name").unwrap();
+    assert_eq!(said, &serde_json::json!(format!("\"{name}\"")));
+    // Ten at once agree on the number.
+    let mut over = after.account();
+    over.now += 10_000.0;
+    let shared = at(&over);
+    let all = (0..10).map(|_| apply(&shared, &plan, NEW_RUN));
+    run(&shared, futures_util::future::join_all(all)).unwrap();
+    assert_eq!(shared.account().jobs.len(), 3);
+}
+
+#[test]
+fn a_role_of_somebody_else_is_in_the_way_until_it_is_adopted() {
+    let account = applied("starter", &[]);
+    let mut foreign = Account::default();
+    let (name, ours) = account.roles.iter().next().unwrap();
+    let mut role = RoleState { role: ours.role.clone(), ..RoleState::default() };
+    role.role.tags.clear();
+    role.role.tags.insert("team".to_owned(), "vision".to_owned());
+    foreign.roles.insert(name.clone(), role);
+    let plan = plan("starter", &[]);
+    let refused = at(&foreign);
+    let end = run(&refused, apply(&refused, &plan, Choices::default())).unwrap();
+    assert!(matches!(&end, End::Stopped(why) if why.contains(&Obstacle::Foreign)), "{end:?}");
+    assert!(refused.calls().iter().all(|call| call.row().effect == Effect::Read));
+    let taken = at(&foreign);
+    let end = run(&taken, apply(&taken, &plan, ADOPT)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let tags = &taken.account().roles[name].role.tags;
+    assert_eq!(tags["trainc:job"], "my-first-job");
+    assert_eq!(tags["team"], "vision");
+}
+
+#[test]
+fn a_job_of_somebody_else_is_in_the_way() {
+    let mut account = applied("distilbert-spot", &[]);
+    account.jobs.values_mut().for_each(|job| job.tags.clear());
+    let again = at(&account);
+    let end = run(&again, apply(&again, &plan("distilbert-spot", &[]), Choices::default())).unwrap();
+    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Foreign]), "{end:?}");
+}
+
+#[test]
+fn what_can_change_in_place_does_and_the_rest_stops() {
+    let account = applied("llama-7b-fsdp", &[]);
+    let actions = |sets: &[&str]| {
+        let cloud = at(&account);
+        let plan = plan("llama-7b-fsdp", sets);
+        let prospect =
+            run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+        prospect.changes.iter().find(|change| change.kind == "file-system").unwrap().clone()
+    };
+    let grown = actions(&["storage.corpus.capacity=7200GiB"]);
+    assert_eq!(grown.action, Action::Update, "{grown:?}");
+    let shrunk = actions(&["storage.corpus.capacity=2400GiB"]);
+    assert_eq!(shrunk.action, Action::Stop(Obstacle::Replace), "{shrunk:?}");
+    let other = actions(&["network.subnets=subnet-0bbbbbbbbbbbbbbbb"]);
+    assert_eq!(other.action, Action::Stop(Obstacle::Replace), "{other:?}");
+}
+
+#[test]
+fn a_file_system_grows_in_place_and_stays_one() {
+    let account = applied("llama-7b-fsdp", &[]);
+    let plan = plan("llama-7b-fsdp", &["storage.corpus.capacity=7200GiB"]);
+    let second = at(&account);
+    // The job that runs is the same: the size of a file system is no part of its digest.
+    let end = run(&second, apply(&second, &plan, Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let after = second.account();
+    assert_eq!(counts(&after), [1, 1, 1, 1, 1]);
+    assert_eq!(after.file_systems.values().next().unwrap().system.capacity_gib, 7_200);
+}
+
+#[test]
+fn a_role_that_drifted_is_brought_back() {
+    let mut account = applied("starter", &[]);
+    let role = account.roles.values_mut().next().unwrap();
+    role.policies.insert("trainc".to_owned(), r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned());
+    role.role.trust = "{}".to_owned();
+    let again = at(&account);
+    let end = run(&again, apply(&again, &plan("starter", &[]), Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let writes: Vec<Call> =
+        again.calls().into_iter().filter(|call| call.row().effect == Effect::Write).collect();
+    assert_eq!(writes, [Call::UpdateAssumeRolePolicy, Call::PutRolePolicy]);
+}
+
+#[test]
+fn after_its_end_a_job_needs_nothing() {
+    let mut account = applied("llama-7b-fsdp", &[]);
+    account.now += 100_000.0;
+    account.roles.clear();
+    account.file_systems.clear();
+    let later = at(&account);
+    let plan = plan("llama-7b-fsdp", &[]);
+    let prospect = run(&later, look(&later).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+    assert!(prospect.is_empty(), "{:#?}", prospect.changes);
+}
+
+#[test]
+fn a_refusal_stops_before_anything_dear_is_made() {
+    let refusal =
+        Refusal { call: Call::CreateRole, times: 99, http: 403, code: "AccessDenied", text: "not you" };
+    let denied = cloud(Account::default(), Faults { refusals: vec![refusal], ..Faults::default() });
+    let end = run(&denied, apply(&denied, &plan("llama-7b-fsdp", &[]), Choices::default())).unwrap();
+    let End::Failed(failed) = &end else { panic!("{end:?}") };
+    assert!(matches!(&failed[0].1, Cause::Fault(fault) if fault.call == Call::CreateRole), "{failed:?}");
+    assert!(denied.account().file_systems.is_empty());
+    assert!(denied.account().jobs.is_empty());
+}

@@ -1,0 +1,55 @@
+//! Adapters in the form that `peft` reads: adapter_config.json and adapter_model.safetensors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::names::{self, Form, Part};
+use super::{Failure, fail};
+use crate::config::{Config, Family};
+use crate::model::layout::Shape;
+use crate::safetensors;
+
+/// Writes the adapters of all layers, each given as its unit's elements.
+pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<(), Failure> {
+    let shape = Shape::of(&config.model);
+    let Some(lora) = &shape.adapter else { return Ok(()) };
+    let io = |e: std::io::Error| fail(directory, e);
+    fs::create_dir_all(directory).map_err(io)?;
+    let (family, stem) = (config.model.family, names::stem(config.model.family));
+    let mut tensors = Vec::new();
+    let mut modules = BTreeSet::new();
+    for (layer, values) in units.iter().enumerate() {
+        for target in lora.unit(&shape, layer).1 {
+            modules.insert(target.module);
+            // The rows of b are those of the weight, in its order.
+            let form = match family {
+                Family::GptNeox if target.module == "attention.query_key_value" => {
+                    Form::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
+                }
+                Family::Llama | Family::Gpt2 | Family::GptNeox => Form::Rows,
+            };
+            let b = Part { name: String::new(), rows: target.rows, cols: lora.rank, sizes: Vec::new(), form };
+            let name = format!("base_model.model.{stem}.{layer}.{}", target.module);
+            let (a, b) = (values[target.a.clone()].to_vec(), b.theirs(&values[target.b.clone()]));
+            tensors.push((format!("{name}.lora_A.weight"), vec![lora.rank, target.cols], a));
+            tensors.push((format!("{name}.lora_B.weight"), vec![target.rows, lora.rank], b));
+        }
+    }
+    let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
+    let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
+    safetensors::write(&directory.join("adapter_model.safetensors"), &metadata, &tensors).map_err(io)?;
+    let alpha = config.model.adapter.as_ref().map_or(0.0, |a| a.alpha);
+    // peft takes an integer or a number.
+    let alpha = if alpha.fract() == 0.0 { json!(alpha as i64) } else { json!(alpha) };
+    let card = json!({
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": config.model.weights,
+        "r": lora.rank, "lora_alpha": alpha, "lora_dropout": 0.0, "target_modules": modules, "bias": "none",
+        "fan_in_fan_out": family == Family::Gpt2, "inference_mode": true, "init_lora_weights": true,
+        "modules_to_save": null, "layers_to_transform": null, "layers_pattern": null, "rank_pattern": {},
+        "alpha_pattern": {}, "use_rslora": false, "use_dora": false, "revision": null,
+    });
+    fs::write(directory.join("adapter_config.json"), format!("{card:#}\n")).map_err(io)
+}

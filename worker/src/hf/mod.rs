@@ -1,0 +1,321 @@
+//! Weights in Hugging Face's form, in and out. Reading takes only the bytes that a rank's shards need; writing holds one
+//! unit at a time.
+
+pub mod adapter;
+pub mod card;
+pub mod names;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::checkpoint;
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::fsdp::Engine;
+use crate::model::layout::{Shape, Unit};
+use crate::safetensors::{self, Reader};
+use names::{Form, Part};
+
+pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
+}
+
+/// The files of a directory of weights, with what their index says.
+struct Weights {
+    directory: PathBuf,
+    files: Vec<(String, Reader)>,
+}
+
+impl Weights {
+    fn open(directory: &Path) -> Result<Self, Failure> {
+        let index = directory.join("model.safetensors.index.json");
+        let mut names = vec!["model.safetensors".to_owned()];
+        if index.is_file() {
+            let text = fs::read(&index).map_err(|e| fail(&index, e))?;
+            let value: Value = serde_json::from_slice(&text).map_err(|e| fail(&index, e))?;
+            let map = value.get("weight_map").and_then(Value::as_object);
+            let map = map.ok_or_else(|| fail(&index, "there is no `weight_map`"))?;
+            names = map.values().filter_map(|v| v.as_str().map(str::to_owned)).collect();
+            names.sort();
+            names.dedup();
+        }
+        let open = |name: String| {
+            let file = Reader::open(&directory.join(&name)).map_err(|e| fail(&directory.join(&name), e))?;
+            Ok((name, file))
+        };
+        let files = names.into_iter().map(open).collect::<Result<_, Failure>>()?;
+        Ok(Self { directory: directory.to_path_buf(), files })
+    }
+
+    /// A tensor by its name, or by its name without the outermost module, as models without a head are stored.
+    fn find<'a>(&'a self, name: &'a str) -> Option<(&'a Reader, &'a str)> {
+        let short = name.split_once('.').map_or(name, |(_, short)| short);
+        [name, short].into_iter().find_map(|name| {
+            self.files.iter().find(|(_, f)| f.entries.contains_key(name)).map(|(_, f)| (f, name))
+        })
+    }
+
+    /// Our elements `from..to` of a part.
+    fn read(&self, part: &Part, from: usize, to: usize, out: &mut [f32]) -> Result<(), Failure> {
+        let found = self.find(&part.name);
+        let (file, name) =
+            found.ok_or_else(|| fail(&self.directory, format!("there is no tensor `{}`", part.name)))?;
+        let sizes = &file.entries[name].shape;
+        // Of a longer table of positions the first rows are taken.
+        let longer = name.ends_with("wpe.weight")
+            && sizes.len() == 2
+            && sizes[1] == part.sizes[1]
+            && sizes[0] > part.sizes[0];
+        if *sizes != part.sizes && !longer {
+            return Err(fail(
+                &self.directory,
+                format!("`{name}` is {sizes:?}, the config says {:?}", part.sizes),
+            ));
+        }
+        let io = |e: std::io::Error| fail(&self.directory, e);
+        if part.form != Form::Transposed {
+            for (ours, theirs, len) in part.runs(from, to) {
+                let values = file.read_range(name, theirs, theirs + len).map_err(io)?;
+                out[ours - from..ours - from + len].copy_from_slice(&values);
+            }
+            return Ok(());
+        }
+        // Their row c holds column c of ours: of each the rows that are needed.
+        let (first, last) = (from / part.cols, to.div_ceil(part.cols));
+        for c in 0..part.cols {
+            let values = file.read_range(name, c * part.rows + first, c * part.rows + last).map_err(io)?;
+            for (r, value) in values.iter().enumerate() {
+                let at = (first + r) * part.cols + c;
+                if (from..to).contains(&at) {
+                    out[at - from] = *value;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Weights {
+    /// Elements `start..` of a unit.
+    fn fill(&self, config: &Config, unit: &Unit, start: usize, out: &mut [f32]) -> Result<(), Failure> {
+        let (shape, end) = (Shape::of(&config.model), start + out.len());
+        for tensor in &unit.tensors {
+            let parts = names::parts(config.model.family, &shape, tensor);
+            let mut at = tensor.offset;
+            for part in
+                parts.ok_or_else(|| fail(&self.directory, format!("`{}` has no name there", tensor.name)))?
+            {
+                let len = part.elements();
+                let (from, to) = (at.max(start), (at + len).min(end));
+                if from < to {
+                    self.read(&part, from - at, to - at, &mut out[from - start..to - start])?;
+                } else {
+                    // Every rank refuses what one refuses.
+                    self.read(&part, 0, 0, &mut [])?;
+                }
+                at += len;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `config.json` of a directory; none: null.
+fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
+    let path = directory.join("config.json");
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| fail(&path, e)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(fail(&path, e)),
+    }
+}
+
+/// Fills the shards of an engine from a directory of safetensors; each rank reads what its shards hold.
+pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+    names::sayable(config)?;
+    if let Some(card) = card_of(directory)? {
+        let differences = card::differences(&card, config);
+        if !differences.is_empty() {
+            return Err(fail(&directory.join("config.json"), differences.join("; ")));
+        }
+    }
+    let weights = Weights::open(directory)?;
+    let units = engine.shards.len().min(config.model.layers + 2);
+    for shard in &mut engine.shards[..units] {
+        weights.fill(config, &shard.unit, shard.start, &mut shard.master)?;
+    }
+    Ok(())
+}
+
+/// Files that stand beside weights and travel with them.
+const COMPANIONS: [&str; 9] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+    "generation_config.json",
+];
+
+/// Writes a model as `transformers` reads it, unit by unit. A model that its family cannot say is written under this
+/// project's own names, without a config.json.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    config: &'a Config,
+    directory: PathBuf,
+    dtype: &'static str,
+    named: bool,
+    count: usize,
+    done: usize,
+    map: BTreeMap<String, String>,
+    total: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// For `count` units, as `F32`, `BF16` or `F16`.
+    pub fn new(
+        config: &'a Config,
+        directory: &Path,
+        count: usize,
+        dtype: &'static str,
+    ) -> Result<Self, Failure> {
+        fs::create_dir_all(directory).map_err(|e| fail(directory, e))?;
+        let named = names::unsayable(config).is_empty();
+        let (directory, map) = (directory.to_path_buf(), BTreeMap::new());
+        Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0 })
+    }
+
+    /// The next unit.
+    pub fn unit(&mut self, unit: &Unit, values: &[f32]) -> Result<(), Failure> {
+        self.done += 1;
+        let file = format!("model-{:05}-of-{:05}.safetensors", self.done, self.count);
+        let shape = Shape::of(&self.config.model);
+        let mut tensors = Vec::new();
+        for tensor in &unit.tensors {
+            let own = || {
+                let (rows, cols) = (tensor.rows, tensor.cols);
+                vec![Part {
+                    name: tensor.name.clone(),
+                    rows,
+                    cols,
+                    sizes: vec![rows, cols],
+                    form: Form::Rows,
+                }]
+            };
+            let theirs = self.named.then(|| names::parts(self.config.model.family, &shape, tensor)).flatten();
+            let mut at = tensor.offset;
+            for part in theirs.unwrap_or_else(own) {
+                let len = part.elements();
+                self.map.insert(part.name.clone(), file.clone());
+                self.total += len * safetensors::width(self.dtype);
+                tensors.push((part.name.clone(), part.sizes.clone(), part.theirs(&values[at..at + len])));
+                at += len;
+            }
+        }
+        let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
+        let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
+        safetensors::write_as(&self.directory.join(&file), self.dtype, &metadata, &tensors)
+            .map_err(|e| fail(&self.directory, e))?;
+        Ok(())
+    }
+
+    /// Index, config.json and what stood beside the weights that training began from.
+    pub fn finish(self) -> Result<(), Failure> {
+        let io = |e: std::io::Error| fail(&self.directory, e);
+        let index = json!({"metadata": {"total_size": self.total}, "weight_map": self.map});
+        fs::write(self.directory.join("model.safetensors.index.json"), format!("{index:#}\n")).map_err(io)?;
+        let began = self.config.model.weights.as_deref().map(Path::new);
+        if self.named {
+            let base = began.map(card_of).transpose()?.flatten();
+            let card = card::write(self.config, base.as_ref(), self.dtype);
+            fs::write(self.directory.join("config.json"), format!("{card:#}\n")).map_err(io)?;
+        }
+        for name in COMPANIONS {
+            let from = began.map(|began| began.join(name)).filter(|from| from.is_file());
+            if let Some(from) = from {
+                fs::copy(from, self.directory.join(name)).map_err(io)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes an engine's weights, or its adapters where there are any; every rank calls it.
+pub fn export(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+    if config.model.adapter.is_some() {
+        let mut units = Vec::new();
+        for layer in 0..config.model.layers {
+            units.push(engine.whole_unit(config.model.layers + 2 + layer)?);
+        }
+        if engine.groups.world.rank() == 0 {
+            adapter::write(config, directory, &units)?;
+        }
+        return engine.groups.world.barrier();
+    }
+    let count = engine.shards.len();
+    let mut writer = if engine.groups.world.rank() == 0 {
+        Some(Writer::new(config, directory, count, "F32")?)
+    } else {
+        None
+    };
+    for unit in 0..count {
+        let values = engine.whole_unit(unit)?;
+        if let Some(writer) = &mut writer {
+            writer.unit(&engine.shards[unit].unit, &values)?;
+        }
+    }
+    writer.map_or(Ok(()), Writer::finish)?;
+    engine.groups.world.barrier()
+}
+
+/// Writes the model of a checkpoint, holding one unit at a time; `merge` adds adapters to the weights that they were
+/// trained on. Without it, adapters are written alone.
+pub fn from_checkpoint(
+    config: &Config,
+    checkpoint: &Path,
+    directory: &Path,
+    dtype: &'static str,
+    merge: bool,
+) -> Result<(), Failure> {
+    let state = checkpoint::state(checkpoint)?;
+    checkpoint::verify(checkpoint, &state)?;
+    let shape = Shape::of(&config.model);
+    let units: Vec<Unit> = shape.units();
+    let held: Vec<(String, usize)> =
+        units.iter().filter(|u| u.trained).map(|u| (u.name.clone(), u.len)).collect();
+    if held != state.units {
+        return Err(Failure::new(
+            Code::Checkpoint,
+            format!("checkpoint {}: its units are not those of this config's model", checkpoint.display()),
+        ));
+    }
+    let adapters = |layer: usize| checkpoint::unit(checkpoint, &state, &format!("adapter.{layer}"));
+    let Some(lora) = &shape.adapter else {
+        let mut writer = Writer::new(config, directory, units.len(), dtype)?;
+        for unit in &units {
+            writer.unit(unit, &checkpoint::unit(checkpoint, &state, &unit.name)?)?;
+        }
+        return writer.finish();
+    };
+    if !merge {
+        let all = (0..config.model.layers).map(adapters).collect::<Result<Vec<_>, _>>()?;
+        return adapter::write(config, directory, &all);
+    }
+    let weights = Weights::open(Path::new(config.model.weights.as_deref().unwrap_or_default()))?;
+    let mut writer = Writer::new(config, directory, shape.layers + 2, dtype)?;
+    for (at, unit) in units[..shape.layers + 2].iter().enumerate() {
+        let mut values = vec![0.0; unit.len];
+        weights.fill(config, unit, 0, &mut values)?;
+        if (1..=shape.layers).contains(&at) {
+            lora.add(&lora.unit(&shape, at - 1).1, &adapters(at - 1)?, &mut values, 1);
+        }
+        writer.unit(unit, &values)?;
+    }
+    writer.finish()
+}

@@ -1,0 +1,248 @@
+//! Where each of our tensors lies among Hugging Face's, family by family.
+
+use crate::config::{Config, Family};
+use crate::exit::{Code, Failure};
+use crate::kernels::rows::{Act, Norm};
+use crate::model::layout::{Shape, Tensor};
+
+/// How a tensor of theirs holds a run of rows of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The same rows in the same order.
+    Rows,
+    /// Columns for rows: GPT-2 stores its products as `Conv1D`, inputs first.
+    Transposed,
+    /// Per head its query, key and value rows together, where ours has all queries, then all keys, then all values
+    /// (GPT-NeoX); so many rows each.
+    Interleaved {
+        /// Heads.
+        heads: usize,
+        /// Rows of one head's query, key or value.
+        dim: usize,
+    },
+}
+
+/// One tensor of theirs inside one of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Their name.
+    pub name: String,
+    /// Rows of ours; a vector counts as one column.
+    pub rows: usize,
+    /// Columns of ours.
+    pub cols: usize,
+    /// Their sizes, outermost first.
+    pub sizes: Vec<usize>,
+    /// Order of the elements.
+    pub form: Form,
+}
+
+impl Part {
+    /// Elements.
+    pub fn elements(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Runs of elements that are consecutive on both sides, for our elements `from..to`: (ours, theirs, how many). Not for
+    /// transposed parts.
+    pub fn runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
+        let Form::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
+        let run = dim * self.cols;
+        let (mut out, mut at) = (Vec::new(), from);
+        while at < to {
+            let (block, inside) = (at / run, at % run);
+            let (which, head) = (block / heads, block % heads);
+            let len = (run - inside).min(to - at);
+            out.push((at, (head * 3 + which) * run + inside, len));
+            at += len;
+        }
+        out
+    }
+
+    /// Their elements from ours.
+    pub fn theirs(&self, ours: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; ours.len()];
+        if self.form == Form::Transposed {
+            for (r, row) in ours.chunks_exact(self.cols).enumerate() {
+                for (c, value) in row.iter().enumerate() {
+                    out[c * self.rows + r] = *value;
+                }
+            }
+        } else {
+            for (from, to, len) in self.runs(0, ours.len()) {
+                out[to..to + len].copy_from_slice(&ours[from..from + len]);
+            }
+        }
+        out
+    }
+}
+
+/// What of a model its family cannot say.
+pub fn unsayable(config: &Config) -> Vec<String> {
+    let (s, m) = (Shape::of(&config.model), &config.model);
+    let mut out = Vec::new();
+    let mut need = |holds: bool, what: &str| {
+        if !holds {
+            out.push(what.to_owned());
+        }
+    };
+    let (layer, whole) = (s.norm == Norm::Layer, s.heads.heads * s.heads.dim == s.hidden);
+    match m.family {
+        Family::Llama => {
+            need(!layer, "`model.norm.kind` other than `rms`");
+            need(s.act == Act::SwiGlu, "`model.activation` other than `swiglu`");
+            need(!s.biases, "`model.biases` other than `none`");
+            need(!s.parallel, "`model.parallel_residual`");
+            need(s.rotated == s.heads.dim, "`model.positions` other than rotary over the whole head");
+        }
+        Family::Gpt2 => {
+            need(layer, "`model.norm.kind` other than `layer`");
+            need(s.act != Act::SwiGlu, "`model.activation` `swiglu`");
+            need(s.biases, "`model.biases` other than `all`");
+            need(!s.parallel, "`model.parallel_residual`");
+            need(s.rotated == 0, "`model.positions.kind` other than `learned`");
+            need(s.heads.heads == s.heads.kv_heads, "`model.kv_heads` other than `model.heads`");
+            need(whole, "heads that do not fill `model.hidden_size`");
+        }
+        Family::GptNeox => {
+            need(layer, "`model.norm.kind` other than `layer`");
+            need(s.act != Act::SwiGlu, "`model.activation` `swiglu`");
+            need(s.biases, "`model.biases` other than `all`");
+            need(s.rotated > 0, "`model.positions.kind` other than `rotary`");
+            need(s.heads.heads == s.heads.kv_heads, "`model.kv_heads` other than `model.heads`");
+            need(whole, "heads that do not fill `model.hidden_size`");
+        }
+    }
+    out
+}
+
+/// Refuses a model that its family cannot say.
+pub fn sayable(config: &Config) -> Result<(), Failure> {
+    let what = unsayable(config);
+    if what.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Config,
+        format!("config: `model.family`: Hugging Face's files of this family have no {}", what.join(", no ")),
+    ))
+}
+
+/// Their tensors in the order in which ours holds them.
+pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>> {
+    let (name, vector) = (
+        tensor.name.as_str(),
+        tensor.name.rsplit('.').next() == Some("bias") || tensor.name.contains("norm"),
+    );
+    // A vector of ours is one row; in runs it is one column.
+    let (rows, cols) = if vector { (tensor.cols, 1) } else { (tensor.rows, tensor.cols) };
+    let part = |name: String, rows: usize, form: Form| {
+        let sizes = match form {
+            _ if vector => vec![rows],
+            Form::Transposed => vec![cols, rows],
+            Form::Rows | Form::Interleaved { .. } => vec![rows, cols],
+        };
+        Part { name, rows, cols, sizes, form }
+    };
+    let one = |name: &str, form: Form| Some(vec![part(name.to_owned(), rows, form)]);
+    let Some(rest) = name.strip_prefix("block.") else {
+        let (embed, positions, norm, head) = match family {
+            Family::Llama => ("model.embed_tokens.weight", "", "model.norm", "lm_head.weight"),
+            Family::Gpt2 => {
+                ("transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f", "lm_head.weight")
+            }
+            Family::GptNeox => {
+                ("gpt_neox.embed_in.weight", "", "gpt_neox.final_layer_norm", "embed_out.weight")
+            }
+        };
+        return match name {
+            "embed.tokens" => one(embed, Form::Rows),
+            "embed.positions" if !positions.is_empty() => one(positions, Form::Rows),
+            "head.norm.weight" | "head.norm.bias" => {
+                one(&format!("{norm}.{}", name.rsplit('.').next()?), Form::Rows)
+            }
+            "head.weight" => one(head, Form::Rows),
+            _ => None,
+        };
+    };
+    let (layer, part_name) = rest.split_once('.')?;
+    let (product, kind) = part_name.rsplit_once('.')?;
+    let modules = modules(family, shape, product)?;
+    let stem = stem(family);
+    let form = match family {
+        Family::Gpt2 if !vector => Form::Transposed,
+        Family::GptNeox if product == "qkv" => {
+            Form::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
+        }
+        Family::Llama | Family::Gpt2 | Family::GptNeox => Form::Rows,
+    };
+    let all =
+        modules.into_iter().map(|(module, rows)| part(format!("{stem}.{layer}.{module}.{kind}"), rows, form));
+    Some(all.collect())
+}
+
+/// What stands before a layer's number.
+pub fn stem(family: Family) -> &'static str {
+    match family {
+        Family::Llama => "model.layers",
+        Family::Gpt2 => "transformer.h",
+        Family::GptNeox => "gpt_neox.layers",
+    }
+}
+
+/// Their modules that make up one of ours inside a block, with the rows of each.
+pub fn modules(family: Family, shape: &Shape, product: &str) -> Option<Vec<(&'static str, usize)>> {
+    let (q, kv) = (shape.attention_width(), shape.heads.kv_heads * shape.heads.dim);
+    let (h, f) = (shape.hidden, shape.inner);
+    let out = match (family, product) {
+        (Family::Llama | Family::GptNeox, "norm1") => vec![("input_layernorm", h)],
+        (Family::Llama | Family::GptNeox, "norm2") => vec![("post_attention_layernorm", h)],
+        (Family::Llama, "qkv") => {
+            vec![("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)]
+        }
+        (Family::Llama, "out") => vec![("self_attn.o_proj", h)],
+        (Family::Llama, "up") => vec![("mlp.gate_proj", f), ("mlp.up_proj", f)],
+        (Family::Llama, "down") => vec![("mlp.down_proj", h)],
+        (Family::Gpt2, "norm1") => vec![("ln_1", h)],
+        (Family::Gpt2, "norm2") => vec![("ln_2", h)],
+        (Family::Gpt2, "qkv") => vec![("attn.c_attn", q + 2 * kv)],
+        (Family::Gpt2, "out") => vec![("attn.c_proj", h)],
+        (Family::Gpt2, "up") => vec![("mlp.c_fc", f)],
+        (Family::Gpt2, "down") => vec![("mlp.c_proj", h)],
+        (Family::GptNeox, "qkv") => vec![("attention.query_key_value", q + 2 * kv)],
+        (Family::GptNeox, "out") => vec![("attention.dense", h)],
+        (Family::GptNeox, "up") => vec![("mlp.dense_h_to_4h", f)],
+        (Family::GptNeox, "down") => vec![("mlp.dense_4h_to_h", h)],
+        _ => return None,
+    };
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_theirs_agree() {
+        for form in [Form::Rows, Form::Transposed, Form::Interleaved { heads: 2, dim: 3 }] {
+            let part = Part { name: String::new(), rows: 18, cols: 5, sizes: Vec::new(), form };
+            let ours: Vec<f32> = (0..90u8).map(f32::from).collect();
+            let theirs = part.theirs(&ours);
+            let mut sorted = theirs.clone();
+            sorted.sort_by(f32::total_cmp);
+            assert_eq!(sorted, ours);
+            if form == Form::Transposed {
+                assert_eq!(theirs[..3], [0.0, 5.0, 10.0]);
+                continue;
+            }
+            for (from, to) in [(0, 90), (7, 61), (89, 90), (14, 16)] {
+                let mut found: Vec<f32> = Vec::new();
+                for (at, there, len) in part.runs(from, to) {
+                    assert_eq!(at, from + found.len());
+                    found.extend(&theirs[there..there + len]);
+                }
+                assert_eq!(found, ours[from..to]);
+            }
+        }
+    }
+}

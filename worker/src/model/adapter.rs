@@ -1,0 +1,134 @@
+//! Low-rank adapters (Hu et al. 2021): a product's weight is w + scale b a, and only a and b are trained. They are added
+//! to the gathered weights of their block, so that its arithmetic does not know of them; their gradients follow from the
+//! weight's: da = scale bᵀ dw, db = scale dw aᵀ.
+
+use std::ops::Range;
+
+use super::layout::{Fresh, Shape, Unit};
+use crate::config::{self, Family};
+use crate::hf::names;
+use crate::kernels::gemm::{self, Into, View};
+
+/// Our products of a block.
+const PRODUCTS: [&str; 4] = ["qkv", "out", "up", "down"];
+
+/// The adapters of a model.
+#[derive(Clone, Debug)]
+pub struct Lora {
+    /// Columns of b, rows of a.
+    pub rank: usize,
+    /// alpha / rank.
+    pub scale: f32,
+    /// Names of modules, or `all-linear`.
+    pub targets: Vec<String>,
+    family: Family,
+}
+
+/// One adapter of a block.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Hugging Face's module in the block: `self_attn.q_proj`.
+    pub module: &'static str,
+    /// Where its weight lies in the block's unit.
+    pub weight: Range<usize>,
+    /// Rows of the weight.
+    pub rows: usize,
+    /// Columns of the weight.
+    pub cols: usize,
+    /// Where a lies in the adapter's unit.
+    pub a: Range<usize>,
+    /// Where b lies.
+    pub b: Range<usize>,
+}
+
+/// As `peft` matches names: the whole path, or its end after a dot.
+fn matches(module: &str, target: &str) -> bool {
+    target == "all-linear" || module == target || module.ends_with(&format!(".{target}"))
+}
+
+/// Modules of a family that can have an adapter.
+pub fn known(family: Family) -> Vec<&'static str> {
+    match family {
+        Family::Llama => vec![
+            "self_attn.q_proj",
+            "self_attn.k_proj",
+            "self_attn.v_proj",
+            "self_attn.o_proj",
+            "mlp.gate_proj",
+            "mlp.up_proj",
+            "mlp.down_proj",
+        ],
+        Family::Gpt2 => vec!["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"],
+        Family::GptNeox => {
+            vec!["attention.query_key_value", "attention.dense", "mlp.dense_h_to_4h", "mlp.dense_4h_to_h"]
+        }
+    }
+}
+
+/// Targets that match no module.
+pub fn missing(model: &config::Model) -> Vec<String> {
+    let known = known(model.family);
+    let targets = model.adapter.iter().flat_map(|a| &a.targets);
+    targets.filter(|t| !known.iter().any(|m| matches(m, t))).map(|t| format!("`{t}`")).collect()
+}
+
+impl Lora {
+    /// From a checked config.
+    pub fn of(model: &config::Model) -> Option<Self> {
+        let adapter = model.adapter.as_ref()?;
+        Some(Self {
+            rank: adapter.rank,
+            scale: (adapter.alpha / adapter.rank as f64) as f32,
+            targets: adapter.targets.clone(),
+            family: model.family,
+        })
+    }
+
+    /// The adapters of one block: its unit, and what lies where. Fresh ones change nothing: b is 0, and a is even within
+    /// 1 / sqrt(columns), as `peft` draws it.
+    pub fn unit(&self, shape: &Shape, layer: usize) -> (Unit, Vec<Target>) {
+        let (block, _) = shape.block(layer);
+        let mut unit = Unit::new(format!("adapter.{layer}"));
+        let mut targets = Vec::new();
+        for product in PRODUCTS {
+            let name = format!("block.{layer}.{product}.weight");
+            let Some(weight) = block.tensors.iter().find(|t| t.name == name) else { continue };
+            let mut at = weight.offset;
+            for (module, rows) in names::modules(self.family, shape, product).unwrap_or_default() {
+                let (cols, len) = (weight.cols, rows * weight.cols);
+                if self.targets.iter().any(|target| matches(module, target)) {
+                    let bound = 1.0 / (cols as f64).sqrt();
+                    let a = unit.push_matrix(&format!("{module}.a"), self.rank, cols, Fresh::Even(bound));
+                    let b = unit.push_matrix(&format!("{module}.b"), rows, self.rank, Fresh::Zero);
+                    targets.push(Target { module, weight: at..at + len, rows, cols, a, b });
+                }
+                at += len;
+            }
+        }
+        (unit, targets)
+    }
+
+    /// Adds the adapters `p` to a block's gathered parameters.
+    pub fn add(&self, targets: &[Target], p: &[f32], block: &mut [f32], threads: usize) {
+        for t in targets {
+            let (a, b) = (
+                View::new(&p[t.a.clone()], self.rank, t.cols),
+                View::new(&p[t.b.clone()], t.rows, self.rank),
+            );
+            gemm::nn(&mut block[t.weight.clone()], t.cols, Into::Add, b, a, self.scale, threads);
+        }
+    }
+
+    /// The adapters' gradients from those of a block's parameters.
+    pub fn gradient(&self, targets: &[Target], p: &[f32], block: &[f32], g: &mut [f32], threads: usize) {
+        for t in targets {
+            let (a, b) = (
+                View::new(&p[t.a.clone()], self.rank, t.cols),
+                View::new(&p[t.b.clone()], t.rows, self.rank),
+            );
+            let dw = View::new(&block[t.weight.clone()], t.rows, t.cols);
+            gemm::tn(&mut g[t.a.clone()], t.cols, Into::Replace, b, dw, self.scale, threads);
+            gemm::nt(&mut g[t.b.clone()], self.rank, Into::Replace, dw, a, self.scale, threads);
+        }
+    }
+}
