@@ -424,7 +424,7 @@ proptest! {
             one.work.micro_batch = micro as f64;
             memory(&one)
         };
-        let shard = 2_f64.powi(log_shard as i32 + 1);
+        let shard = 2_f64.powi(log_shard.cast_signed() + 1);
         let found = at(shard, micro);
         // Parts add up; nothing is negative; the interval holds the figure.
         let p = found.parts;
