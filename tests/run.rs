@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Longest that one of these runs may take: two cores may be busy with other tests.
 const LONGEST: Duration = Duration::from_mins(2);
 
+/// Steps of the job that is stopped: enough that the signal meets it on its way.
+const STEPS: u64 = 160;
+
 fn trainc_in(dir: &Path, args: &[&str]) -> Ran {
     crate::support::trainc_in(dir, args, b"", LONGEST)
 }
@@ -60,7 +63,7 @@ job "small" {{
         seed 1
     }}
     channel "train" path="packed"
-    checkpoint every="4 steps" keep=2
+    checkpoint every="40 steps" keep=2
 }}
 "#
     );
@@ -99,7 +102,7 @@ fn losses(lines: &[Value]) -> Vec<(u64, f64)> {
 
 #[test]
 fn a_job_trains_and_goes_on_where_it_was_stopped() {
-    let whole = place("run-whole", 12);
+    let whole = place("run-whole", STEPS);
     let args = ["run", "small.kdl", "--worker", worker(), "-o", "json"];
     let ran = trainc_in(&whole.0, &args);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -111,15 +114,15 @@ fn a_job_trains_and_goes_on_where_it_was_stopped() {
         (&"result".into(), &0.into(), &0.into())
     );
     let uninterrupted = losses(&found);
-    assert_eq!(uninterrupted.len(), 12);
+    assert_eq!(uninterrupted.len() as u64, STEPS);
     // 257 tokens guessed alike cost ln 257 = 5.549 nats each.
     assert!((uninterrupted[0].1 - 257_f64.ln()).abs() < 0.1, "{uninterrupted:?}");
     assert!(uninterrupted[11].1 < uninterrupted[0].1 - 0.5, "{uninterrupted:?}");
     assert!(whole.0.join("runs/small/model/config.json").is_file());
 
-    let stopped = place("run-stopped", 12);
+    let stopped = place("run-stopped", STEPS);
     let mut first = interrupted(&stopped.0, &args);
-    assert!(!first.is_empty() && first.len() < 12, "{first:?}");
+    assert!(!first.is_empty() && (first.len() as u64) < STEPS, "{first:?}");
     let second = trainc_in(&stopped.0, &args);
     assert_eq!(second.code, Some(0), "{}", second.err);
     first.extend(losses(&lines(&second.out)));

@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 
 /// Make training data for the worker
 #[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl"
+)]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Verb,
@@ -40,7 +43,7 @@ enum Verb {
 /// Reads JSON lines (`text`; `prompt` and `completion`; `messages`; `question` and `answers`) or plain text, one
 /// document per line or text file, ends each with the end-of-text token, and cuts the stream into sequences of one
 /// length, without padding. Prompts are masked from the loss; where documents begin is kept, so that attention can
-/// stay inside them (`document-mask` of the manifest). Writes the shards and `index.json` with counts and digests.
+/// stay inside them (`document-mask` of engine `worker`). Writes the shards and `index.json` with counts and digests.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl"

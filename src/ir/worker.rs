@@ -31,6 +31,8 @@ pub struct Worker {
     pub reshard_after_forward: Val<bool>,
     /// Master weights and optimizer states wait in host memory.
     pub offload: Val<bool>,
+    /// Attention stays inside a document.
+    pub document_mask: Val<bool>,
     /// Complete checkpoints kept.
     pub keep: Val<u64>,
     /// Of fresh weights and of the order of the data.

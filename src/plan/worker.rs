@@ -5,8 +5,8 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm, Positions};
 use crate::ir::worker::{
-    TRAIN_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerModel, WorkerNorm, WorkerOptimizer,
-    WorkerSchedule,
+    TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerModel, WorkerNorm,
+    WorkerOptimizer, WorkerSchedule,
 };
 use crate::ir::{
     Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, Val, Warmup,
@@ -89,6 +89,7 @@ pub(super) fn worker(
         },
         reshard_after_forward: switch(parallel, "reshard-after-forward", true, "full sharding"),
         offload: switch(parallel, "offload", false, "states stay beside the parameters"),
+        document_mask: switch(parallel, "document-mask", false, "attention sees the whole sequence"),
         keep: match job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.keep.val()) {
             Some(val) => val.clone(),
             None => Val::default(2, "one that is complete while the next is written"),
@@ -241,13 +242,25 @@ fn settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {
             "remove `offload`; a larger `shard-degree` needs less memory as well",
         );
     }
-    if let Some((_, span)) = word(parallel, "reduce").filter(|(text, _)| *text == "bf16") {
+    let Some(adapter) = &job.adapter else { return };
+    if let Some(dropout) = adapter.dropout.val().filter(|val| val.value > 0.0) {
         refuse(
-            span,
-            "engine `worker` sums gradients in fp32".to_owned(),
-            "write `reduce \"f32\"`, or remove it",
+            dropout.span_or(adapter.span),
+            "engine `worker` adds adapters to the gathered weights, so nothing can be dropped from their input".to_owned(),
+            "write `dropout=0`, or remove it",
         );
     }
+    if !has_channel(job, WEIGHTS_CHANNEL) {
+        refuse(
+            adapter.span,
+            format!("an adapter needs weights to sit on: there is no channel `{WEIGHTS_CHANNEL}`"),
+            "add `channel \"model\" s3=\"s3://bucket/weights/\"`",
+        );
+    }
+}
+
+fn has_channel(job: &Job, name: &str) -> bool {
+    job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
 }
 
 fn data(job: &Job, parallel: &Parallel, problems: &mut Problems) {

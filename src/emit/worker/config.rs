@@ -236,7 +236,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             // The plan turned epochs into steps.
             epochs: None,
             shuffle: true,
-            document_mask: false,
+            document_mask: worker.document_mask.value,
         },
         checkpoint: Checkpoint {
             directory: checkpoints(plan),

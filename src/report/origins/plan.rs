@@ -270,6 +270,7 @@ fn worker(table: &mut Table, worker: &Worker) {
         prefetch,
         reshard_after_forward,
         offload,
+        document_mask,
         keep,
         seed,
         binary_sha256,
@@ -282,6 +283,7 @@ fn worker(table: &mut Table, worker: &Worker) {
     table.val("prefetch", prefetch, |n| text::group(*n));
     table.val("reshard-after-forward", reshard_after_forward, switch);
     table.val("offload", offload, switch);
+    table.val("document-mask", document_mask, switch);
     table.val("lr", &optimizer.learning_rate, |x| format!("{x}"));
     table.val("betas", &optimizer.betas, |(first, second)| format!("{first}, {second}"));
     table.val("eps", &optimizer.eps, |x| format!("{x}"));

@@ -123,6 +123,7 @@ options! {
     OFFLOAD = "offload" ON, &["fsdp", "worker"], "parameters and optimizer states wait in host memory";
     LIMIT_ALL_GATHERS = "limit-all-gathers" ON, &["fsdp"], "fsdp: at most two units gathered at a time";
     RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after forward and gather it again";
+    DOCUMENT_MASK = "document-mask" ON, &["worker"], "worker: attention stays inside a document";
     REDUCE = "reduce" &[arg("precision", Ty::Word(&["f32", "bf16"]))], &["worker"], "worker: precision of the reduction";
     OPTIMIZE = "optimize" &[arg("what", Ty::Word(&["memory", "speed"]))], &["smp"], "smp v1";
     AUTO_PARTITION = "auto-partition" ON, &["smp"], "smp v1: the library lays layers over the stages";
