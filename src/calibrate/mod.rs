@@ -1,6 +1,6 @@
 //! Measured runs against the cost model: a table of runs in, errors and fitted constants out.
 //!
-//! In: the text of a RUNS.csv, whose columns `docs/calibration.md` lists. Out: each row's prediction beside its
+//! In: the text of a RUNS.csv, whose columns are those of `data/runs.csv`. Out: each row's prediction beside its
 //! measurement ([`judge`]), and constants fitted to the rows with the errors of rows, layouts and whole sources that
 //! the fit did not see ([`fit`]). Touches no file.
 
