@@ -49,7 +49,7 @@ pub mod lsp;
 pub mod cli;
 
 use diag::{Code, Problems};
-use ir::{Plan, SourceTree};
+use ir::{Plan, SourceFile, SourceTree};
 use resolve::{Choices, LayerFault, Loader};
 use source::{SourceId, SourceMap};
 use std::sync::LazyLock;
@@ -60,8 +60,8 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
-    /// SHA-256 of the worker's binary, in hexadecimal; none where there is no binary.
-    fn worker_sha256(&mut self) -> Option<String> {
+    /// The worker's binary; none where there is none.
+    fn worker(&mut self) -> Option<SourceFile> {
         None
     }
 }
@@ -188,7 +188,7 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
         given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
     }
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
-        given.worker_sha256 = world.worker_sha256();
+        given.worker = world.worker();
     }
     given
 }

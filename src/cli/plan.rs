@@ -304,6 +304,9 @@ fn next(args: &Args, errors: usize, local: bool) -> String {
     if let Some(account) = &input.account {
         words.extend(["--account".to_owned(), quoted(account)]);
     }
+    if let Some(worker) = &input.worker {
+        words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
+    }
     if online {
         words.extend(args.account.again().split_whitespace().map(str::to_owned));
     }
