@@ -9,6 +9,7 @@ pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod network;
 mod newest;
 pub mod worker;
 

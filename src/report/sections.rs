@@ -271,7 +271,9 @@ pub(super) fn memory(document: &Document) -> Vec<String> {
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    let mut line = format!("{} a GPU", text::bytes(bytes));
+    // Without accelerators the ranks are processes.
+    let one = if document.cluster.gpu.name.is_some() { "GPU" } else { "rank" };
+    let mut line = format!("{} a {one}", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
     }
