@@ -16,6 +16,7 @@
     reason = "a test fails by panicking, and nobody imports it"
 )]
 
+mod against;
 mod apply;
 mod docs;
 mod golden;

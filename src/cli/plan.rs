@@ -27,20 +27,25 @@ use std::path::PathBuf;
 /// nothing.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json"
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Compare with nothing: no credentials, no network
     #[arg(long)]
     offline: bool,
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
-    output: String,
-    /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
+    pub(super) output: String,
+    /// Show the bill of a change instead: what dollars, hours and memory were in another manifest or in a revision of
+    /// git, what they are, and which edit did it; needs no credentials
+    #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["save", "new_run", "adopt", "simulate"])]
+    against: Option<String>,
+    /// Exit with 4 if the account differs from the plan, or with `--against` if any job is another; with `--offline`
+    /// alone there is nothing to compare
     #[arg(long)]
-    detailed_exit_code: bool,
+    pub(super) detailed_exit_code: bool,
     /// Save what apply will do and nothing else, for `trainc apply FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     save: Option<PathBuf>,
@@ -138,6 +143,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return super::exit::USAGE;
         }
     };
+    if let Some(against) = &args.against {
+        return super::against::run(io, global, args, &paths, against);
+    }
     let mut set = compile_all(&paths, &args.input.options(io, false));
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
