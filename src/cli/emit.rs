@@ -5,6 +5,7 @@ use super::directory::{self, Target, Tree};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Set, compile_all};
+use crate::Options;
 use crate::diag::Format;
 use crate::emit::canonical;
 use std::collections::BTreeSet;
@@ -38,7 +39,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let mut set = compile_all(&paths, &args.input.options(io, true));
+    let options = args.input.options(io, true);
+    let mut set = compile_all(&paths, &options);
     let code = args.input.exit(&set);
     let text = problems(&set, Format::Human, io, io.color, global);
     io.note(&text);
@@ -48,7 +50,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
     settle(&mut set);
-    let targets = targets(&set, &args.out);
+    let targets = targets(&set, &args.out, &options);
     if args.check {
         let different = directory::differences(&targets);
         for line in &different {
@@ -84,7 +86,7 @@ fn settle(set: &mut Set) {
 }
 
 /// The files of each job's directory.
-fn targets(set: &Set, out: &Path) -> Vec<Target> {
+fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
     let mut targets = Vec::new();
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else { continue };
@@ -98,6 +100,8 @@ fn targets(set: &Set, out: &Path) -> Vec<Target> {
             bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
         tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         let document = super::plan::document(manifest, set);
+        let page = super::plan::pictures(manifest, set, &document, options);
+        tree.insert(PathBuf::from("report.html"), page.into_bytes());
         if let Ok(mut value) = serde_json::to_value(&document) {
             let name = PathBuf::from("plan.json");
             // By this list the next `emit` tells its own files from yours.

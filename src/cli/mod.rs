@@ -30,6 +30,7 @@ mod logs;
 mod lsp;
 mod manifests;
 mod neighbours;
+mod pictures;
 mod plan;
 mod progress;
 mod prospects;

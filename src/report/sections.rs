@@ -296,7 +296,6 @@ fn whole(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
 }
 
-/// Step time, throughput, time and dollars of the run.
 /// That something is not known, and why: the note of plan.json.
 fn unknown(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
@@ -304,7 +303,7 @@ fn unknown(document: &Document, member: &str) -> String {
 }
 
 /// A predicted duration, without digits that mean nothing.
-fn about(seconds: f64) -> String {
+pub(super) fn about(seconds: f64) -> String {
     let grain = match seconds {
         long if long >= 36_000.0 => 600.0,
         long if long >= 3_600.0 => 60.0,
@@ -314,6 +313,7 @@ fn about(seconds: f64) -> String {
     text::duration(whole((seconds / grain).round() * grain))
 }
 
+/// Step time, throughput, time and dollars of the run.
 pub(super) fn speed(document: &Document) -> Vec<String> {
     let (speed, run) = (&document.speed, &document.run);
     let Some(step) = speed.step_seconds else {
