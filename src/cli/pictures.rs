@@ -11,7 +11,13 @@ use crate::tune::scaling::{self, Scaled};
 use crate::{Options, check, codes, text};
 
 /// The page of one manifest.
-pub(super) fn report(subject: &Subject, document: &Document, manifest: &Manifest, set: &Set, options: &Options) -> String {
+pub(super) fn report(
+    subject: &Subject,
+    document: &Document,
+    manifest: &Manifest,
+    set: &Set,
+    options: &Options,
+) -> String {
     html::report(subject, document, &compared(manifest, set, options))
 }
 

@@ -319,7 +319,12 @@ pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
 }
 
 /// The plan of one manifest with pictures.
-pub(super) fn pictures(manifest: &Manifest, set: &Set, document: &Document, options: &crate::Options) -> String {
+pub(super) fn pictures(
+    manifest: &Manifest,
+    set: &Set,
+    document: &Document,
+    options: &crate::Options,
+) -> String {
     let ready = Ready::new(manifest, set);
     super::pictures::report(&ready.subject(), document, manifest, set, options)
 }

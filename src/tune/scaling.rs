@@ -51,16 +51,14 @@ pub fn scaling(
         return Err(Unsearchable("the cluster is made of several groups"));
     }
     let most = mesh.nodes.saturating_mul(2);
-    let mut counts: Vec<u64> = (0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes <= most).collect();
+    let mut counts: Vec<u64> =
+        (0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes <= most).collect();
     counts.push(mesh.nodes);
     counts.sort_unstable();
     counts.dedup();
     let at = |nodes| {
-        let outcome = if nodes == mesh.nodes {
-            own(plan, prediction)
-        } else {
-            nearest(plan, nodes, constants, judge)
-        };
+        let outcome =
+            if nodes == mesh.nodes { own(plan, prediction) } else { nearest(plan, nodes, constants, judge) };
         Scaled { nodes, outcome }
     };
     Ok(counts.into_iter().map(at).collect())

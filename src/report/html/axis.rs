@@ -31,7 +31,11 @@ impl Axis {
 
     /// Round values between the ends, about `most` of them at the most.
     pub(super) fn marks(&self, most: usize) -> Vec<f64> {
-        if self.is_log { log_marks(self.low, self.high, most) } else { linear_marks(self.low, self.high, most) }
+        if self.is_log {
+            log_marks(self.low, self.high, most)
+        } else {
+            linear_marks(self.low, self.high, most)
+        }
     }
 }
 

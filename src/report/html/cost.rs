@@ -7,6 +7,7 @@ use super::words::{about, unknown};
 use crate::ir::Plan;
 use crate::report::cost;
 use crate::report::json::Document;
+use crate::report::sections::UNKNOWN;
 use crate::text;
 
 /// Height of a bar.
@@ -42,6 +43,7 @@ fn stacks(document: &Document) -> Vec<Stack> {
         ("checkpoints", time.checkpoints, "c7"),
     ];
     let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
+    let money = if money.len() > 1 { money } else { Vec::new() };
     let time = parts(time, money.len() + 1);
     let stacks = [
         Stack { name: "dollars, by what is paid", parts: money, say: text::dollars },
@@ -50,13 +52,28 @@ fn stacks(document: &Document) -> Vec<Stack> {
     stacks.into_iter().filter(|stack| !stack.parts.is_empty()).collect()
 }
 
+/// That all of it is paid for one thing, where it is: a bar would say no more.
+fn sole(document: &Document) -> &'static str {
+    let parts = &document.run.cost_parts;
+    let is_paid = |usd: Option<f64>| usd.is_some_and(|usd| usd > 0.0);
+    match (is_paid(parts.instances), is_paid(parts.volumes), is_paid(parts.file_systems)) {
+        (true, false, false) => ", all of it for instances",
+        _ => "",
+    }
+}
+
 /// The section.
 pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
     if document.run.cost_usd.is_none() {
         section.text.push(unknown("What a run costs is", document, "run.cost_usd"));
     }
-    section.text.extend(cost::lines(document, plan).into_iter().map(|line| sentence(&line)));
+    if let Some(usd) = document.run.cost_usd {
+        section.text.push(format!("A run costs {}{}.", text::dollars(usd), sole(document)));
+    }
+    section.text.extend(
+        cost::lines(document, plan).into_iter().filter(|line| line != UNKNOWN).map(|line| sentence(&line)),
+    );
     let stacks = stacks(document);
     if stacks.is_empty() {
         return section;
@@ -103,7 +120,8 @@ mod tests {
 
     #[test]
     fn parts_that_cost_nothing_are_left_out() {
-        let money = [("a", Some(2.0), "c1"), ("b", Some(0.0), "c2"), ("c", None, "c3"), ("d", Some(1.0), "c4")];
+        let money =
+            [("a", Some(2.0), "c1"), ("b", Some(0.0), "c2"), ("c", None, "c3"), ("d", Some(1.0), "c4")];
         let found: Vec<_> = parts(money, 1).iter().map(|part| (part.name, part.number)).collect();
         assert_eq!(found, [("a", Some(1)), ("d", Some(2))]);
     }

@@ -66,7 +66,8 @@ fn interval(found: Option<&crate::report::json::Interval>) -> Option<Interval> {
 
 fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
-    let value = note.map_or_else(|| "not known".to_owned(), |why| format!("not known: {why}"));
+    let brief = note.and_then(|why| why.split("; ").next());
+    let value = brief.map_or_else(|| "not known".to_owned(), |why| format!("not known: {why}"));
     Tile { label, value, unit: String::new(), under: Vec::new(), unknown: true }
 }
 
@@ -102,10 +103,12 @@ fn tiles(document: &Document) -> Vec<Tile> {
     };
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {
-            let unit = memory.capacity_bytes.map(|capacity| format!("of {}", gib(capacity as f64)));
+            let unit = memory
+                .capacity_bytes
+                .map_or_else(|| "GiB".to_owned(), |capacity| format!("of {}", gib(capacity as f64)));
             let low = gib(range.low);
             let under = vec![format!("{} to {}", low.trim_end_matches(" GiB"), gib(range.high))];
-            tile("memory of a GPU", gib(bytes as f64), &unit.unwrap_or_default(), under)
+            tile("memory of a GPU", gib(bytes as f64).trim_end_matches(" GiB").to_owned(), &unit, under)
         }
         _ => unknown("memory of a GPU", document, "memory"),
     };
@@ -136,7 +139,9 @@ fn verdict(subject: &Subject, document: &Document) -> Verdict {
         (0, 0) => "No errors, no warnings.".to_owned(),
         (0, warnings) => format!("No errors, {}.", text::count(warnings, "warning")),
         (errors, 0) => format!("{}.", text::count(errors, "error")),
-        (errors, warnings) => format!("{}, {}.", text::count(errors, "error"), text::count(warnings, "warning")),
+        (errors, warnings) => {
+            format!("{}, {}.", text::count(errors, "error"), text::count(warnings, "warning"))
+        }
     };
     let state = if errors > 0 { State::Bad } else { state };
     Verdict { state, sentence, counts, problems, notes }
@@ -144,7 +149,9 @@ fn verdict(subject: &Subject, document: &Document) -> Verdict {
 
 fn fits(document: &Document) -> (State, String) {
     let memory = &document.memory;
-    let (Some(bytes), Some(capacity), Some(fits)) = (memory.per_gpu_bytes, memory.capacity_bytes, memory.fits) else {
+    let (Some(bytes), Some(capacity), Some(fits)) =
+        (memory.per_gpu_bytes, memory.capacity_bytes, memory.fits)
+    else {
         let why = document.notes.iter().find_map(|note| note.strip_prefix("memory")?.split_once(": "));
         let why = why.map_or_else(String::new, |(_, why)| format!(": {why}"));
         return (State::Open, format!("Whether it fits is not known{why}."));
@@ -153,11 +160,17 @@ fn fits(document: &Document) -> (State, String) {
     let high = memory.interval.as_ref().map_or(bytes, |interval| interval.high);
     let share = format!("{:.0}%", 100.0 * (capacity - bytes).abs() / capacity);
     if !fits {
-        return (State::Bad, format!("Does not fit: a GPU lacks {}, {share} of its memory.", gib(bytes - capacity)));
+        return (
+            State::Bad,
+            format!("Does not fit: a GPU lacks {}, {share} of its memory.", gib(bytes - capacity)),
+        );
     }
     let left = format!("Fits: {} of each GPU, {share}, are left", gib(capacity - bytes));
     if high > capacity {
-        return (State::Close, format!("{left}; at the upper end of the interval {} are missing.", gib(high - capacity)));
+        return (
+            State::Close,
+            format!("{left}; at the upper end of the interval {} are missing.", gib(high - capacity)),
+        );
     }
     (State::Good, format!("{left}, and {} at the upper end of the interval.", gib(capacity - high)))
 }

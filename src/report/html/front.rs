@@ -100,7 +100,11 @@ fn section(front: &Front) -> Section {
     let rows = (1..)
         .zip(&front.best)
         .map(|(number, one)| {
-            let change = if one.sets.is_empty() { "as written".to_owned() } else { format!("`{}`", one.sets.join("` `")) };
+            let change = if one.sets.is_empty() {
+                "as written".to_owned()
+            } else {
+                format!("`{}`", one.sets.join("` `"))
+            };
             vec![
                 Cell::part("", "c1", number),
                 one.run_seconds.map_or_else(|| "–".into(), |seconds| about(seconds).into()),
@@ -128,9 +132,11 @@ fn section(front: &Front) -> Section {
 fn draw(front: &Front, wide: f64) -> String {
     let left = if is_wide(wide) { 64.0 } else { 54.0 };
     let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
-    let spots = || front.best.iter().map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written);
+    let spots =
+        || front.best.iter().map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written);
     let ends = |of: fn(Spot) -> f64| {
-        let (low, high) = spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
+        let (low, high) =
+            spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
         (low / 1.12, high * 1.12)
     };
     let hours = ends(|spot| spot.seconds / 3_600.0);
@@ -146,7 +152,9 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
     }
     svg.line("rule", (left, bottom), (right, bottom));
-    super::stack::ruler(&mut svg, &x, bottom, if is_wide(wide) { 9 } else { 5 }, |hours| about(hours * 3_600.0));
+    super::stack::ruler(&mut svg, &x, bottom, if is_wide(wide) { 9 } else { 5 }, |hours| {
+        about(hours * 3_600.0)
+    });
     svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
 
     // Beaten ones lie in heaps: one point for each place that can be told apart.

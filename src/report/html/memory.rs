@@ -32,7 +32,9 @@ fn parts(memory: &Memory) -> Vec<(Part, &'static str)> {
         ("reserve", p.reserve, "hatch", "CUDA context, allocator's slack, driver"),
     ]
     .into_iter()
-    .filter_map(|(name, amount, class, what)| Some((name, amount.filter(|bytes| *bytes > 0)? as f64, class, what)))
+    .filter_map(|(name, amount, class, what)| {
+        Some((name, amount.filter(|bytes| *bytes > 0)? as f64, class, what))
+    })
     .enumerate()
     .map(|(at, (name, amount, class, what))| (Part { name, amount, class, number: Some(at + 1) }, what))
     .collect()
@@ -49,7 +51,8 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
     let parts = parts(memory);
     section.text.push(sentence(memory, bytes as f64));
     section.pictures.push(Picture::of(|width| draw(memory, bytes as f64, &parts, width)));
-    let share = |amount: f64| format!("{:.1}%", 100.0 * amount / memory.capacity_bytes.unwrap_or(bytes) as f64);
+    let share =
+        |amount: f64| format!("{:.1}%", 100.0 * amount / memory.capacity_bytes.unwrap_or(bytes) as f64);
     let of = if memory.capacity_bytes.is_some() { "of the card" } else { "share" };
     let mut rows: Vec<Vec<Cell>> = parts
         .iter()
@@ -92,9 +95,12 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
     let capacity = memory.capacity_bytes.map(|capacity| capacity as f64);
     let high = memory.interval.as_ref().map_or(bytes, |interval| interval.high);
     let checkpoint = memory.peak_checkpoint_bytes.map(|peak| peak as f64);
-    let whole = [Some(bytes), Some(high), capacity, checkpoint].into_iter().flatten().fold(0.0, f64::max) * 1.01;
+    let whole =
+        [Some(bytes), Some(high), capacity, checkpoint].into_iter().flatten().fold(0.0, f64::max) * 1.01;
     let (left, length) = (1.0, wide - 2.0);
     let axis = Axis::linear(0.0, whole, left, left + length);
+    // The ruler counts in GiB, so that its marks are round.
+    let ruled = Axis::linear(0.0, whole / GIB as f64, left, left + length);
     let top = 20.0 + ABOVE;
     let below = top + BAR;
     let height = below + 30.0 + checkpoint.map_or(0.0, |_| THIN + 20.0) + 22.0;
@@ -104,7 +110,8 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
     if let Some(capacity) = capacity.filter(|capacity| *capacity > bytes) {
         let (from, to) = (axis.at(bytes), axis.at(capacity));
         svg.rect("free", from, top, to - from, BAR);
-        let words = if is_wide(wide) { format!("free {}", gib(capacity - bytes)) } else { gib(capacity - bytes) };
+        let words =
+            if is_wide(wide) { format!("free {}", gib(capacity - bytes)) } else { gib(capacity - bytes) };
         if width(&words, SMALL) + 10.0 <= to - from {
             svg.text("s m", Anchor::Middle, f64::midpoint(from, to), top + BAR / 2.0 + 4.0, &words);
         }
@@ -119,8 +126,12 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
         for x in [from, to] {
             svg.line("range", (x, y - 4.0), (x, y + 4.0));
         }
-        let words = if is_wide(wide) { "nine times in ten the peak ends here" } else { "9 in 10 peaks" };
-        svg.text("s m", Anchor::End, from - 7.0, y + 4.0, words);
+        let words = "90% interval";
+        if from - 7.0 >= width(words, SMALL) {
+            svg.text("s m", Anchor::End, from - 7.0, y + 4.0, words);
+        } else {
+            svg.text("s m", Anchor::Start, to + 7.0, y + 4.0, words);
+        }
     }
     let mut y = below + 24.0;
     if let Some(checkpoint) = checkpoint {
@@ -142,6 +153,6 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
         svg.text("b", Anchor::End, x.max(width(&words, 14.0)), top - 20.0, &words);
     }
     svg.line("rule", (left, y), (left + length, y));
-    ruler(&mut svg, &axis, y, if is_wide(wide) { 10 } else { 5 }, |bytes| text::short(bytes / GIB as f64));
+    ruler(&mut svg, &ruled, y, if is_wide(wide) { 10 } else { 5 }, |gib| format!("{} GiB", text::short(gib)));
     svg.finish(&format!("Memory of a GPU by part: {} in all; the table below has every part", gib(bytes)))
 }

@@ -20,9 +20,9 @@ const PAD: f64 = 4.0;
 /// Room for a node's name above its frame.
 const NAME: f64 = 15.0;
 /// Widest cell.
-const WIDEST: f64 = 84.0;
+const WIDEST: f64 = 104.0;
 /// Colours of neighbouring groups.
-const COLOURS: [&str; 6] = ["c1", "c5", "c3", "c6", "c2", "c4"];
+const COLOURS: [&str; 8] = ["c1", "c5", "c3", "c6", "c2", "c4", "c7", "c8"];
 
 /// How nodes and cells are laid on a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +45,10 @@ impl Grid {
             ((wide - 2.0 - frames) / (columns * across) as f64).min(WIDEST)
         };
         // Powers of two, so that the ends of shard groups fall on ends of lines.
-        let columns =
-            (0..7).map(|power| 1_u64 << power).take_while(|n| *n == 1 || *n <= nodes && cell(*n) >= need).last();
+        let columns = (0..7)
+            .map(|power| 1_u64 << power)
+            .take_while(|n| *n == 1 || *n <= nodes && cell(*n) >= need)
+            .last();
         let columns = columns.unwrap_or(1);
         let height = if nodes <= 2 { 34.0 } else { 20.0 };
         Self { columns, across, rows: gpus.div_ceil(across), cell: cell(columns), height }
@@ -120,7 +122,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
     if mesh.replicas.value > 1 {
         out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states; colours come again.";
     } else if axes.first().is_some_and(|word| matches!(*word, "stage" | "part of the layers")) {
-        out += " One colour for each stage; colours come again.";
+        out += " One colour for each stage; after eight they come again.";
     }
     match axes.as_slice() {
         [] => {}
@@ -159,7 +161,13 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
             }
         }
     }
-    let name = format!("{} of {} {}s: {}", text::count(mesh.nodes, "node"), mesh.gpus_per_node, gpu_word(plan), sections::mesh(plan, mesh));
+    let name = format!(
+        "{} of {} {}s: {}",
+        text::count(mesh.nodes, "node"),
+        mesh.gpus_per_node,
+        gpu_word(plan),
+        sections::mesh(plan, mesh)
+    );
     svg.finish(&name)
 }
 
@@ -198,10 +206,26 @@ fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid,
         if !class.is_empty() {
             svg.rect(class, left + 0.5, upper + 0.5, grid.cell - 1.0, grid.height - 1.0);
         }
-        if !text.is_empty() && width(&text, LETTERS) <= grid.cell {
+        let whole = format!("{} {text}", axis_word(mesh));
+        let middle = (left + grid.cell / 2.0, upper + grid.height / 2.0);
+        if standing.is_some() && is_one && grid.height > 30.0 && width(&whole, SMALL) + 6.0 <= grid.cell {
+            svg.text("on s", Anchor::Middle, middle.0, middle.1 + 4.0, &whole);
+        } else if !text.is_empty() && width(&text, LETTERS) <= grid.cell {
             let class = if class.is_empty() { "tiny" } else { "on tiny" };
-            svg.text(class, Anchor::Middle, left + grid.cell / 2.0, upper + grid.height / 2.0 + 3.5, &text);
+            svg.text(class, Anchor::Middle, middle.0, middle.1 + 3.5, &text);
         }
+    }
+}
+
+/// The word before a cell's number where there is room for it.
+fn axis_word(mesh: &Mesh) -> &'static str {
+    match picture::axes(mesh).as_slice() {
+        [] => "replica",
+        [Axis::Pipeline] if mesh.engine == Engine::DeviceMap => "part",
+        [Axis::Pipeline] => "stage",
+        [Axis::Shard] => "shard",
+        [Axis::Tensor] => "tensor",
+        _ => "",
     }
 }
 
@@ -227,7 +251,9 @@ mod tests {
     #[test]
     fn frames_stay_on_the_page_and_apart() {
         for wide in [372.0, 880.0] {
-            for (nodes, gpus, need) in [(1, 1, 13.0), (1, 4, 13.0), (32, 8, 24.0), (64, 8, 30.0), (64, 16, 40.0), (3, 8, 13.0)] {
+            for (nodes, gpus, need) in
+                [(1, 1, 13.0), (1, 4, 13.0), (32, 8, 24.0), (64, 8, 30.0), (64, 16, 40.0), (3, 8, 13.0)]
+            {
                 let grid = Grid::of(nodes, gpus, need, wide);
                 let right = grid.origin(grid.columns - 1).0 + grid.node_width();
                 assert!(right <= wide, "{nodes} × {gpus} on {wide}: {grid:?}");

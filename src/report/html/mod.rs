@@ -29,14 +29,19 @@ use super::json::Document;
 pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> String {
     let mut page = facts::page(subject, document);
     if let Some(plan) = subject.plan {
-        let unknown = |what: &'static str, member: &'static str| move || words::unknown(what, document, member);
+        let unknown =
+            |what: &'static str, member: &'static str| move || words::unknown(what, document, member);
         page.sections = vec![
-            facts::job(document, plan),
             memory::section(document, unknown("What a GPU needs is", "memory")),
-            timeline::section(document, subject.prediction.speed.as_ref(), unknown("How long a step takes is", "speed")),
+            timeline::section(
+                document,
+                subject.prediction.speed.as_ref(),
+                unknown("How long a step takes is", "speed"),
+            ),
             mesh::section(plan),
             scaling::section(scaling),
             cost::section(document, plan),
+            facts::job(document, plan),
             facts::resources(subject, document),
             facts::values(subject, plan),
         ];

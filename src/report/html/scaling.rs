@@ -66,7 +66,7 @@ const LEFT: f64 = 52.0;
 
 /// The section.
 pub(super) fn section(scaling: &Scaling) -> Section {
-    let mut section = Section { id: "scaling", title: "On more nodes, on fewer", ..Section::default() };
+    let mut section = Section { id: "scaling", title: "Scaling over nodes", ..Section::default() };
     let points = match scaling {
         Scaling::Points(points) => points,
         Scaling::Unknown(why) => {
@@ -74,11 +74,12 @@ pub(super) fn section(scaling: &Scaling) -> Section {
             return section;
         }
     };
-    let running: Vec<(&Point, &Runs)> = points.iter().filter_map(|point| Some((point, runs(point)?))).collect();
+    let running: Vec<(&Point, &Runs)> =
+        points.iter().filter_map(|point| Some((point, runs(point)?))).collect();
     section.text.push(sentence(&running));
     if running.len() > 1 {
         section.pictures.push(Picture::of(|width| draw(points, &running, width)));
-        section.caption = "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Both upper axes are logarithmic; bars end nine times in ten.".to_owned();
+        section.caption = "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.".to_owned();
     }
     let first = running.first().copied();
     section.tables.push(Table {
@@ -117,7 +118,10 @@ fn sentence(running: &[(&Point, &Runs)]) -> String {
         return "No number of nodes has a legal layout that fits.".to_owned();
     };
     if running.len() == 1 {
-        return format!("Of the numbers of nodes looked at only {} has a legal layout that fits.", first.0.nodes);
+        return format!(
+            "Of the numbers of nodes looked at only {} has a legal layout that fits.",
+            first.0.nodes
+        );
     }
     let gain = last.1.tokens_per_second / first.1.tokens_per_second;
     let more = last.0.nodes as f64 / first.0.nodes as f64;
@@ -167,9 +171,8 @@ fn whole(rate: f64) -> u64 {
 }
 
 fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
-    let costs: Vec<f64> = running.iter().filter_map(|(_, runs)| runs.cost_usd).collect();
-    let has_costs = costs.len() == running.len();
-    let lower = if has_costs { LOWER + 30.0 } else { 0.0 };
+    let below = Below::of(running);
+    let lower = if below.is_some() { LOWER + 30.0 } else { 0.0 };
     let height = 22.0 + UPPER + lower + 40.0;
     let mut svg = Svg::new(wide, height);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
@@ -181,25 +184,32 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let least = rates.clone().fold(f64::MAX, f64::min);
     let most = rates.fold(0.0, f64::max).max(ideal(running, last.nodes));
     let (top, bottom) = (26.0, 22.0 + UPPER);
-    let y = Axis::log(least / 1.15, most * 1.1, bottom, top);
+    let floor_rate = least / 1.45;
+    let y = Axis::log(floor_rate, most * 1.1, bottom, top);
     svg.text("b", Anchor::Start, 0.0, 13.0, "tokens/s");
     for mark in y.marks(6) {
         svg.line("grid", (LEFT, y.at(mark)), (wide, y.at(mark)));
         svg.text("s m", Anchor::End, LEFT - 6.0, y.at(mark) + 4.0, &compact(mark));
     }
     let line: Vec<(f64, f64)> = [first.nodes, last.nodes]
-        .map(|nodes| (x.at(nodes as f64), y.at(ideal(running, nodes).max(least / 1.15))))
+        .map(|nodes| (x.at(nodes as f64), y.at(ideal(running, nodes).max(floor_rate))))
         .to_vec();
     if let Some((from, _)) = running.first()
         && let Some(end) = line.last()
     {
         let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes)));
         svg.polyline("ideal", &[start, *end]);
-        svg.text("s m", Anchor::End, end.0 - 8.0, end.1 + 2.0, "ideal");
+        let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
+        let begin = wide - width(words, SMALL);
+        svg.line("ideal", (begin - 34.0, 9.0), (begin - 6.0, 9.0));
+        svg.text("s m", Anchor::Start, begin, 13.0, words);
     }
-    let curve: Vec<(f64, f64)> =
-        running.iter().map(|(point, runs)| (x.at(point.nodes as f64), y.at(runs.tokens_per_second))).collect();
+    let curve: Vec<(f64, f64)> = running
+        .iter()
+        .map(|(point, runs)| (x.at(point.nodes as f64), y.at(runs.tokens_per_second)))
+        .collect();
     svg.polyline("curve", &curve);
+    let mut free = f64::MIN;
     for ((point, runs), (px, py)) in running.iter().zip(&curve) {
         svg.line("range", (*px, y.at(runs.interval.low)), (*px, y.at(runs.interval.high)));
         if point.is_plan {
@@ -208,8 +218,12 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
             svg.circle("dot", *px, *py, 4.5);
         }
         let words = compact(runs.tokens_per_second);
-        let below = (y.at(runs.interval.low) + 14.0).min(bottom - 3.0);
-        svg.text(if point.is_plan { "s b" } else { "s" }, Anchor::Middle, *px, below, &words);
+        let under = (y.at(runs.interval.low) + 14.0).min(bottom - 3.0);
+        let half = width(&words, SMALL) / 2.0;
+        if px - half >= free {
+            svg.text(if point.is_plan { "s b" } else { "s" }, Anchor::Middle, *px, under, &words);
+            free = px + half + 3.0;
+        }
     }
     for point in points.iter().filter(|point| runs(point).is_none()) {
         let px = x.at(point.nodes as f64);
@@ -223,21 +237,26 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     }
     svg.line("rule", (LEFT, bottom), (wide, bottom));
 
-    // Cost.
+    // What it takes.
     let mut floor = bottom;
-    if has_costs {
+    if let Some(below) = below {
         let head = bottom + 22.0;
         floor = bottom + 30.0 + LOWER;
-        svg.text("b", Anchor::Start, 0.0, head, "cost of a run");
-        let most = costs.iter().copied().fold(0.0, f64::max);
+        svg.text("b", Anchor::Start, 0.0, head, below.name);
+        let most = below.amounts.iter().copied().fold(0.0, f64::max);
         let y = Axis::linear(0.0, most * 1.02, floor, head + 24.0);
         let half = (inset - 6.0).min(22.0);
-        for (point, runs) in running {
-            let Some(usd) = runs.cost_usd else { continue };
-            let (px, py) = (x.at(point.nodes as f64), y.at(usd));
+        let mut free = f64::MIN;
+        for ((point, _), amount) in running.iter().zip(&below.amounts) {
+            let (px, py) = (x.at(point.nodes as f64), y.at(*amount));
             svg.rect(if point.is_plan { "c1" } else { "c8" }, px - half, py, 2.0 * half, floor - py);
             let class = if point.is_plan { "s b" } else { "s" };
-            svg.text(class, Anchor::Middle, px, py - 5.0, &text::dollars(usd));
+            let words = (below.say)(*amount);
+            let wide = width(&words, SMALL) / 2.0;
+            if px - wide >= free {
+                svg.text(class, Anchor::Middle, px, py - 5.0, &words);
+                free = px + wide + 3.0;
+            }
         }
         svg.line("rule", (LEFT, floor), (wide, floor));
     }
@@ -260,11 +279,33 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     svg.finish("Tokens per second over the number of nodes beside the ideal line, and the cost of a run; the table below has every figure")
 }
 
+/// What stands in the lower panel: the cost of a run where it is known for all, else its time.
+struct Below {
+    name: &'static str,
+    amounts: Vec<f64>,
+    say: fn(f64) -> String,
+}
+
+impl Below {
+    fn of(running: &[(&Point, &Runs)]) -> Option<Self> {
+        let all = |of: fn(&Runs) -> Option<f64>| {
+            running.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<f64>>>()
+        };
+        let cost = all(|runs| runs.cost_usd).map(|amounts| Self {
+            name: "cost of a run",
+            amounts,
+            say: text::dollars,
+        });
+        cost.or_else(|| {
+            let hours = all(|runs| Some(runs.run_seconds? / 3_600.0))?;
+            Some(Self { name: "hours of a run", amounts: hours, say: text::short })
+        })
+    }
+}
+
 /// The throughput that the smallest cluster would give with so many nodes.
 fn ideal(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
-    running
-        .first()
-        .map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
+    running.first().map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
 }
 
 #[cfg(test)]

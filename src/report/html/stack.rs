@@ -81,7 +81,21 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
         let words = figure(part.amount);
         let number = part.number.map(|n| n.to_string());
         let fits = |text: &str, size: f64| width(text, size) + 10.0 <= place.width;
+        // Letters on a pattern stand on a plain ground.
+        let plain = |svg: &mut Svg, text: &str, size: f64, height: f64| {
+            if !part.class.starts_with('c') {
+                let wide = width(text, size).min(place.width - 4.0);
+                let y = frame.y + (frame.height - height) / 2.0;
+                svg.rect("ground", middle - wide / 2.0, y, wide, height);
+            }
+        };
         if frame.height >= 36.0 && fits(part.name, SIZE) && fits(&words, SMALL) {
+            let longer = if width(part.name, SIZE) > width(&words, SMALL) {
+                (part.name, SIZE)
+            } else {
+                (&*words, SMALL)
+            };
+            plain(svg, longer.0, longer.1, 34.0);
             svg.text("on b", Anchor::Middle, middle, frame.y + frame.height / 2.0 - 3.0, part.name);
             svg.text("on s", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 12.0, &words);
         } else if frame.height < 36.0 && fits(&format!("{} {words}", part.name), SMALL) {
@@ -89,6 +103,7 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
             svg.text("on s", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 4.0, &text);
         } else if let Some(number) = number {
             if place.width >= LEAST {
+                plain(svg, &number, SIZE, 18.0);
                 svg.text("on b", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 4.5, &number);
             } else {
                 thin.push((middle, number));
@@ -103,7 +118,13 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
 }
 
 /// Marks below a bar, from `axis.from` on: a tick and its words.
-pub(super) fn ruler(svg: &mut Svg, axis: &super::axis::Axis, y: f64, most: usize, say: impl Fn(f64) -> String) {
+pub(super) fn ruler(
+    svg: &mut Svg,
+    axis: &super::axis::Axis,
+    y: f64,
+    most: usize,
+    say: impl Fn(f64) -> String,
+) {
     let mut free = f64::MIN;
     for mark in axis.marks(most) {
         let x = axis.at(mark);

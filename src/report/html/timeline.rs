@@ -19,7 +19,12 @@ fn work(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
     let all = [
         ("input", parts.input, "c7", "waits for data"),
         ("compute", parts.compute, "c1", "forward and backward passes"),
-        ("waits for links", parts.exposed_communication, "hatch", "communication that the work does not hide"),
+        (
+            "waits for links",
+            parts.exposed_communication,
+            "hatch",
+            "communication that the work does not hide",
+        ),
         ("bubble", parts.bubble, "dots", "the pipeline fills and drains"),
         ("offload", parts.offload, "c5", "waits for host memory"),
         ("optimizer", parts.optimizer, "c3", "the optimizer's step"),
@@ -30,7 +35,12 @@ fn work(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
 /// What goes over links, in the order of the lane: what runs beside the passes first.
 fn links(links: &Communication, first: usize) -> Vec<(Part, &'static str)> {
     let all = [
-        ("gather and scatter", links.gather, "c2", "parameters gathered, gradients scattered inside a shard group"),
+        (
+            "gather and scatter",
+            links.gather,
+            "c2",
+            "parameters gathered, gradients scattered inside a shard group",
+        ),
         ("replicas", links.replicas, "c6", "each shard's gradients summed over the replicas"),
         ("gradients", links.gradients, "c6", "gradients summed over all data ranks"),
         ("tensor", links.tensor, "c4", "all-reduces of a layer's tensor group, waited for"),
@@ -46,7 +56,9 @@ fn numbered(
 ) -> Vec<(Part, &'static str)> {
     all.filter(|(_, seconds, _, _)| *seconds > 0.0)
         .zip(first..)
-        .map(|((name, amount, class, what), number)| (Part { name, amount, class, number: Some(number) }, what))
+        .map(|((name, amount, class, what), number)| {
+            (Part { name, amount, class, number: Some(number) }, what)
+        })
         .collect()
 }
 
@@ -63,11 +75,19 @@ pub(super) fn seconds(seconds: f64) -> String {
     if seconds <= 0.0 {
         return "0".to_owned();
     }
-    if seconds >= 1.0 { format!("{} s", text::short(seconds)) } else { format!("{} ms", text::short(seconds * 1e3)) }
+    if seconds >= 1.0 {
+        format!("{} s", text::short(seconds))
+    } else {
+        format!("{} ms", text::short(seconds * 1e3))
+    }
 }
 
 /// The section; `why` where nothing is known.
-pub(super) fn section(document: &Document, speed: Option<&crate::predict::Speed>, why: impl FnOnce() -> String) -> Section {
+pub(super) fn section(
+    document: &Document,
+    speed: Option<&crate::predict::Speed>,
+    why: impl FnOnce() -> String,
+) -> Section {
     let mut section = Section { id: "step", title: "A step", ..Section::default() };
     let Some(speed) = speed else {
         section.text.push(why());
@@ -77,7 +97,7 @@ pub(super) fn section(document: &Document, speed: Option<&crate::predict::Speed>
     let links = links(&speed.communication, work.len() + 1);
     section.text.push(sentence(document, speed));
     section.pictures.push(Picture::of(|width| draw(speed, &work, &links, width)));
-    section.caption = "To scale. Pieces of one kind alternate in the run and stand together here; how the program loads its data is not known and taken to keep up.".to_owned();
+    section.caption = "To scale. Up to the dotted line links are hidden behind the passes. Pieces of one kind alternate in the run and stand together here; how the program loads its data is not known and taken to keep up.".to_owned();
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
@@ -124,15 +144,20 @@ fn sentence(document: &Document, speed: &crate::predict::Speed) -> String {
     )
 }
 
-fn draw(speed: &crate::predict::Speed, work: &[(Part, &'static str)], links: &[(Part, &'static str)], wide: f64) -> String {
+fn draw(
+    speed: &crate::predict::Speed,
+    work: &[(Part, &'static str)],
+    links: &[(Part, &'static str)],
+    wide: f64,
+) -> String {
     let (left, length) = (1.0, wide - 2.0);
     let begin = links_begin(&speed.parts, &speed.communication);
     let whole = speed.step_seconds.max(begin + speed.communication.total());
     let axis = Axis::linear(0.0, whole, left, left + length);
     let lanes = [("the GPU", work, 0.0), ("its links, meanwhile", links, begin)];
     let lanes: Vec<_> = lanes.into_iter().filter(|(_, parts, _)| !parts.is_empty()).collect();
-    let each = 16.0 + ABOVE + LANE;
-    let height = lanes.len() as f64 * each + 10.0 + 22.0;
+    let each = 16.0 + ABOVE + LANE + 8.0;
+    let height = lanes.len() as f64 * each + 26.0;
     let mut svg = Svg::new(wide, height);
     for (at, (name, parts, from)) in lanes.iter().enumerate() {
         let top = at as f64 * each;
@@ -144,10 +169,18 @@ fn draw(speed: &crate::predict::Speed, work: &[(Part, &'static str)], links: &[(
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
-    let y = lanes.len() as f64 * each + 8.0;
+    // Left of this line links are hidden behind the passes, right of it the GPU waits for them.
+    let passes_end = axis.at(speed.parts.input + speed.parts.compute);
+    if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
+        svg.line("guide", (passes_end, 16.0 + ABOVE + LANE), (passes_end, lanes.len() as f64 * each - 8.0));
+    }
+    let y = lanes.len() as f64 * each;
     svg.line("rule", (left, y), (left + length, y));
     ruler(&mut svg, &axis, y, if is_wide(wide) { 10 } else { 5 }, seconds);
-    svg.finish(&format!("A step of {}: the work of a GPU and of its links; the tables below have every part", seconds(speed.step_seconds)))
+    svg.finish(&format!(
+        "A step of {}: the work of a GPU and of its links; the tables below have every part",
+        seconds(speed.step_seconds)
+    ))
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ pub(super) fn dollars_range(usd: f64, seconds: f64, interval: Interval) -> Strin
 pub(super) fn unknown(what: &str, document: &crate::report::json::Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     match note {
-        Some(why) => format!("{what} not known: {why}."),
+        // What the document says of its own members is not for this page.
+        Some(why) => format!("{what} not known: {}.", why.split("; `run.").next().unwrap_or(why)),
         None => format!("{what} not known."),
     }
 }
