@@ -34,6 +34,7 @@ mod manifests;
 mod neighbours;
 mod objects;
 mod parts;
+mod pictures;
 mod plan;
 mod progress;
 mod prospects;

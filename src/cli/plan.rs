@@ -335,3 +335,14 @@ pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
     let subject = ready.subject();
     report::markdown::plan(&subject, &report::document::document(&subject))
 }
+
+/// The plan of one manifest with pictures.
+pub(super) fn pictures(
+    manifest: &Manifest,
+    set: &Set,
+    document: &Document,
+    options: &crate::Options,
+) -> String {
+    let ready = Ready::new(manifest, set);
+    super::pictures::report(&ready.subject(), document, manifest, set, options)
+}

@@ -301,7 +301,7 @@ fn unknown(document: &Document, member: &str) -> String {
 }
 
 /// A predicted duration, without digits that mean nothing.
-fn about(seconds: f64) -> String {
+pub(super) fn about(seconds: f64) -> String {
     let grain = match seconds {
         long if long >= 36_000.0 => 600.0,
         long if long >= 3_600.0 => 60.0,
@@ -311,6 +311,7 @@ fn about(seconds: f64) -> String {
     text::duration(whole((seconds / grain).round() * grain))
 }
 
+/// Step time, throughput, time and dollars of the run.
 pub(super) fn speed(document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
