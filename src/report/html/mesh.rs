@@ -1,5 +1,6 @@
 //! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), named by its rank on the rest.
 
+use super::axis::compact;
 use super::page::{Cell, Picture, Section, Table, words};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::ir::{Axis, Engine, Mesh, Plan};
@@ -157,7 +158,7 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
             Some(node) => one(&mut svg, mesh, *node, &gpus, &grid, (x, y)),
             None => {
                 let hidden = mesh.nodes - (nodes.len() as u64 - 1);
-                svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {} more", text::group(hidden)));
+                svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {} more", compact(hidden as f64)));
             }
         }
     }
@@ -190,9 +191,11 @@ fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid,
         Some(replica) => format!("node {node} · {replica}"),
         None => format!("node {node}"),
     };
-    let fits = width(&name, SMALL) <= grid.node_width();
-    let short = name.trim_start_matches("node ");
-    svg.text("s m", Anchor::Start, x, y + NAME - 4.0, if fits { &name } else { short });
+    // The whole name, without its word, without its replica: the first that fits.
+    let number = node.to_string();
+    let names = [name.as_str(), name.trim_start_matches("node "), &number];
+    let fitting = names.into_iter().find(|name| width(name, SMALL) <= grid.node_width() + GAP / 2.0);
+    svg.text("s m", Anchor::Start, x, y + NAME - 4.0, fitting.unwrap_or_default());
     let top = y + NAME;
     svg.rect("node", x, top, grid.node_width(), grid.node_height() - NAME);
     for ((at, gpu), standing) in (0_u64..).zip(gpus).zip(&standings) {

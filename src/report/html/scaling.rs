@@ -1,6 +1,6 @@
 //! The same training on other numbers of nodes: throughput against the ideal line, and what a run costs below it.
 
-use super::axis::{Axis, compact};
+use super::axis::{Axis, compact, whole};
 use super::memory::gib;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::svg::{Anchor, SMALL, Svg, width};
@@ -165,11 +165,6 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
     cells
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate, held above zero")]
-fn whole(rate: f64) -> u64 {
-    rate.max(0.0).round() as u64
-}
-
 fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let below = Below::of(running);
     let lower = if below.is_some() { LOWER + 30.0 } else { 0.0 };
@@ -202,7 +197,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
         let begin = wide - width(words, SMALL);
         svg.line("ideal", (begin - 34.0, 9.0), (begin - 6.0, 9.0));
-        svg.text("s m", Anchor::Start, begin, 13.0, words);
+        svg.text("s m", Anchor::End, wide, 13.0, words);
     }
     let curve: Vec<(f64, f64)> = running
         .iter()

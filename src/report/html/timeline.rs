@@ -169,14 +169,17 @@ fn draw(
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
-    // Left of this line links are hidden behind the passes, right of it the GPU waits for them.
+    // Left of this line links are hidden behind the passes, right of it the GPU waits for them. It leaves names free.
     let passes_end = axis.at(speed.parts.input + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
-        svg.line("guide", (passes_end, 16.0 + ABOVE + LANE), (passes_end, lanes.len() as f64 * each - 8.0));
+        let top = each + 16.0 + ABOVE;
+        for (from, to) in [(top - ABOVE - 24.0, top + 7.0), (top + LANE - 7.0, top + LANE + 8.0)] {
+            svg.line("guide", (passes_end, from), (passes_end, to));
+        }
     }
     let y = lanes.len() as f64 * each;
     svg.line("rule", (left, y), (left + length, y));
-    ruler(&mut svg, &axis, y, if is_wide(wide) { 10 } else { 5 }, seconds);
+    ruler(&mut svg, &axis, (wide, y), if is_wide(wide) { 10 } else { 5 }, seconds);
     svg.finish(&format!(
         "A step of {}: the work of a GPU and of its links; the tables below have every part",
         seconds(speed.step_seconds)
