@@ -289,7 +289,7 @@ pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
 
 fn footer(document: &Document) -> Vec<String> {
     let mut out = vec![format!(
-        "Made by trainc {} with catalogue {} from `{}`. The same figures are in plan.json; `trainc explain CODE` says what a code means.",
+        "Made by trainc {} with catalogue {} from `{}`. The figures of the plan itself are also in plan.json; `trainc explain CODE` says what a code means.",
         document.trainc_version, document.catalog_version, document.manifest.path
     )];
     out.extend(document.digest.as_ref().map(|digest| format!("Digest of the job `{digest}`.")));

@@ -121,9 +121,14 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
         .collect();
     let mut out = format!("A frame is a node, a cell a {gpu}.");
     if mesh.replicas.value > 1 {
-        out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states; colours come again.";
+        out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states.";
     } else if axes.first().is_some_and(|word| matches!(*word, "stage" | "part of the layers")) {
-        out += " One colour for each stage; after eight they come again.";
+        out += &format!(" One colour for each {}.", axes.first().copied().unwrap_or_default());
+    }
+    let colours = COLOURS.len() as u64;
+    let groups = if mesh.replicas.value > 1 { mesh.replicas.value } else { mesh.pipeline_degree.value };
+    if groups > colours {
+        out += &format!(" After {colours} groups colours come again.");
     }
     match axes.as_slice() {
         [] => {}
@@ -158,7 +163,13 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
             Some(node) => one(&mut svg, mesh, *node, &gpus, &grid, (x, y)),
             None => {
                 let hidden = mesh.nodes - (nodes.len() as u64 - 1);
-                svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {} more", compact(hidden as f64)));
+                svg.text(
+                    "s m",
+                    Anchor::Start,
+                    x,
+                    y + NAME - 4.0,
+                    &format!("… {} more", compact(hidden as f64)),
+                );
             }
         }
     }

@@ -240,7 +240,8 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         svg.text("b", Anchor::Start, 0.0, head, below.name);
         let most = below.amounts.iter().copied().fold(0.0, f64::max);
         let y = Axis::linear(0.0, most * 1.02, floor, head + 24.0);
-        let half = (inset - 6.0).min(22.0);
+        let steps = points.len().saturating_sub(1).max(1) as f64;
+        let half = (0.38 * (x.at(last.nodes as f64) - x.at(first.nodes as f64)) / steps).min(22.0);
         let mut free = f64::MIN;
         for ((point, _), amount) in running.iter().zip(&below.amounts) {
             let (px, py) = (x.at(point.nodes as f64), y.at(*amount));
