@@ -24,6 +24,11 @@ fn words(html: &str) -> String {
         .join(" ")
 }
 
+/// A rate as pages show it.
+fn grouped(rate: f64) -> String {
+    text::group(format!("{rate:.0}").parse().unwrap())
+}
+
 #[track_caller]
 fn emitted(example: &str, scratch: &Scratch) -> (String, Value) {
     let (manifest, out) = (format!("examples/{example}/trainc.kdl"), scratch.0.join(example));
@@ -88,7 +93,7 @@ fn the_plan_is_a_point_of_its_scaling() {
     let rows: Vec<&str> = html.split("<tr>").filter(|row| row.contains("the plan: shard 128")).collect();
     let [row] = rows[..] else { panic!("{} rows of the plan", rows.len()) };
     let rate = plan["speed"]["tokens_per_second"].as_f64().unwrap();
-    assert!(row.contains(&text::group(rate.round() as u64)), "{row}");
+    assert!(row.contains(&grouped(rate)), "{row}");
     assert!(row.contains(&text::dollars(plan["run"]["cost_usd"].as_f64().unwrap())), "{row}");
     // A node alone is too small for 30 billion parameters; what the neighbours are, their own plans say.
     assert!(html.contains("does not fit"));
@@ -106,7 +111,7 @@ fn the_plan_is_a_point_of_its_scaling() {
         "train.accumulation=2",
     ]);
     let half = half.json()["speed"]["tokens_per_second"].as_f64().unwrap();
-    assert!(html.contains(&text::group(half.round() as u64)), "{half}");
+    assert!(html.contains(&grouped(half)), "{half}");
 }
 
 #[test]

@@ -102,7 +102,9 @@ fn section(front: &Front) -> Section {
         )
     });
     section.pictures.push(Picture::of(|width| draw(front, width)));
-    section.caption = "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.".to_owned();
+    section.caption = String::from(
+        "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
+    );
     let rows = (1..)
         .zip(&front.best)
         .map(|(number, one)| {

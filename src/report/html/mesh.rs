@@ -159,18 +159,11 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let mut svg = Svg::new(wide, grid.total_height(nodes.len() as u64));
     for (place, node) in (0..).zip(&nodes) {
         let (x, y) = grid.origin(place);
-        match node {
-            Some(node) => one(&mut svg, mesh, *node, &gpus, &grid, (x, y)),
-            None => {
-                let hidden = mesh.nodes - (nodes.len() as u64 - 1);
-                svg.text(
-                    "s m",
-                    Anchor::Start,
-                    x,
-                    y + NAME - 4.0,
-                    &format!("… {} more", compact(hidden as f64)),
-                );
-            }
+        if let Some(node) = node {
+            one(&mut svg, mesh, *node, &gpus, &grid, (x, y));
+        } else {
+            let hidden = compact((mesh.nodes - (nodes.len() as u64 - 1)) as f64);
+            svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {hidden} more"));
         }
     }
     let name = format!(

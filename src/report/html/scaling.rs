@@ -79,7 +79,9 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     section.text.push(sentence(&running));
     if running.len() > 1 {
         section.pictures.push(Picture::of(|width| draw(points, &running, width)));
-        section.caption = "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.".to_owned();
+        section.caption = String::from(
+            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
+        );
     }
     let first = running.first().copied();
     section.tables.push(Table {

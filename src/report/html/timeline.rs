@@ -97,7 +97,12 @@ pub(super) fn section(
     let links = links(&speed.communication, work.len() + 1);
     section.text.push(sentence(document, speed));
     section.pictures.push(Picture::of(|width| draw(speed, &work, &links, width)));
-    section.caption = "To scale. Up to the dotted line links are hidden behind the passes. Pieces of one kind alternate in the run and stand together here; how the program loads its data is not known and taken to keep up.".to_owned();
+    section.caption = String::from("To scale.");
+    if !links.is_empty() && speed.parts.exposed_communication > 0.0 {
+        section.caption +=
+            " Up to the dotted line links are hidden behind the passes, past it the GPU waits.";
+    }
+    section.caption += " Pieces of one kind alternate in the run and stand together here. How the program loads its data is not known and taken to keep up.";
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
