@@ -28,6 +28,7 @@ mod many;
 mod packing;
 mod pages;
 mod parity;
+mod pictures;
 mod props;
 mod published;
 mod refused;

@@ -113,7 +113,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.print(&human(manifest.compiled.job.as_deref().unwrap_or(&manifest.path), searched, &sound));
     }
     if let Some(file) = &args.report {
-        let page = report::html::front(&pictured(manifest, &candidates, &sound));
+        let page = report::html::front(&pictured(manifest, searched, &candidates, &sound));
         if let Err(error) = fs::write(file, page) {
             let why = super::world::describe(&error);
             io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
@@ -167,7 +167,7 @@ fn sound(manifests: &[String], options: &Options, candidates: &mut Vec<Candidate
 }
 
 /// What was found, as the page draws it: all by the search's own measure of time and cost.
-fn pictured(manifest: &Manifest, candidates: &[Candidate], sound: &[Sound]) -> Front {
+fn pictured(manifest: &Manifest, searched: usize, candidates: &[Candidate], sound: &[Sound]) -> Front {
     let is_priced = candidates.iter().any(|one| one.usd.is_some());
     let spot = |one: &Candidate| {
         let cost = if is_priced { one.usd? } else { one.seconds * one.nodes as f64 / 3_600.0 };
@@ -177,7 +177,7 @@ fn pictured(manifest: &Manifest, candidates: &[Candidate], sound: &[Sound]) -> F
         let (run, speed) = (one.compiled.prediction.run.as_ref(), one.compiled.prediction.speed.as_ref());
         Some(Choice {
             spot: spot(&one.candidate)?,
-            cluster: format!("{} × {}", text::group(one.candidate.nodes), one.candidate.instance),
+            cluster: format!("{}\u{a0}×\u{a0}{}", text::group(one.candidate.nodes), one.candidate.instance),
             sets: one.candidate.sets.iter().map(|(path, value)| format!("{path}={value}")).collect(),
             step_seconds: speed.map_or(one.candidate.step_seconds, |speed| speed.step_seconds),
             run_seconds: run.map(|run| run.seconds),
@@ -195,6 +195,7 @@ fn pictured(manifest: &Manifest, candidates: &[Candidate], sound: &[Sound]) -> F
             .filter_map(spot)
             .collect(),
         written: candidates.iter().find(|one| one.sets.is_empty()).and_then(spot),
+        searched: searched as u64,
         is_priced,
     }
 }
