@@ -33,5 +33,6 @@ mod refused;
 mod run;
 mod schema;
 mod support;
+mod tune;
 mod ui;
 mod usage;

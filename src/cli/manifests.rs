@@ -262,7 +262,7 @@ fn kdl_text(value: &crate::ir::Scalar) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
         std::io::stdin().take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
