@@ -24,6 +24,7 @@ mod expand;
 mod explain;
 mod feed;
 mod fmt;
+mod held;
 mod import;
 mod init;
 mod io;
