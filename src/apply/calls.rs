@@ -44,6 +44,8 @@ pub enum Scope {
     All,
     /// The execution roles that trainc makes: `role/trainc/*`.
     Role,
+    /// Any role: a manifest may name one of its own.
+    AnyRole,
     /// File systems and their associations of the region.
     FileSystem,
     /// Training jobs of the region.
@@ -118,8 +120,8 @@ pub struct Row {
 
 calls! {
     GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Emit, Apply, Watch, Stop, Destroy];
-    GetRole Read "iam" "GetRole" Role [] [Plan, Emit, Apply, Destroy];
-    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply];
+    GetRole Read "iam" "GetRole" AnyRole [] [Plan, Emit, Apply, Destroy];
+    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply, Destroy];
     ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
     ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
     SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
@@ -135,7 +137,6 @@ calls! {
     DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [Plan, Apply];
     DescribeRouteTables Read "ec2" "DescribeRouteTables" All [] [Plan, Apply];
     DescribeVpcEndpoints Read "ec2" "DescribeVpcEndpoints" All [] [Plan, Apply];
-    DescribeNetworkInterfaces Read "ec2" "DescribeNetworkInterfaces" All [] [Plan, Apply];
     DescribeInstanceTypeOfferings Read "ec2" "DescribeInstanceTypeOfferings" All [] [Plan, Apply];
     GetServiceQuota Read "servicequotas" "GetServiceQuota" All [] [Plan, Apply];
     GetAWSDefaultServiceQuota Read "servicequotas" "GetAWSDefaultServiceQuota" All [] [Plan, Apply];

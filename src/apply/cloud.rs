@@ -72,8 +72,6 @@ pub trait Observe {
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>>;
     /// ec2 DescribeVpcEndpoints of a network and a service, as `com.amazonaws.us-west-2.s3`.
     async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
-    /// ec2 DescribeNetworkInterfaces: the security groups of these interfaces, sorted, each once.
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>>;
     /// ec2 DescribeInstanceTypeOfferings: ids of the zones that offer a type, as `p4d.24xlarge` (without `ml.`).
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
 

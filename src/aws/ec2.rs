@@ -1,4 +1,4 @@
-//! EC2: the six questions that trainc has about networks, over the query protocol (API version 2016-11-15).
+//! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
 
 use super::signed::{Ask, Reply, Signed};
 use super::xml::{self, Element};
@@ -6,7 +6,6 @@ use crate::apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGrou
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
 use crate::apply::fault::{Class, Fault};
-use std::collections::BTreeSet;
 
 const VERSION: &str = "2016-11-15";
 
@@ -177,18 +176,6 @@ fn rule(item: &Element) -> GroupRule {
         groups: each("groups", "groupId"),
         ranges,
     }
-}
-
-pub(super) async fn interface_groups(signed: &Signed, interfaces: &[String]) -> Answer<Vec<String>> {
-    let parameters = numbered("NetworkInterfaceId", interfaces);
-    let found = all(signed, Call::DescribeNetworkInterfaces, &parameters, "networkInterfaceSet").await?;
-    let groups: BTreeSet<String> = found
-        .iter()
-        .flat_map(|item| {
-            item.items("groupSet").filter_map(|group| group.text_of("groupId").map(str::to_owned))
-        })
-        .collect();
-    Ok(groups.into_iter().collect())
 }
 
 pub(super) async fn zones(signed: &Signed, instance_type: &str) -> Answer<Vec<String>> {

@@ -6,7 +6,7 @@
 //!
 //! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas go through their SDK crates; what they are sent
 //! for the three creations is the emitted request itself, byte for byte (`exact`). EC2, KMS, ECR and Secrets Manager
-//! are asked nine questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
+//! are asked eight questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
 //! (`signed`), because aws-sdk-ec2 alone is 1.2 million lines and takes a compiler of 7.5 GB.
 #![expect(
     clippy::disallowed_methods,
@@ -149,9 +149,6 @@ impl Observe for Account {
     }
     async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
         ec2::endpoints(&self.signed, vpc, service).await
-    }
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>> {
-        ec2::interface_groups(&self.signed, interfaces).await
     }
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
         ec2::zones(&self.signed, instance_type).await

@@ -63,7 +63,6 @@ looks! {
     security_groups(ids: &[String]) -> Vec<a::SecurityGroup>;
     route_tables(vpc: &str) -> Vec<a::RouteTable>;
     endpoints(vpc: &str, service: &str) -> Vec<a::Endpoint>;
-    interface_groups(ids: &[String]) -> Vec<String>;
     zones(kind: &str) -> Vec<String>;
     quota(service: &str, code: &str) -> f64;
     default_quota(service: &str, code: &str) -> f64;

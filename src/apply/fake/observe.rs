@@ -293,10 +293,6 @@ impl Observe for Fake {
         self.call(Call::DescribeVpcEndpoints, &about, |account, _| Ok(account.endpoints.clone())).await
     }
 
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>> {
-        self.call(Call::DescribeNetworkInterfaces, &interfaces.join(","), |_, _| Ok(Vec::new())).await
-    }
-
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
         self.call(Call::DescribeInstanceTypeOfferings, instance_type, |account, _| {
             let region = account.region.clone();
