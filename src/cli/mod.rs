@@ -22,6 +22,7 @@ mod exit;
 mod explain;
 mod feed;
 mod fmt;
+mod git;
 mod import;
 mod init;
 mod io;

@@ -138,7 +138,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return super::exit::USAGE;
         }
     };
-    let mut set = compile_all(&paths, &args.input.options(io, false));
+    let mut options = args.input.options(io, false);
+    options.fetch = is_online(args);
+    let mut set = compile_all(&paths, &options);
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
         match compare(io, args, &set) {
