@@ -10,3 +10,4 @@ mod parity;
 mod processes;
 mod ranks;
 mod schema;
+mod simulate;
