@@ -173,7 +173,10 @@ fn memory(page: &mut Page, document: &Document) {
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
     let gib = |n: f64| format!("{} GiB", text::short(n / GIB as f64));
-    draw(page, bar(&parts, whole, page.columns(), gib));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, never negative")]
+    let own = |n: f64| text::bytes(n as u64);
+    // A small model's parts would all be 0 GiB.
+    draw(page, bar(&parts, whole, page.columns(), if whole < GIB as f64 { own } else { gib }));
 }
 
 fn speed(page: &mut Page, document: &Document) {
