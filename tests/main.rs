@@ -16,6 +16,7 @@
     reason = "a test fails by panicking, and nobody imports it"
 )]
 
+mod against;
 mod apply;
 mod docs;
 mod golden;
@@ -27,6 +28,7 @@ mod many;
 mod packing;
 mod pages;
 mod parity;
+mod pictures;
 mod props;
 mod published;
 mod refused;

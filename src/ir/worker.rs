@@ -2,6 +2,7 @@
 
 use super::architecture::RopeScaling;
 use super::origin::Val;
+use super::source_tree::SourceFile;
 use serde::Serialize;
 
 /// The channel with packed tokens to train on.
@@ -38,8 +39,8 @@ pub struct Worker {
     pub keep: Val<u64>,
     /// Of fresh weights and of the order of the data.
     pub seed: Val<u64>,
-    /// SHA-256 of the binary that will run, where the caller found one.
-    pub binary_sha256: Option<String>,
+    /// The binary that will run, where the caller found one.
+    pub binary: Option<SourceFile>,
 }
 
 /// The network by its parts; names as in `schemas/worker.v1.json`.

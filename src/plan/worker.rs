@@ -8,7 +8,8 @@ use crate::ir::worker::{
     TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerSchedule,
 };
 use crate::ir::{
-    Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, Val, Warmup,
+    Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile, Val,
+    Warmup,
 };
 use crate::source::Span;
 use crate::text;
@@ -26,7 +27,7 @@ pub(super) fn worker(
     job: &Job,
     model: Option<&ModelFacts>,
     run: &Run,
-    binary_sha256: Option<String>,
+    binary: Option<SourceFile>,
     problems: &mut Problems,
 ) -> Option<Worker> {
     let parallel = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))?;
@@ -91,7 +92,7 @@ pub(super) fn worker(
             None => Val::default(2, "one that is complete while the next is written"),
         },
         seed: or(&job.train.seed, 0, "seed 0"),
-        binary_sha256,
+        binary,
     })
 }
 

@@ -20,8 +20,8 @@ pub use layout::{
     Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 pub use prediction::{
-    Checkpoints, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed, SpeedParts,
-    Spot, Tflops,
+    Checkpoints, Communication, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed,
+    SpeedParts, Spot, Tflops,
 };
 
 use crate::ir::Plan;

@@ -3,7 +3,7 @@
 use super::Table;
 use crate::ir::hardware::Provenance;
 use crate::ir::worker::Worker;
-use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp};
+use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
 use crate::text;
 
 pub(super) fn plan(table: &mut Table, plan: &Plan) {
@@ -273,7 +273,7 @@ fn worker(table: &mut Table, worker: &Worker) {
         document_mask,
         keep,
         seed,
-        binary_sha256,
+        binary,
     } = worker;
     table.below("worker");
     let switch = |on: &bool| format!("#{on}");
@@ -309,7 +309,7 @@ fn worker(table: &mut Table, worker: &Worker) {
     table.val("seed", seed, |n| text::group(*n));
     table.push(
         "binary",
-        binary_sha256.as_deref().unwrap_or("?"),
+        binary.as_ref().map_or("?", SourceFile::sha256),
         "SHA-256 of `trainc-worker`: `--worker`, or the one beside trainc",
     );
 }
