@@ -19,6 +19,7 @@
 mod against;
 mod apply;
 mod docs;
+mod fixes;
 mod golden;
 mod help;
 mod hostile;
@@ -31,6 +32,7 @@ mod parity;
 mod props;
 mod published;
 mod refused;
+mod report;
 mod run;
 mod schema;
 mod support;
