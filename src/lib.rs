@@ -41,6 +41,8 @@ pub mod tune;
 
 pub mod compare;
 
+pub mod measure;
+
 pub mod report;
 
 pub mod import;

@@ -19,6 +19,7 @@
 mod against;
 mod apply;
 mod docs;
+mod fixes;
 mod golden;
 mod help;
 mod hostile;
@@ -32,6 +33,7 @@ mod pictures;
 mod props;
 mod published;
 mod refused;
+mod report;
 mod run;
 mod run_memory;
 mod schema;

@@ -14,6 +14,7 @@ pub(crate) use allow::is_date;
 use crate::Options;
 use crate::diag::{Code, Problems};
 use crate::ir::Plan;
+use crate::predict::Constants;
 use crate::source::{SourceMap, Span};
 
 /// What a rule sees.
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub sources: &'a SourceMap,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+    /// Constants of the cost model.
+    pub constants: &'a Constants,
 }
 
 impl Context<'_> {
@@ -58,7 +61,8 @@ pub fn check(
     codes: &[&'static Code],
     problems: &mut Problems,
 ) {
-    let context = Context { plan, today: &options.today, sources, complete: options.complete };
+    let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
+    let context = Context { plan, today: &options.today, sources, complete: options.complete, constants };
     for rule in rules::RULES {
         rule(&context, problems);
     }

@@ -191,7 +191,7 @@ pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
 }
 
-fn calibration(path: &str) -> Result<Constants, String> {
+pub(super) fn calibration(path: &str) -> Result<Constants, String> {
     super::calibrate::constants(Some(std::path::Path::new(path)))
 }
 

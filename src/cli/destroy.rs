@@ -5,10 +5,8 @@ use super::apply::ask;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{JobArgs, each};
-use super::manifests::{Manifest, Set};
+use super::job::{About, JobArgs, each};
 use super::progress::{Mode, Progress, json_line, version_line};
-use super::prospects::{only, show};
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::desired::Desired;
 use crate::apply::destroy::{Consent, Remains, Remover};
@@ -16,7 +14,6 @@ use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict::{self, Verdict};
 use crate::emit;
-use crate::ir::Plan;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
@@ -45,14 +42,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.output == "json" {
         version_line();
     }
-    each(io, global, &args.job, "destroy", |set, manifest, plan| Destroy {
+    each(io, global, &args.job, "destroy", |about| Destroy {
         yes: args.yes || args.job.account.simulate.is_some(),
         consent: Consent { delete_data: args.delete_data },
         output: args.output.clone(),
-        global: global.clone(),
-        set: set.clone(),
-        manifest: manifest.clone(),
-        plan: plan.clone(),
+        about,
     })
 }
 
@@ -60,20 +54,14 @@ struct Destroy {
     yes: bool,
     consent: Consent,
     output: String,
-    global: Global,
-    set: Set,
-    manifest: Manifest,
-    plan: Plan,
+    about: About,
 }
 
 impl Task for Destroy {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let remains = match self.remains(&look).await {
             Ok(remains) => remains,
-            Err(verdict) => {
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                return verdict.exit;
-            }
+            Err(verdict) => return self.about.fail(io, verdict),
         };
         let removals = remains.removals(self.consent);
         let goes = removals.iter().any(|one| one.action != "keep");
@@ -103,16 +91,14 @@ impl Task for Destroy {
                 return exit::INCOMPLETE;
             }
         }
-        let progress = Progress::new(Mode::of(&self.output, self.global.quiet));
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         remover.run(&remains, self.consent).await;
         progress.clear();
         let mut codes: Vec<u8> = Vec::new();
         for (item, cause) in ledger.failed() {
-            let verdict = verdict::verdict(&self.plan, &item, &cause);
-            show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-            codes.push(verdict.exit);
+            codes.push(self.about.fail(io, verdict::verdict(&self.about.plan, &item, &cause)));
         }
         if remains.foreign_role.is_some() {
             codes.push(verdict::exit::FOREIGN);
@@ -131,15 +117,15 @@ impl Task for Destroy {
 
 impl Destroy {
     async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
-        let failed = |fault| verdict::look_failed(&self.plan, &fault);
+        let failed = |fault| verdict::look_failed(&self.about.plan, &fault);
         let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-        if let Some(other) = verdict::other_account(&self.plan, &caller) {
+        if let Some(other) = verdict::other_account(&self.about.plan, &caller) {
             return Err(other);
         }
-        let Some(desired) = Desired::of(&self.plan, &caller) else {
-            return Err(verdict::not_deployable(&self.plan));
+        let Some(desired) = Desired::of(&self.about.plan, &caller) else {
+            return Err(verdict::not_deployable(&self.about.plan));
         };
-        let homes = [emit::archive_home(&self.plan), emit::worker_home(&self.plan)]
+        let homes = [emit::archive_home(&self.about.plan), emit::worker_home(&self.about.plan)]
             .map(|home| home.replace(emit::ACCOUNT_MARK, &caller.account));
         look.remains(&desired, &homes).await.map_err(failed)
     }

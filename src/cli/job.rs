@@ -35,13 +35,33 @@ pub(super) struct JobArgs {
     pub account: AccountArgs,
 }
 
+/// The manifest that a task is about.
+pub(super) struct About {
+    /// The flags of every command.
+    pub global: Global,
+    /// All manifests of the command, for their texts.
+    pub set: Set,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+impl About {
+    /// Says what is wrong with the account; the exit code.
+    pub(super) fn fail(&self, io: &mut Io, verdict: Verdict) -> u8 {
+        show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+        verdict.exit
+    }
+}
+
 /// The manifests of a command and the account, with a closure for each sound manifest; the worst exit code.
 pub(super) fn each<T: Task>(
     io: &mut Io,
     global: &Global,
     args: &JobArgs,
     command: &str,
-    task: impl Fn(&Set, &Manifest, &Plan) -> T,
+    task: impl Fn(About) -> T,
 ) -> u8 {
     let paths = match args.named.paths(command) {
         Ok(paths) => paths,
@@ -79,7 +99,13 @@ pub(super) fn each<T: Task>(
             codes.push(exit::MANIFEST);
             continue;
         }
-        codes.push(accounts.run(io, plan, task(&set, manifest, plan)));
+        let about = About {
+            global: global.clone(),
+            set: set.clone(),
+            manifest: manifest.clone(),
+            plan: plan.clone(),
+        };
+        codes.push(accounts.run(io, plan, task(about)));
     }
     verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
@@ -107,8 +133,29 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }
 
+/// A training job that is there.
+pub(super) struct Existing {
+    /// The job.
+    pub job: TrainingJob,
+    /// Whether it is of another digest than the manifest's.
+    pub is_other: bool,
+}
+
+/// The training job of a manifest; else why there is none was said, and this is the exit code.
+pub(super) async fn existing<C: Observe, K: Clock>(
+    io: &mut Io<'_>,
+    look: &Look<'_, C, K>,
+    about: &About,
+) -> Result<Existing, u8> {
+    match find(look, &about.plan).await {
+        Ok(Found { job: Some((job, _)), is_other, .. }) => Ok(Existing { job, is_other }),
+        Ok(_) => Err(none(io, &about.manifest, &about.plan)),
+        Err(verdict) => Err(about.fail(io, verdict)),
+    }
+}
+
 /// The words where there is no job.
-pub(super) fn none(io: &mut Io, manifest: &Manifest, plan: &Plan) -> u8 {
+fn none(io: &mut Io, manifest: &Manifest, plan: &Plan) -> u8 {
     let job = plan.job.name.value().map_or("", String::as_str);
     io.note(&format!(
         "no training job of `{job}` is in the account; start one with `trainc apply {}`\n",

@@ -4,16 +4,13 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{JobArgs, clock, each, find, none};
-use super::manifests::{Manifest, Set};
+use super::job::{About, JobArgs, clock, each, existing};
 use super::progress::version_line;
-use super::prospects::{only, show};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
 use crate::apply::verdict;
-use crate::ir::Plan;
 use serde_json::json;
 
 /// Show the job's logs: all hosts in the order of time, or one
@@ -38,14 +35,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.output == "json" {
         version_line();
     }
-    each(io, global, &args.job, "logs", |set, manifest, plan| Logs {
+    each(io, global, &args.job, "logs", |about| Logs {
         host: args.host.clone(),
         follow: args.follow,
         is_json: args.output == "json",
-        global: global.clone(),
-        set: set.clone(),
-        manifest: manifest.clone(),
-        plan: plan.clone(),
+        about,
     })
 }
 
@@ -53,22 +47,16 @@ struct Logs {
     host: Option<String>,
     follow: bool,
     is_json: bool,
-    global: Global,
-    set: Set,
-    manifest: Manifest,
-    plan: Plan,
+    about: About,
 }
 
 impl Task for Logs {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match find(&look, &self.plan).await {
+        let found = match existing(io, &look, &self.about).await {
             Ok(found) => found,
-            Err(verdict) => {
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                return verdict.exit;
-            }
+            Err(code) => return code,
         };
-        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        let job = found.job;
         let several = self.host.is_none() && job.instances() > 1;
         let mut tail = Tail::new(self.host.as_deref());
         let mut lines = 0;
@@ -110,8 +98,6 @@ impl Task for Logs {
 
 impl Logs {
     fn fail(&self, io: &mut Io, fault: &crate::apply::fault::Fault) -> u8 {
-        let verdict = verdict::look_failed(&self.plan, fault);
-        show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-        verdict.exit
+        self.about.fail(io, verdict::look_failed(&self.about.plan, fault))
     }
 }

@@ -40,6 +40,7 @@ mod pictures;
 mod plan;
 mod progress;
 mod prospects;
+mod report;
 mod run;
 mod schema;
 mod shards;
@@ -92,6 +93,7 @@ enum Command {
     Watch(watch::Args),
     Status(status::Args),
     Logs(logs::Args),
+    Report(report::Args),
     Stop(stop::Args),
     Destroy(destroy::Args),
     Run(run::Args),
@@ -136,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&mut io, &app.global, args),
         Command::Status(args) => status::run(&mut io, &app.global, args),
         Command::Logs(args) => logs::run(&mut io, &app.global, args),
+        Command::Report(args) => report::run(&mut io, &app.global, args),
         Command::Stop(args) => stop::run(&mut io, &app.global, args),
         Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
         Command::Run(args) => run::run(&mut io, &app.global, args),

@@ -4,16 +4,13 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{JobArgs, clock, each, find, none};
-use super::manifests::{Manifest, Set};
-use super::prospects::{only, show};
+use super::job::{About, JobArgs, clock, each, existing};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
 use crate::apply::status::{Status, status};
-use crate::ir::Plan;
 use crate::text;
 
 /// Show where the job stands: its states so far, its figures, what it has cost
@@ -29,33 +26,21 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    each(io, global, &args.job, "status", |set, manifest, plan| Show {
-        output: args.output.clone(),
-        global: global.clone(),
-        set: set.clone(),
-        manifest: manifest.clone(),
-        plan: plan.clone(),
-    })
+    each(io, global, &args.job, "status", |about| Show { output: args.output.clone(), about })
 }
 
 struct Show {
     output: String,
-    global: Global,
-    set: Set,
-    manifest: Manifest,
-    plan: Plan,
+    about: About,
 }
 
 impl Task for Show {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match find(&look, &self.plan).await {
+        let found = match existing(io, &look, &self.about).await {
             Ok(found) => found,
-            Err(verdict) => {
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                return verdict.exit;
-            }
+            Err(code) => return code,
         };
-        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        let job = found.job;
         let mut metrics = Metrics::of(&job.request);
         // The first host has the figures of all: one stream is enough here.
         let mut tail = Tail::new(Some("algo-1"));
@@ -66,7 +51,7 @@ impl Task for Show {
         if let Err(fault) = read.await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
-        let now = status(&self.plan, &job, &metrics, look.clock.now());
+        let now = status(&self.about.plan, &job, &metrics, look.clock.now());
         if self.output == "json" {
             let text = serde_json::to_string_pretty(&now).unwrap_or_default();
             io.print(&format!("{text}\n"));

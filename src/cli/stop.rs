@@ -5,16 +5,13 @@ use super::apply::ask;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{JobArgs, each, find};
-use super::manifests::{Manifest, Set};
+use super::job::{About, JobArgs, each, find};
 use super::progress::{Mode, Progress};
-use super::prospects::{only, show};
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::Remover;
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
-use crate::ir::Plan;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
 #[derive(clap::Args, Debug)]
@@ -29,31 +26,22 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    each(io, global, &args.job, "stop", |set, manifest, plan| Stop {
+    each(io, global, &args.job, "stop", |about| Stop {
         yes: args.yes || args.job.account.simulate.is_some(),
-        global: global.clone(),
-        set: set.clone(),
-        manifest: manifest.clone(),
-        plan: plan.clone(),
+        about,
     })
 }
 
 struct Stop {
     yes: bool,
-    global: Global,
-    set: Set,
-    manifest: Manifest,
-    plan: Plan,
+    about: About,
 }
 
 impl Task for Stop {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match find(&look, &self.plan).await {
+        let found = match find(&look, &self.about.plan).await {
             Ok(found) => found,
-            Err(verdict) => {
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                return verdict.exit;
-            }
+            Err(verdict) => return self.about.fail(io, verdict),
         };
         let ours = found.job.filter(|(_, tags)| tags.get("trainc:job") == Some(&found.desired.job));
         let Some((job, _)) = ours.filter(|(job, _)| !job.is_over()) else {
@@ -63,7 +51,7 @@ impl Task for Stop {
         if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
             return exit::INCOMPLETE;
         }
-        let progress = Progress::new(Mode::of("human", self.global.quiet));
+        let progress = Progress::new(Mode::of("human", self.about.global.quiet));
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         let item = Item::new("training-job", &job.name);
@@ -75,9 +63,8 @@ impl Task for Stop {
                 exit::DONE
             }
             Err(cause) => {
-                let verdict = verdict::verdict(&self.plan, &item, &cause);
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                verdict.exit
+                let verdict = verdict::verdict(&self.about.plan, &item, &cause);
+                self.about.fail(io, verdict)
             }
         }
     }

@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{JobArgs, clock, each, find, none};
+use super::job::{About, JobArgs, clock, each, existing};
 use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line, version_line};
 use super::prospects::{only, show};
@@ -41,37 +41,26 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.output == "json" {
         version_line();
     }
-    each(io, global, &args.job, "watch", |set, manifest, plan| Watch {
-        output: args.output.clone(),
-        global: global.clone(),
-        set: set.clone(),
-        manifest: manifest.clone(),
-        plan: plan.clone(),
-    })
+    each(io, global, &args.job, "watch", |about| Watch { output: args.output.clone(), about })
 }
 
 struct Watch {
     output: String,
-    global: Global,
-    set: Set,
-    manifest: Manifest,
-    plan: Plan,
+    about: About,
 }
 
 impl Task for Watch {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match find(&look, &self.plan).await {
+        let found = match existing(io, &look, &self.about).await {
             Ok(found) => found,
-            Err(verdict) => {
-                show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
-                return verdict.exit;
-            }
+            Err(code) => return code,
         };
-        let Some((job, _)) = found.job else { return none(io, &self.manifest, &self.plan) };
+        let job = found.job;
         if found.is_other {
             io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
         }
-        follow(io, &look, &self.set, &self.manifest, &job.name, &self.output, &self.global).await
+        let About { global, set, manifest, .. } = &self.about;
+        follow(io, &look, set, manifest, &job.name, &self.output, global).await
     }
 }
 

@@ -65,6 +65,9 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
     let usd = budget.usd.get()?;
     let word = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
     let against = match document.run.most_usd {
+        _ if document.run.cost_usd.is_some_and(|predicted| predicted > usd) => {
+            ": the run is predicted to cost more"
+        }
         Some(most) if most > usd => ": max-run lets the instances cost more",
         Some(_) => ": more than the instances can cost",
         None => "",

@@ -13,6 +13,7 @@ pub mod human;
 pub mod json;
 mod links;
 pub mod markdown;
+pub mod measured;
 mod notes;
 pub mod origins;
 mod page;

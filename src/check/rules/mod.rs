@@ -42,6 +42,7 @@ mod pipeline;
 mod placement;
 mod places;
 mod precision;
+mod predicted_cost;
 mod preferences;
 mod processes;
 mod program_source;
@@ -111,6 +112,7 @@ pub static RULES: &[Rule] = &[
     pipeline::rule,
     placement::rule,
     precision::rule,
+    predicted_cost::rule,
     preferences::rule,
     processes::rule,
     program_source::rule,
@@ -180,6 +182,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         pipeline::CODES,
         placement::CODES,
         precision::CODES,
+        predicted_cost::CODES,
         preferences::CODES,
         processes::CODES,
         program_source::CODES,

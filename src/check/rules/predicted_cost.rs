@@ -1,0 +1,175 @@
+//! The budget against what the run is predicted to cost, and what would bring it under.
+
+use crate::check::Context;
+use crate::check::remedy;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::ir::Plan;
+use crate::plan::divisors::divisors;
+use crate::predict::{Layout, Recompute, Run, memory, run, speed};
+use crate::text;
+
+declare_code!(T0329, "predicted-over-budget", Warning, "the run is predicted to cost more than the budget");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0329];
+
+/// What the run is predicted to cost, where that is known.
+pub(super) fn predicted(context: &Context) -> Option<(Layout, Run)> {
+    let plan = context.plan;
+    if !plan.deployable || !plan.job.is_whole {
+        return None;
+    }
+    let layout = Layout::of_plan(plan).ok()?;
+    let run = run_of(context, &layout)?;
+    Some((layout, run))
+}
+
+fn run_of(context: &Context, layout: &Layout) -> Option<Run> {
+    let speed = speed::speed(layout, context.constants).ok()?;
+    run::run(context.plan, layout, &speed, context.constants).ok()
+}
+
+/// An error where even the low end is above the budget, or of a hard budget the prediction itself; a warning where only
+/// the high end is.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(budget) = &context.plan.job.budget else { return };
+    let Some(usd) = budget.usd.val() else { return };
+    let Some((layout, run)) = predicted(context) else { return };
+    let (Some(cost), Some(interval)) = (run.cost_usd, run.cost_interval()) else { return };
+    if interval.high <= usd.value {
+        return;
+    }
+    let hard = budget.hard.get() == Some(true);
+    let severity = if interval.low > usd.value || hard && cost > usd.value {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
+    let message = if cost > usd.value {
+        format!(
+            "the run {verb} {}, between {} and {}; the budget is {}",
+            text::dollars(cost),
+            text::dollars(interval.low),
+            text::dollars(interval.high),
+            text::dollars(usd.value)
+        )
+    } else {
+        format!(
+            "the run {verb} the budget of {}: {} is predicted, between {} and {}",
+            text::dollars(usd.value),
+            text::dollars(cost),
+            text::dollars(interval.low),
+            text::dollars(interval.high)
+        )
+    };
+    let mut diagnostic = Diagnostic::new(&T0329, usd.span_or(budget.span), message)
+        .severity(severity)
+        .fact("cost_usd", cost)
+        .fact("low_usd", interval.low)
+        .fact("high_usd", interval.high)
+        .fact("budget_usd", usd.value);
+    if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
+        diagnostic = diagnostic.label(span, format!("about {}", text::duration(whole(run.seconds))));
+    }
+    let mut ways: Vec<String> = Vec::new();
+    let thrift = thrift(context, &layout, cost);
+    if let Some((words, after)) = &thrift
+        && *after <= usd.value
+    {
+        ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
+    }
+    if cost > usd.value {
+        ways.extend(shorter(context.plan, &run, cost, usd.value));
+    }
+    let mut ways = ways.into_iter();
+    if let Some(first) = ways.next() {
+        diagnostic = diagnostic.help(first);
+    }
+    for way in ways {
+        diagnostic = diagnostic.note(format!("or {way}"));
+    }
+    if let Some((words, after)) = thrift.filter(|(_, after)| *after > usd.value) {
+        diagnostic = diagnostic
+            .note(format!("{words} costs less, but not enough: predicted {}", text::dollars(after)));
+    }
+    if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
+        diagnostic = diagnostic.note(
+            "spot instances cost less, how much is not known beforehand: `--discount 0.6` tries a price",
+        );
+    }
+    problems.push(diagnostic.note(format!(
+        "other layouts and instance types: `trainc tune --max-usd {}`",
+        text::short(usd.value)
+    )));
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds, held above zero")]
+fn whole(seconds: f64) -> u64 {
+    seconds.max(0.0).round() as u64
+}
+
+/// A layout of the same steps that fits and costs less: what to write, and US dollars. Tried are a larger micro-batch at
+/// the same global batch, and no recomputation: they need neither other instances nor another batch.
+fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)> {
+    let plan = context.plan;
+    let batch = plan.batch.as_ref()?;
+    let factors = if layout.degrees.pipeline > 1.0 { vec![1] } else { divisors(batch.accumulation.value) };
+    let recomputes = [layout.recompute, Recompute::None];
+    let mut best: Option<(String, f64)> = None;
+    for factor in factors {
+        for recompute in recomputes {
+            let mut other = layout.clone();
+            other.work.micro_batch *= factor as f64;
+            other.work.passes /= factor as f64;
+            other.recompute = recompute;
+            if other == *layout || !surely_fits(&other) {
+                continue;
+            }
+            let Some(usd) = run_of(context, &other).and_then(|run| run.cost_usd) else { continue };
+            if usd < cost * 0.99 && best.as_ref().is_none_or(|(_, least)| usd < *least) {
+                let mut lines = Vec::new();
+                if factor > 1 {
+                    lines.extend(remedy::batch_lines(plan, batch.micro.value * factor));
+                }
+                if recompute != layout.recompute {
+                    lines.push("activation-checkpointing #false".to_owned());
+                }
+                best = Some((text::ticked(&lines, "and"), usd));
+            }
+        }
+    }
+    best
+}
+
+fn surely_fits(layout: &Layout) -> bool {
+    let memory = memory::memory(layout);
+    memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
+}
+
+/// A shorter run that the budget pays for, in the word that the manifest says it in.
+fn shorter(plan: &Plan, run: &Run, cost: f64, budget: f64) -> Option<String> {
+    let steps = plan.run.steps.as_ref()?.value as f64;
+    let each = (run.parts.training + run.parts.checkpoints) / steps;
+    let left = run.seconds * budget / cost - run.parts.startup - run.parts.download;
+    let affordable = (left / each).floor();
+    if affordable < 1.0 {
+        return Some(format!(
+            "its start alone takes {}: take fewer or smaller instances",
+            text::duration(whole(run.parts.startup + run.parts.download))
+        ))
+        .filter(|_| left <= 0.0);
+    }
+    let train = &plan.job.train;
+    let rounded = |n: f64| {
+        let grain = 10_f64.powf((n.log10().floor() - 1.0).max(0.0));
+        text::group(whole((n / grain).floor() * grain)).replace(',', "_")
+    };
+    if !train.steps.is_absent() {
+        return Some(format!("write `steps {}`: the budget pays for no more", rounded(affordable)));
+    }
+    let tokens = plan.batch.as_ref()?.global_tokens? as f64;
+    (!train.tokens.is_absent())
+        .then(|| format!("write `tokens {}`: the budget pays for no more", rounded(affordable * tokens)))
+}

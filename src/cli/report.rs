@@ -1,0 +1,283 @@
+//! `trainc report`.
+
+use super::account::Task;
+use super::args::{Global, problems};
+use super::exit;
+use super::io::Io;
+use super::job::{About, JobArgs, each, existing};
+use super::manifests::{Manifest, compile_all};
+use crate::Options;
+use crate::apply::account::LogEvent;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::logs::Tail;
+use crate::apply::observed::Look;
+use crate::diag::Format;
+use crate::ir::Plan;
+use crate::measure::{self, Job, Measured, Reader};
+use crate::predict::Constants;
+use crate::report::measured::{self, Subject};
+use crate::resolve::Choices;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Show what a run measured beside what was predicted of it
+///
+/// Reads the job's log and what the service says of it in the account, or with `--log` a log at hand: `metrics.jsonl` of
+/// the worker, what `trainc run -o json` or `trainc logs` printed, or any text that the job's metrics match. Without
+/// `--log` a job on this machine is looked for in `runs/JOB`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc report job.kdl\n  trainc report job.kdl --log train.log --csv my-runs.csv\n  trainc calibrate my-runs.csv"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// A log at hand; the account is not asked. Several are read one after the other
+    #[arg(long = "log", value_name = "FILE")]
+    logs: Vec<PathBuf>,
+    /// How many steps at the start do not count; without it five reports, or a third of a short log
+    #[arg(long, value_name = "STEPS")]
+    warm_up: Option<u64>,
+    /// Add the run to this table, which `trainc calibrate` reads; it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Constants of the cost model, as `trainc calibrate --write` makes them
+    #[arg(long, value_name = "FILE", value_parser = super::args::calibration)]
+    calibration: Option<Constants>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+/// The most bytes of a log that are read.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.job.named.paths("report") {
+        Ok(paths) => paths,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let choices = Choices { env: args.job.env.clone(), sets: args.job.sets.clone(), ..Choices::default() };
+    let options = Options {
+        choices,
+        today: io.today.clone(),
+        constants: args.calibration.clone(),
+        ..Options::default()
+    };
+    let set = compile_all(&paths, &options);
+    let here = match set.manifests.as_slice() {
+        [one] => logs_here(args, one),
+        _ if args.logs.is_empty() => Vec::new(),
+        _ => {
+            io.note("error: a log is of one run: name one manifest\n");
+            return exit::USAGE;
+        }
+    };
+    if here.is_empty() {
+        let shared = Shared {
+            output: args.output.clone(),
+            warm_up: args.warm_up,
+            csv: args.csv.clone(),
+            calibration: args.calibration.clone(),
+        };
+        return each(io, global, &args.job, "report", |about| Online { about, shared: shared.clone() });
+    }
+    let Some((manifest, plan)) = set.manifests.first().and_then(|one| Some((one, one.compiled.checked()?)))
+    else {
+        let text = problems(&set, Format::Human, io, io.color, global);
+        io.note(&text);
+        return exit::MANIFEST;
+    };
+    let mut reader = reader(plan);
+    for path in &here {
+        match read(path) {
+            Ok(text) => reader.text(&text),
+            Err(why) => {
+                io.note(&format!("error: `{}` cannot be read: {why}\n", path.display()));
+                return exit::USAGE;
+            }
+        }
+    }
+    let shared = Shared {
+        output: args.output.clone(),
+        warm_up: args.warm_up,
+        csv: args.csv.clone(),
+        calibration: args.calibration.clone(),
+    };
+    shared.tell(io, manifest, plan, &reader, None)
+}
+
+/// The logs that were named, else that of the job's last run on this machine.
+fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
+    if !args.logs.is_empty() || args.job.account.simulate.is_some() {
+        return args.logs.clone();
+    }
+    let plan = manifest.compiled.plan.as_ref();
+    let Some(job) = plan.filter(|plan| !plan.deployable).and_then(|plan| plan.job.name.value()) else {
+        return Vec::new();
+    };
+    let found = Path::new("runs").join(job).join("output/metrics.jsonl");
+    if found.is_file() { vec![found] } else { Vec::new() }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let done = if path == Path::new("-") {
+        std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+    };
+    done.map_err(|error| super::world::describe(&error))?;
+    // Progress bars write bytes that are no text.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn reader(plan: &Plan) -> Reader {
+    let metrics = plan.job.program.iter().flat_map(|program| &program.metrics);
+    let pairs: Vec<(&str, &str)> =
+        metrics.filter_map(|metric| Some((metric.name.as_str(), metric.regex.value()?.as_str()))).collect();
+    Reader::new(pairs, plan.mesh.as_ref().map_or(1, |mesh| mesh.world_size))
+}
+
+/// What is done with a run, wherever it was read.
+#[derive(Clone)]
+struct Shared {
+    output: String,
+    warm_up: Option<u64>,
+    csv: Option<PathBuf>,
+    calibration: Option<Constants>,
+}
+
+impl Shared {
+    fn tell(
+        &self,
+        io: &mut Io,
+        manifest: &Manifest,
+        plan: &Plan,
+        reader: &Reader,
+        job: Option<&crate::apply::account::TrainingJob>,
+    ) -> u8 {
+        let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
+        let run = job.map(|job| Job::of(job, &measured));
+        let constants = self.calibration.as_ref().unwrap_or_else(|| Constants::shipped());
+        let prediction = crate::predict::of_plan(plan, constants);
+        let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
+        let name = plan.job.name.value().map_or("", String::as_str);
+        let mut notes = Vec::new();
+        let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
+        notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
+        if measured.is_empty() {
+            notes.push(
+                "no figure was found in the log: print `step=… tokens_per_s=…`, or give the program a `metric`"
+                    .to_owned(),
+            );
+        }
+        if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
+            notes.push(format!("the job is {}: its time and cost are not those of a whole run", run.status));
+        }
+        let mut code = exit::DONE;
+        if let Some(path) = &self.csv {
+            let id = run.as_ref().map_or_else(|| self.id(plan), |run| run.name.clone());
+            match self.add(io, plan, &measured, &id, path) {
+                Ok(words) => notes.push(words),
+                Err(words) => {
+                    io.note(&format!("error: {words}\n"));
+                    code = exit::USAGE;
+                }
+            }
+        }
+        let subject = Subject {
+            job: name,
+            path: &manifest.path,
+            measured: &measured,
+            run: run.as_ref(),
+            rows: &rows,
+            notes,
+        };
+        match self.output.as_str() {
+            "json" => {
+                let text = serde_json::to_string_pretty(&measured::document(&subject)).unwrap_or_default();
+                io.print(&format!("{text}\n"));
+            }
+            "markdown" => io.print(&measured::markdown(&subject)),
+            _ => {
+                let options =
+                    crate::report::Options { color: io.color, unicode: io.unicode, width: io.width };
+                io.print(&measured::human(&subject, options));
+            }
+        }
+        code
+    }
+
+    /// A run without a name of the service's: by the job and what shapes it.
+    fn id(&self, plan: &Plan) -> String {
+        crate::emit::identity(plan).training_job
+    }
+
+    fn add(
+        &self,
+        io: &Io,
+        plan: &Plan,
+        measured: &Measured,
+        id: &str,
+        path: &Path,
+    ) -> Result<String, String> {
+        if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
+            return Err("nothing was measured that a table of runs could take".to_owned());
+        }
+        let year = io.today.get(..4).unwrap_or_default();
+        let cells = measure::cells(plan, measured, id, year)
+            .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
+        let fault = |error: std::io::Error| {
+            format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
+        };
+        let table = match fs::read_to_string(path) {
+            Ok(table) => table,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(fault(error)),
+        };
+        let Some(more) = measure::append(&table, &cells) else {
+            return Ok(format!("`{}` has the run `{id}` already", path.display()));
+        };
+        let file = fs::OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
+        Ok(format!(
+            "added to `{0}` as `{id}`: `trainc calibrate {0}` holds it against the model",
+            path.display()
+        ))
+    }
+}
+
+/// A run that the account knows.
+struct Online {
+    about: About,
+    shared: Shared,
+}
+
+impl Task for Online {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let found = match existing(io, &look, &self.about).await {
+            Ok(found) => found,
+            Err(code) => return code,
+        };
+        if found.is_other {
+            io.note(&format!("note: {} is another digest than the manifest's now\n", found.job.name));
+        }
+        let mut reader = reader(&self.about.plan);
+        let mut sink = |host: &str, event: &LogEvent| {
+            reader.line(Some(host), Some(event.time as f64 / 1_000.0), &event.text);
+        };
+        let mut tail = Tail::new(None);
+        let read = tail.round(&look, &found.job.name, &mut sink);
+        if let Err(fault) = read.await {
+            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        }
+        self.shared.tell(io, &self.about.manifest, &self.about.plan, &reader, Some(&found.job))
+    }
+}

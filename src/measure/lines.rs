@@ -1,0 +1,307 @@
+//! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
+
+use crate::predict::memory::MeasuredAs;
+use regex::Regex;
+use serde_json::Value;
+
+/// What one line reports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The optimizer step that it is of.
+    pub step: Option<u64>,
+    /// When it was written, seconds since some moment.
+    pub time: Option<f64>,
+    /// Seconds of a step.
+    pub step_seconds: Option<f64>,
+    /// Of the whole cluster.
+    pub tokens_per_second: Option<f64>,
+    /// Sequences, of the whole cluster.
+    pub samples_per_second: Option<f64>,
+    /// Model FLOPs over peak, a fraction.
+    pub mfu: Option<f64>,
+    /// Memory of a GPU, bytes, and what was measured.
+    pub memory: Option<(f64, MeasuredAs)>,
+}
+
+/// What a figure is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meaning {
+    Step,
+    StepSeconds,
+    Tokens,
+    Samples,
+    Mfu,
+    Memory(MeasuredAs),
+}
+
+const STEPS: &[&str] = &["step", "global_step", "iteration", "iter"];
+const STEP_TIMES: &[&str] = &[
+    "step_time",
+    "step_seconds",
+    "step_s",
+    "seconds_per_step",
+    "sec_per_step",
+    "s_per_step",
+    "time_per_step",
+    "iteration_time",
+    "iter_time",
+];
+const TOKENS: &[&str] = &["tokens_per_s", "tokens_per_sec", "tokens_per_second", "tps"];
+const SAMPLES: &[&str] = &[
+    "samples_per_s",
+    "samples_per_sec",
+    "samples_per_second",
+    "sequences_per_s",
+    "sequences_per_sec",
+    "sequences_per_second",
+    "train_samples_per_second",
+];
+/// Endings that are units, and what they are times the unit that is kept.
+const UNITS: &[(&str, f64)] = &[
+    ("_ms", 1e-3),
+    ("_bytes", 1.0),
+    ("_mib", 1_048_576.0),
+    ("_gib", 1_073_741_824.0),
+    ("_mb", 1e6),
+    ("_gb", 1e9),
+];
+
+/// What a metric of that name is, and what its number is times; `train:tokens_per_s` is tokens per second.
+fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
+    let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
+    let name = last.replace('/', "_per_").replace('-', "_");
+    for (words, each) in
+        [(STEPS, Meaning::Step), (STEP_TIMES, Meaning::StepSeconds), (&["mfu"][..], Meaning::Mfu)]
+    {
+        if words.contains(&name.as_str()) {
+            return Some((each, 1.0));
+        }
+    }
+    // A rate of one GPU is one of all, as they march in step.
+    let apart = ["_per_gpu", "_per_device", "_per_rank"].iter().find_map(|word| {
+        let rest = name.replace(word, "");
+        (rest != name).then_some(rest)
+    });
+    let (rate, times) = apart.map_or((name.clone(), 1.0), |rest| (rest, gpus));
+    for (words, each) in [(TOKENS, Meaning::Tokens), (SAMPLES, Meaning::Samples)] {
+        if words.contains(&rate.as_str()) {
+            return Some((each, times));
+        }
+    }
+    let (base, unit) = UNITS.iter().find_map(|(ending, unit)| Some((name.strip_suffix(ending)?, *unit)))?;
+    if STEP_TIMES.contains(&base) && unit < 1.0 {
+        return Some((Meaning::StepSeconds, unit));
+    }
+    // What is measured differs by gigabytes: a name that does not say it is no evidence.
+    let kind = if base.contains("allocated") {
+        MeasuredAs::Allocated
+    } else if base.contains("reserved") {
+        MeasuredAs::Reserved
+    } else if base.contains("smi") || base.contains("gpu_memory_used") {
+        MeasuredAs::Whole
+    } else {
+        return None;
+    };
+    (base.contains("mem") || base.contains("allocated") || base.contains("reserved"))
+        .then_some((Meaning::Memory(kind), unit))
+}
+
+/// Reads lines one after the other.
+#[derive(Debug)]
+pub struct Reader {
+    rows: Vec<(Meaning, f64, Regex)>,
+    pairs: Option<Regex>,
+    gpus: f64,
+    host: Option<String>,
+    /// What was read.
+    pub reports: Vec<Report>,
+    /// Whether a GPU ran out of memory.
+    pub out_of_memory: bool,
+}
+
+impl Reader {
+    /// A reader by the expressions of a job, each with its metric's name, on so many GPUs. What they do not say is read
+    /// from `name=value` and `name: value`.
+    pub fn new<'a>(metrics: impl IntoIterator<Item = (&'a str, &'a str)>, gpus: u64) -> Self {
+        let gpus = gpus as f64;
+        let rows = metrics
+            .into_iter()
+            .filter_map(|(name, regex)| {
+                let (meaning, times) = meaning(name, gpus)?;
+                // One that this dialect cannot read is left to SageMaker.
+                Some((meaning, times, Regex::new(regex).ok()?))
+            })
+            .collect();
+        Self {
+            rows,
+            pairs: Regex::new(r"([A-Za-z][\w/.:-]*?)['\x22]?\s*[=:]\s*([0-9][0-9.]*(?:[eE][+-]?[0-9]+)?)")
+                .ok(),
+            gpus,
+            host: None,
+            reports: Vec::new(),
+            out_of_memory: false,
+        }
+    }
+
+    /// Reads the text of a file, line by line.
+    pub fn text(&mut self, text: &str) {
+        for line in text.lines() {
+            match serde_json::from_str::<Value>(line.trim()) {
+                Ok(Value::Object(members)) => self.object(&members),
+                _ => self.line(None, None, line),
+            }
+        }
+    }
+
+    /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
+    fn object(&mut self, members: &serde_json::Map<String, Value>) {
+        if let Some(text) = members.get("text").and_then(Value::as_str) {
+            let host = members.get("host").and_then(Value::as_str);
+            let time = members.get("time").and_then(Value::as_f64).map(|time| time / 1_000.0);
+            self.line(host, time, text);
+            return;
+        }
+        let mut report = Report::default();
+        for (name, value) in members {
+            let Some(value) = value.as_f64() else { continue };
+            if let Some((meaning, times)) = meaning(name, self.gpus) {
+                put(&mut report, meaning, value * times);
+            }
+        }
+        self.keep(report);
+    }
+
+    /// A line of text, of a host, written at so many seconds.
+    pub fn line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+        // What a container writes may itself be JSON.
+        if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
+            && !members.contains_key("text")
+        {
+            let before = self.reports.len();
+            self.object(&members);
+            if let Some(report) = self.reports.get_mut(before) {
+                report.time = time;
+            }
+            return;
+        }
+        self.out_of_memory |= text.contains("CUDA out of memory") || text.contains("torch.OutOfMemoryError");
+        let mut report = Report { time, ..Report::default() };
+        for (meaning, times, regex) in &self.rows {
+            let value = regex.captures(text).and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok());
+            if let Some(value) = value {
+                put(&mut report, *meaning, value * times);
+            }
+        }
+        for groups in self.pairs.iter().flat_map(|pairs| pairs.captures_iter(text)) {
+            let (Some(name), Some(value)) = (groups.get(1), groups.get(2)) else { continue };
+            let found = meaning(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
+            if let Some(((meaning, times), value)) = found {
+                put(&mut report, meaning, value * times);
+            }
+        }
+        if report == (Report { time, ..Report::default() }) {
+            return;
+        }
+        // All hosts report the same: the first that says something speaks for them.
+        if let Some(host) = host {
+            let speaker = self.host.get_or_insert_with(|| host.to_owned());
+            if speaker != host {
+                return;
+            }
+        }
+        self.keep(report);
+    }
+
+    fn keep(&mut self, report: Report) {
+        if report != Report::default() {
+            self.reports.push(report);
+        }
+    }
+}
+
+/// The first that says a figure says it: the job's own expressions come before what is guessed by names.
+fn put(report: &mut Report, meaning: Meaning, value: f64) {
+    if !value.is_finite() || value <= 0.0 && meaning != Meaning::Step {
+        return;
+    }
+    let slot = match meaning {
+        Meaning::Step => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a step counts from 0"
+            )]
+            report.step.get_or_insert(value.max(0.0) as u64);
+            return;
+        }
+        Meaning::Memory(kind) => {
+            report.memory.get_or_insert((value, kind));
+            return;
+        }
+        Meaning::StepSeconds => &mut report.step_seconds,
+        Meaning::Tokens => &mut report.tokens_per_second,
+        Meaning::Samples => &mut report.samples_per_second,
+        Meaning::Mfu => &mut report.mfu,
+    };
+    // Some write a percentage.
+    let value = if meaning == Meaning::Mfu && value > 1.5 { value / 100.0 } else { value };
+    slot.get_or_insert(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(metrics: &[(&str, &str)], text: &str) -> Vec<Report> {
+        let mut reader = Reader::new(metrics.iter().copied(), 16);
+        reader.text(text);
+        reader.reports
+    }
+
+    #[test]
+    fn the_workers_lines_are_read_in_both_forms() {
+        let json = r#"{"event":"start","memory_parts":{"parameters":1}}
+{"step":3,"loss":2.5,"grad_norm":0.75,"lr":0.0003,"tokens_per_s":1234.5,"mfu":null,"memory":5242880}
+{"step":3,"validation_loss":2.5}"#;
+        let found = read(&[], json);
+        assert_eq!(found[0], Report { step: Some(3), tokens_per_second: Some(1234.5), ..Report::default() });
+        let text = "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-04 tokens_per_s=1234 mfu=- memory_mib=5";
+        assert_eq!(read(&[], text)[0].tokens_per_second, Some(1234.0));
+    }
+
+    #[test]
+    fn logs_of_trainc_carry_host_and_time() {
+        let text = r#"{"type":"version","format":"1.0"}
+{"type":"log","host":"algo-1","time":1000,"text":"step=1 tps=10"}
+{"type":"log","host":"algo-2","time":1001,"text":"step=1 tps=10"}
+{"type":"log","host":"algo-1","time":3500,"text":"{\"step\": 2, \"mfu\": 41.0}"}"#;
+        let found = read(&[], text);
+        let times: Vec<_> = found.iter().map(|report| (report.step, report.time, report.mfu)).collect();
+        assert_eq!(times, [(Some(1), Some(1.0), None), (Some(2), Some(3.5), Some(0.41))]);
+    }
+
+    #[test]
+    fn the_jobs_expressions_come_first() {
+        let metrics =
+            [("train:tokens_per_second", r"rate ([0-9.]+)"), ("train:step_time_ms", r"took (\d+)ms")];
+        let found = read(&metrics, "it 7 rate 500 took 250ms tokens_per_second=9");
+        assert_eq!((found[0].tokens_per_second, found[0].step_seconds), (Some(500.0), Some(0.25)));
+    }
+
+    #[test]
+    fn names_carry_their_units_and_their_share() {
+        let found = read(&[], "step: 4, tokens/s/gpu=100 samples_per_sec: 2.5 max_memory_allocated_gib=2");
+        assert_eq!(found[0].samples_per_second, Some(2.5));
+        assert_eq!(found[0].memory, Some((2.0 * 1_073_741_824.0, MeasuredAs::Allocated)));
+        assert_eq!(read(&[], "tokens_per_s_per_gpu=100")[0].tokens_per_second, Some(1600.0));
+        // What is not said to be measured in one way or another is no evidence.
+        assert!(read(&[], "memory_gib=12 loss=3 epoch=1").is_empty());
+    }
+
+    #[test]
+    fn running_out_of_memory_is_seen() {
+        let mut reader = Reader::new([], 1);
+        reader.text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.");
+        assert!(reader.out_of_memory && reader.reports.is_empty());
+    }
+}

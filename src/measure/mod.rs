@@ -1,0 +1,17 @@
+//! What a run measured, beside what was predicted of it.
+//!
+//! In: lines of a job's log, what the service says of the job, a plan and its prediction. Out: medians over the steps
+//! ([`Measured`]), each figure beside its prediction ([`Row`]), and the run as a row of a table for `calibrate`. Touches
+//! no file.
+
+mod lines;
+mod part;
+mod row;
+mod steps;
+mod table;
+
+pub use lines::{Reader, Report};
+pub use part::{Job, Row, rows};
+pub use row::cells;
+pub use steps::{Measured, Median};
+pub use table::append;

@@ -1,0 +1,199 @@
+//! Each figure of a run beside its prediction.
+
+use super::steps::{Measured, Median};
+use crate::apply::account::TrainingJob;
+use crate::ir::Plan;
+use crate::predict::memory::{MemoryConstants, as_measured};
+use crate::predict::{Constants, Interval, Layout, Prediction};
+
+/// What the service says of a job that ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// `Completed`, `Failed`, `Stopped`, `InProgress`.
+    pub status: String,
+    /// Instances.
+    pub instances: u64,
+    /// Seconds until the image was there and the first step began, where that can be told.
+    pub startup: Option<f64>,
+    /// Seconds in which the data were copied.
+    pub download: Option<f64>,
+    /// Seconds from the first step to the last.
+    pub training: Option<f64>,
+    /// Seconds of the whole: billed on demand, trained on spot.
+    pub seconds: Option<f64>,
+    /// Seconds that are billed for each instance.
+    pub billed: Option<f64>,
+}
+
+impl Job {
+    /// What a described job and its log say together.
+    pub fn of(job: &TrainingJob, measured: &Measured) -> Self {
+        let lasted = |names: &[&str]| {
+            let spans = job.transitions.iter().filter(|one| names.contains(&one.status.as_str()));
+            let times: Vec<f64> = spans.filter_map(|one| Some(one.end? - one.start)).collect();
+            (!times.is_empty()).then(|| times.iter().sum::<f64>())
+        };
+        let image = lasted(&["DownloadingTrainingImage"]);
+        let step = measured.step_seconds.map(|median| median.value);
+        // The first line comes after the steps that it counts.
+        let first = measured
+            .times
+            .zip(step)
+            .zip(job.started)
+            .map(|((((time, step), _), each), started)| (time - step as f64 * each - started).max(0.0));
+        let training = measured.times.zip(step).map(|(((from, first), (to, last)), each)| {
+            let before = if last > first { first as f64 * each } else { 0.0 };
+            to - from + before
+        });
+        let billed = job.billable_seconds.map(|seconds| seconds as f64);
+        Self {
+            name: job.name.clone(),
+            status: job.status.clone(),
+            instances: job.instances(),
+            startup: first.map(|first| first + image.unwrap_or(0.0)),
+            download: lasted(&["Downloading"]),
+            training: training.filter(|seconds| *seconds > 0.0),
+            seconds: if job.is_spot() { job.training_seconds.map(|seconds| seconds as f64) } else { billed },
+            billed,
+        }
+    }
+
+    /// Whether it ran to its end.
+    pub fn completed(&self) -> bool {
+        self.status == "Completed"
+    }
+}
+
+/// One figure, predicted and measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is, as plan.json calls it.
+    pub key: &'static str,
+    /// What was predicted.
+    pub predicted: Option<f64>,
+    /// Where it was expected nine times in ten.
+    pub interval: Option<Interval>,
+    /// What was measured: a median where there are several.
+    pub measured: Option<f64>,
+    /// The quartiles, where it is a median.
+    pub median: Option<Median>,
+}
+
+impl Row {
+    /// Measured over predicted, less one.
+    pub fn difference(&self) -> Option<f64> {
+        let (measured, predicted) = (self.measured?, self.predicted.filter(|predicted| *predicted > 0.0)?);
+        Some(measured / predicted - 1.0)
+    }
+
+    /// Whether what was measured lies in the interval.
+    pub fn inside(&self) -> Option<bool> {
+        let (measured, interval) = (self.measured?, self.interval?);
+        Some(interval.low <= measured && measured <= interval.high)
+    }
+}
+
+/// All figures that were measured or predicted, those of the step first.
+pub fn rows(
+    plan: &Plan,
+    prediction: &Prediction,
+    constants: &Constants,
+    measured: &Measured,
+    job: Option<&Job>,
+) -> Vec<Row> {
+    let speed = prediction.speed.as_ref();
+    let run = prediction.run.as_ref();
+    let layout = Layout::of_plan(plan).ok();
+    // A rate is a constant over the step's time.
+    let rate = |value: f64| {
+        let speed = speed?;
+        let work = value * speed.step_seconds;
+        Some(Interval { low: work / speed.interval.high, high: work / speed.interval.low })
+    };
+    let step = |key, predicted: Option<f64>, interval, median: Option<Median>| Row {
+        key,
+        predicted,
+        interval,
+        measured: median.map(|median| median.value),
+        median,
+    };
+    let mut out = vec![
+        step(
+            "step_seconds",
+            speed.map(|speed| speed.step_seconds),
+            speed.map(|speed| speed.interval),
+            measured.step_seconds,
+        ),
+        step(
+            "tokens_per_second",
+            speed.map(|speed| speed.tokens_per_second),
+            speed.and_then(|speed| rate(speed.tokens_per_second)),
+            measured.tokens_per_second,
+        ),
+        step(
+            "samples_per_second",
+            speed.map(|speed| speed.samples_per_second),
+            speed.and_then(|speed| rate(speed.samples_per_second)),
+            measured.samples_per_second,
+        ),
+        step("mfu", speed.map(|speed| speed.mfu), speed.and_then(|speed| rate(speed.mfu)), measured.mfu),
+    ];
+    if let Some((bytes, kind)) = measured.memory {
+        let same = layout.as_ref().map(|it| as_measured(it, kind, &MemoryConstants::of(constants)));
+        // The interval of the whole, in the proportion of what was measured.
+        let whole = prediction.memory.as_ref();
+        out.push(Row {
+            key: "memory_bytes",
+            predicted: same,
+            interval: same.zip(whole).map(|(same, whole)| Interval {
+                low: same * whole.interval.low / whole.per_gpu_bytes,
+                high: same * whole.interval.high / whole.per_gpu_bytes,
+            }),
+            measured: Some(bytes),
+            median: None,
+        });
+    }
+    let Some(job) = job else { return out };
+    let whole = job.completed();
+    let mut part = |key, predicted: Option<f64>, interval: Option<Interval>, measured: Option<f64>| {
+        out.push(Row { key, predicted, interval, measured, median: None });
+    };
+    // What lies around the steps is known to about these factors (see `predict::run`).
+    let around = |seconds: f64| Interval { low: 0.6 * seconds, high: 2.0 * seconds };
+    let startup = run.map(|run| run.parts.startup);
+    part("startup_seconds", startup, startup.map(around), job.startup);
+    let download = run.map(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
+    part("download_seconds", download, download.map(around), job.download);
+    // Of a job that did not come to its end the rest says nothing about the whole.
+    let ended = |value: Option<f64>| value.filter(|_| whole);
+    let training = run.map(|run| run.parts.training);
+    let ratio = speed
+        .map(|speed| (speed.interval.low / speed.step_seconds, speed.interval.high / speed.step_seconds));
+    part(
+        "training_seconds",
+        training,
+        training
+            .zip(ratio)
+            .map(|(seconds, (low, high))| Interval { low: seconds * low, high: seconds * high }),
+        ended(job.training),
+    );
+    part("run_seconds", run.map(|run| run.seconds), run.map(|run| run.interval), ended(job.seconds));
+    let instances = run.and_then(|run| run.cost_parts.instances);
+    let usd = plan
+        .price
+        .as_ref()
+        .zip(job.billed)
+        .map(|(price, seconds)| price.usd_per_hour * job.instances as f64 * seconds / 3_600.0);
+    part(
+        "cost_usd",
+        instances,
+        instances.zip(run).map(|(usd, run)| Interval {
+            low: usd * run.interval.low / run.seconds,
+            high: usd * run.interval.high / run.seconds,
+        }),
+        ended(usd),
+    );
+    out
+}

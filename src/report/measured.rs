@@ -1,0 +1,256 @@
+//! A run against its prediction: for people, for a comment, for scripts.
+
+use super::page::{Options, Page};
+use crate::diag::markdown::cell;
+use crate::measure::{Job, Measured, Row};
+use crate::text;
+use serde::Serialize;
+
+/// The version of the form for scripts.
+const FORMAT_VERSION: &str = "1.0";
+
+/// The JSON Schema of [`Document`], for `trainc schema report`.
+pub const SCHEMA: &str = include_str!("../../schemas/report.v1.json");
+
+/// A run and what was predicted of it.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    /// The job's name.
+    pub job: &'a str,
+    /// The manifest.
+    pub path: &'a str,
+    /// What was read of the log.
+    pub measured: &'a Measured,
+    /// What the service says of the job.
+    pub run: Option<&'a Job>,
+    /// Every figure.
+    pub rows: &'a [Row],
+    /// What else there is to say.
+    pub notes: Vec<String>,
+}
+
+/// A run for scripts; what is not known is null.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "schemas/report.v1.json says what each member is")]
+pub struct Document {
+    pub format_version: &'static str,
+    pub trainc_version: &'static str,
+    pub job: String,
+    pub path: String,
+    pub training_job: Option<String>,
+    pub status: Option<String>,
+    pub log: Log,
+    pub parts: Vec<Part>,
+    pub notes: Vec<String>,
+}
+
+/// How the log was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Log {
+    reports: usize,
+    warm_up_reports: usize,
+    first_step: Option<u64>,
+    last_step: Option<u64>,
+    step_seconds_from: Option<&'static str>,
+    out_of_memory: bool,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    name: &'static str,
+    predicted: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    measured: Option<f64>,
+    lower_quartile: Option<f64>,
+    upper_quartile: Option<f64>,
+    of: Option<usize>,
+    difference: Option<f64>,
+    inside_interval: Option<bool>,
+}
+
+/// The run for scripts.
+pub fn document(subject: &Subject) -> Document {
+    let measured = subject.measured;
+    Document {
+        format_version: FORMAT_VERSION,
+        trainc_version: env!("CARGO_PKG_VERSION"),
+        job: subject.job.to_owned(),
+        path: subject.path.to_owned(),
+        training_job: subject.run.map(|run| run.name.clone()),
+        status: subject.run.map(|run| run.status.clone()),
+        log: Log {
+            reports: measured.reports.0,
+            warm_up_reports: measured.reports.1,
+            first_step: measured.steps.map(|steps| steps.0),
+            last_step: measured.steps.map(|steps| steps.1),
+            step_seconds_from: measured.step_from,
+            out_of_memory: measured.out_of_memory,
+        },
+        parts: subject
+            .rows
+            .iter()
+            .map(|row| Part {
+                name: row.key,
+                predicted: row.predicted,
+                low: row.interval.map(|interval| interval.low),
+                high: row.interval.map(|interval| interval.high),
+                measured: row.measured,
+                lower_quartile: row.median.map(|median| median.low),
+                upper_quartile: row.median.map(|median| median.high),
+                of: row.median.map(|median| median.of),
+                difference: row.difference(),
+                inside_interval: row.inside(),
+            })
+            .collect(),
+        notes: subject.notes.clone(),
+    }
+}
+
+/// The figure's words and the form of its value.
+fn said(key: &str, value: f64) -> String {
+    match key {
+        "step_seconds" => format!("{} s", text::short(value)),
+        "mfu" => format!("{}%", text::short(100.0 * value)),
+        "memory_bytes" => text::bytes(whole(value)),
+        "cost_usd" => text::dollars(value),
+        key if key.ends_with("_seconds") => text::duration(whole(value)),
+        "tokens_per_second" if value >= 1_000.0 => text::group(whole(value)),
+        _ => text::short(value),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures, held above zero")]
+fn whole(value: f64) -> u64 {
+    value.max(0.0).round() as u64
+}
+
+fn label(key: &str) -> &'static str {
+    match key {
+        "step_seconds" => "a step",
+        "tokens_per_second" => "tokens/s",
+        "samples_per_second" => "samples/s",
+        "mfu" => "mfu",
+        "memory_bytes" => "memory",
+        "startup_seconds" => "start-up",
+        "download_seconds" => "download",
+        "training_seconds" => "training",
+        "run_seconds" => "run",
+        "cost_usd" => "cost",
+        _ => "other",
+    }
+}
+
+/// Predicted, measured, difference, verdict: of each figure that has at least one side.
+fn lines(subject: &Subject) -> Vec<[String; 5]> {
+    subject
+        .rows
+        .iter()
+        .filter(|row| row.predicted.is_some() || row.measured.is_some())
+        .map(|row| {
+            let of = |value: Option<f64>| {
+                value.map_or_else(|| "not known".to_owned(), |value| said(row.key, value))
+            };
+            let predicted = match row.interval {
+                Some(interval) => format!(
+                    "{} [{} to {}]",
+                    of(row.predicted),
+                    said(row.key, interval.low),
+                    said(row.key, interval.high)
+                ),
+                None => of(row.predicted),
+            };
+            let measured =
+                row.measured.map_or_else(|| "not measured".to_owned(), |value| said(row.key, value));
+            let difference = row.difference().map_or_else(String::new, |share| {
+                let percent = 100.0 * share;
+                format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short(percent.abs()))
+            });
+            let verdict = match row.inside() {
+                Some(true) => "inside",
+                Some(false) => "outside",
+                None => "",
+            };
+            [label(row.key).to_owned(), predicted, measured, difference, verdict.to_owned()]
+        })
+        .collect()
+}
+
+const HEAD: [&str; 5] = ["", "predicted", "measured", "difference", "interval"];
+
+/// What the measured figures are made of.
+fn basis(subject: &Subject) -> String {
+    let measured = subject.measured;
+    let (reports, skipped) = measured.reports;
+    let Some(median) = measured.step_seconds else {
+        return if measured.out_of_memory {
+            "a GPU ran out of memory before a step could be measured".to_owned()
+        } else {
+            "no step could be measured".to_owned()
+        };
+    };
+    let mut out = format!("median of {}", text::count(median.of as u64, "figure"));
+    if let Some((first, last)) = measured.steps {
+        out.push_str(&format!(", steps {} to {}", text::group(first), text::group(last)));
+    }
+    out.push_str(&format!(
+        "; of {} the first {} warmed up",
+        text::count(reports as u64, "report"),
+        text::group(skipped as u64)
+    ));
+    if let Some(from) = measured.step_from {
+        out.push_str(&format!("; a step is {from}"));
+    }
+    out
+}
+
+fn heading(subject: &Subject) -> String {
+    match subject.run {
+        Some(run) => format!(": {}, {}", run.name, run.status),
+        None => String::new(),
+    }
+}
+
+/// The run for people.
+pub fn human(subject: &Subject, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.title(subject.job, &heading(subject));
+    page.blank();
+    let lines = lines(subject);
+    let head = HEAD.map(str::to_owned);
+    let all: Vec<&[String; 5]> = std::iter::once(&head).chain(&lines).collect();
+    let width = |at: usize| all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..HEAD.len()).map(|at| width(at).unwrap_or(0)).collect();
+    for row in all {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        page.line(format!("  {}", cells.join("  ")).trim_end());
+    }
+    page.blank();
+    page.field("from", &basis(subject));
+    for note in &subject.notes {
+        page.field("note", note);
+    }
+    page.finish()
+}
+
+/// The run for a comment.
+pub fn markdown(subject: &Subject) -> String {
+    let mut out = format!(
+        "<!-- trainc:report -->\n### {}{}\n\n| {} |\n|{}\n",
+        cell(subject.job),
+        cell(&heading(subject)),
+        HEAD.join(" | "),
+        " --- |".repeat(HEAD.len())
+    );
+    for row in lines(subject) {
+        let cells: Vec<String> = row.iter().map(|one| cell(one)).collect();
+        out.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    out.push_str(&format!("\n{}\n", cell(&basis(subject))));
+    for note in &subject.notes {
+        out.push_str(&format!("- {}\n", cell(note)));
+    }
+    out
+}

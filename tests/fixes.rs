@@ -1,0 +1,72 @@
+//! `check --fix memory`: the edit that makes a job fit is written, and nothing else is touched.
+
+use crate::support::{Scratch, read, trainc_in};
+use std::fs;
+use std::time::Duration;
+
+const JOB: &str = "// the team's job
+extends \"base.kdl\"
+job \"example\" {
+    model \"gpt2-xl\" // a billion and a half
+    train {
+        sequence-length   1024 // as the data are packed
+        // large, for the matrix products
+        micro-batch 6
+        flash-attention #false
+        activation-checkpointing #false
+    }
+}
+";
+
+#[test]
+fn the_edit_is_written_and_comments_stay() {
+    let dir = Scratch::new("fix-memory");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\n");
+    let path = dir.write("job.kdl", JOB);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let memory = || {
+        let found = run(&["check", "job.kdl", "-o", "json"]).json();
+        let problems = found["manifests"][0]["problems"].as_array().unwrap().clone();
+        problems.into_iter().find(|problem| problem["code"] == "T0326")
+    };
+    let before = memory().expect("it does not fit");
+
+    // Every edit fits, and each says what it costs; the cheapest in time is the help.
+    let edits = before["facts"]["edits"].as_array().unwrap();
+    let capacity = before["facts"]["capacity_bytes"].as_f64().unwrap();
+    assert!(edits.len() >= 2, "{edits:?}");
+    let slower: Vec<f64> = edits.iter().map(|edit| edit["slower"].as_f64().unwrap()).collect();
+    assert!(slower.is_sorted(), "{slower:?}");
+    assert!(edits.iter().all(|edit| edit["per_gpu_bytes"].as_f64().unwrap() <= capacity), "{edits:?}");
+    let help = before["help"].as_str().unwrap();
+    let first: Vec<&str> =
+        edits[0]["write"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(first.iter().all(|line| help.contains(&format!("`{line}`"))), "{help}");
+    assert!(help.contains("% time"), "{help}");
+    let second = edits[1]["write"][0].as_str().unwrap();
+    assert!(before["notes"].to_string().contains(second), "{}", before["notes"]);
+
+    let fixed = run(&["check", "job.kdl", "--fix", "memory"]);
+    assert!(fixed.err.contains("fixed job.kdl"), "{}", fixed.err);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(memory().is_none(), "{text}");
+    for line in &first {
+        assert!(text.lines().any(|one| one.trim() == *line), "{line}\n{text}");
+    }
+    // Every line of before is there, but for those that the edit is about.
+    let names: Vec<&str> = first.iter().map(|line| line.split([' ', '=']).next().unwrap()).collect();
+    for line in JOB.lines() {
+        let edited = names.iter().any(|name| line.trim_start().starts_with(name));
+        assert!(edited || text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+    assert!(text.contains("// large, for the matrix products") && text.contains("// a billion and a half"));
+    assert_eq!(
+        run(&["fmt", "--check", "job.kdl"]).code,
+        Some(4),
+        "only the edit was made: the layout is the user's"
+    );
+    // Once is enough.
+    assert!(run(&["check", "job.kdl", "--fix", "memory"]).err.contains("nothing to fix"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}

@@ -1,0 +1,159 @@
+//! `report`: what a run measured beside what was predicted, from logs at hand and from an account.
+
+use crate::support::{Ran, Scratch, root, trainc_in};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+fn run(dir: &Scratch, args: &[&str]) -> Ran {
+    trainc_in(&dir.0, args, b"", Duration::from_mins(1))
+}
+
+/// A copy of an example, with its scripts.
+fn example(name: &str, of: &str) -> Scratch {
+    let dir = Scratch::new(name);
+    dir.write(".git/HEAD", "");
+    for path in crate::support::files(&format!("examples/{of}"), &[".kdl", ".py", ".txt"]) {
+        let inside = path.strip_prefix(&format!("examples/{of}/")).unwrap();
+        dir.write(inside, fs::read(root().join(&path)).unwrap());
+    }
+    dir
+}
+
+fn part<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["parts"].as_array().unwrap().iter().find(|part| part["name"] == name).unwrap()
+}
+
+/// The plan's seconds of a step.
+fn predicted(dir: &Scratch) -> f64 {
+    let plan = run(dir, &["plan", "trainc.kdl", "--offline", "-o", "json", "--exit-zero"]).json();
+    plan["speed"]["step_seconds"].as_f64().unwrap()
+}
+
+#[test]
+fn a_log_is_held_against_the_prediction_and_becomes_a_row() {
+    for (of, close) in [
+        ("starter", 0.02),
+        ("llama-7b-fsdp", 0.02),
+        ("gpt2-30b-sharded", 0.02),
+        ("gptj-6b-tensor", 0.02),
+        ("neox-20b-fsdp", 0.02),
+        ("bert-squad-smddp", 0.02),
+    ] {
+        let dir = example(&format!("report-{of}"), of);
+        let step = predicted(&dir);
+        // The first steps are slow, and one in ten writes a checkpoint.
+        let mut log = String::from("Invoking user script\n");
+        for n in 1..=40 {
+            let factor = if n <= 5 {
+                9.0
+            } else if n % 10 == 0 {
+                3.0
+            } else {
+                1.04
+            };
+            writeln!(log, "global_step {n} | step={n} step_time={} loss=2.1", step * factor).unwrap();
+        }
+        dir.write("train.log", log);
+        let args = ["report", "trainc.kdl", "--log", "train.log", "--csv", "runs.csv", "-o", "json"];
+        let ran = run(&dir, &args);
+        assert_eq!(ran.code, Some(0), "{of}: {}{}", ran.out, ran.err);
+        let report = ran.json();
+        let row = part(&report, "step_seconds");
+        assert!((row["difference"].as_f64().unwrap() - 0.04).abs() < 1e-6, "{of}: {row}");
+        assert_eq!((&row["inside_interval"], &row["of"]), (&true.into(), &35.into()), "{of}: {row}");
+        assert_eq!((&report["log"]["first_step"], &report["log"]["warm_up_reports"]), (&6.into(), &5.into()));
+        // What follows from the step is said as well.
+        let samples = part(&report, "samples_per_second");
+        assert!(
+            (samples["difference"].as_f64().unwrap() - (1.0 / 1.04 - 1.0)).abs() < 1e-6,
+            "{of}: {samples}"
+        );
+
+        // The row says enough for the same prediction.
+        let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
+        let time = &judged["rows"][0]["step_seconds"];
+        let again = time["predicted"].as_f64().unwrap_or_else(|| panic!("{of}: {judged}"));
+        assert!((again / step - 1.0).abs() < close, "{of}: {again} of {step}");
+        assert!((time["measured"].as_f64().unwrap() / step - 1.04).abs() < 1e-6, "{of}");
+
+        // Twice is once.
+        let table = fs::read_to_string(dir.0.join("runs.csv")).unwrap();
+        let twice = run(&dir, &args).json();
+        assert!(twice["notes"].to_string().contains("has the run"), "{}", twice["notes"]);
+        assert_eq!(fs::read_to_string(dir.0.join("runs.csv")).unwrap(), table);
+    }
+}
+
+#[test]
+fn the_workers_own_lines_are_read() {
+    let dir = example("report-worker", "tiny-llama");
+    let mut log = String::from("{\"event\":\"start\",\"step\":0}\n");
+    for n in 1..=20 {
+        writeln!(
+            log,
+            "{{\"step\":{n},\"loss\":2.5,\"grad_norm\":0.7,\"lr\":0.0003,\"tokens_per_s\":{},\"mfu\":null,\"memory\":5242880}}",
+            1000 + n
+        )
+        .unwrap();
+    }
+    // Where a run on this machine leaves it.
+    dir.write("runs/tiny-llama/output/metrics.jsonl", &log);
+    let ran = run(&dir, &["report", "trainc.kdl", "-o", "json", "--warm-up", "10"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let report = ran.json();
+    let rate = part(&report, "tokens_per_second");
+    assert_eq!(rate["measured"].as_f64(), Some(1015.5), "{rate}");
+    assert_eq!(report["log"]["first_step"], 11);
+    // Nothing is predicted of processors: the measured side stands alone.
+    assert_eq!(rate["predicted"], Value::Null);
+    assert!(report["notes"].to_string().contains("nothing is predicted"), "{}", report["notes"]);
+    let nothing = run(&dir, &["report", "trainc.kdl", "--csv", "runs.csv"]);
+    assert_eq!(nothing.code, Some(2), "{}", nothing.err);
+    assert!(nothing.err.contains("the layout is not known"), "{}", nothing.err);
+}
+
+#[test]
+fn a_job_in_the_account_tells_its_time_and_cost() {
+    let dir = example("report-account", "starter");
+    let simulate = |args: &[&str]| run(&dir, &[args, &["--simulate=account.json"]].concat());
+    let none = simulate(&["report", "trainc.kdl"]);
+    assert_eq!(none.code, Some(4), "{}", none.err);
+    assert_eq!(simulate(&["apply", "trainc.kdl", "--yes"]).code, Some(0));
+    let early = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
+    assert!(early["notes"].to_string().contains("not those of a whole run"), "{}", early["notes"]);
+    assert_eq!(part(&early, "run_seconds")["measured"], Value::Null);
+    assert_eq!(simulate(&["watch", "trainc.kdl", "-o", "json"]).code, Some(0));
+    let report = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
+    assert_eq!(report["status"], "Completed");
+    // The account in memory trains for an hour, and then uploads for forty seconds.
+    assert_eq!(part(&report, "run_seconds")["measured"].as_f64(), Some(3_640.0));
+    assert_eq!(part(&report, "download_seconds")["measured"].as_f64(), Some(180.0));
+    assert!((part(&report, "mfu")["measured"].as_f64().unwrap() - 0.412).abs() < 1e-9);
+    assert_eq!(part(&report, "tokens_per_second")["measured"].as_f64(), Some(41_250.0));
+    let cost = part(&report, "cost_usd")["measured"].as_f64().unwrap();
+    let plan = run(&dir, &["plan", "trainc.kdl", "--offline", "-o", "json"]).json();
+    let hourly = plan["price"]["usd_per_hour"].as_f64().unwrap();
+    let nodes = plan["cluster"]["nodes"].as_f64().unwrap();
+    assert!((cost - hourly * nodes * 3_640.0 / 3_600.0).abs() < 1e-6, "{cost}");
+    let comment = simulate(&["report", "trainc.kdl", "-o", "markdown"]);
+    assert!(comment.out.starts_with("<!-- trainc:report -->\n"), "{}", comment.out);
+    let page = simulate(&["report", "trainc.kdl"]);
+    assert!(page.out.contains("tokens/s") && page.out.contains("median of"), "{}", page.out);
+}
+
+#[test]
+fn a_log_without_figures_says_what_to_print() {
+    let dir = example("report-silent", "starter");
+    dir.write("train.log", "hello\n");
+    let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("no figure was found in the log"), "{}", ran.out);
+    assert_eq!(run(&dir, &["report", "trainc.kdl", "--log", "gone.log"]).code, Some(2));
+    dir.write("train.log", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n");
+    let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "--csv", "runs.csv"]);
+    assert!(ran.out.contains("ran out of memory"), "{}", ran.out);
+    let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
+    assert_eq!(judged["rows"][0]["oom"], true, "{judged}");
+}
