@@ -72,7 +72,10 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         section.text.push(format!("A run costs {}{}.", text::dollars(usd), sole(document)));
     }
     section.text.extend(
-        cost::lines(document, plan).into_iter().filter(|line| line != UNKNOWN).map(|line| sentence(&line)),
+        cost::lines(document, plan)
+            .into_iter()
+            .filter(|line| !line.starts_with(UNKNOWN))
+            .map(|line| sentence(&line)),
     );
     let stacks = stacks(document);
     if stacks.is_empty() {

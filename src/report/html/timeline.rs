@@ -116,11 +116,15 @@ pub(super) fn section(
         let mut rows: Vec<Vec<Cell>> = links.iter().map(row).collect();
         let total = speed.communication.total();
         let hidden = (total - speed.parts.exposed_communication).max(0.0);
-        let words = format!(
-            "{} hidden behind the GPU's work, {} waited for",
-            seconds(hidden),
-            seconds(speed.parts.exposed_communication)
-        );
+        let words = if hidden < 1e-3 * total {
+            "all of it waited for".to_owned()
+        } else {
+            format!(
+                "{} hidden behind the GPU's work, {} waited for",
+                seconds(hidden),
+                seconds(speed.parts.exposed_communication)
+            )
+        };
         rows.push(vec!["over links".into(), seconds(total).into(), share(total).into(), words.into()]);
         section.tables.push(Table { summary: None, head: head("the links"), rows, has_sum: true });
     }
