@@ -197,6 +197,9 @@ fn pictured(manifest: &Manifest, searched: usize, candidates: &[Candidate], soun
         written: candidates.iter().find(|one| one.sets.is_empty()).and_then(spot),
         searched: searched as u64,
         is_priced,
+        is_on_demand: sound
+            .iter()
+            .any(|one| one.compiled.prediction.run.as_ref().is_none_or(|run| run.cost_usd.is_none())),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Front {
     pub searched: u64,
     /// Whether cost is in US dollars; in node-hours where no price is known.
     pub is_priced: bool,
+    /// Whether those dollars are the price on demand while the job pays another that is not known (spot).
+    pub is_on_demand: bool,
 }
 
 /// A place on the picture: steps and start-up on instances alone, so that all layouts are measured by one measure.
@@ -81,7 +83,12 @@ pub(super) fn page(front: &Front) -> Page {
 }
 
 fn cost(front: &Front, amount: f64) -> String {
-    if front.is_priced { text::dollars(amount) } else { format!("{} node-hours", compact(amount)) }
+    if front.is_priced {
+        let on_demand = if front.is_on_demand { " on demand" } else { "" };
+        format!("{}{on_demand}", text::dollars(amount))
+    } else {
+        format!("{} node-hours", compact(amount))
+    }
 }
 
 fn section(front: &Front) -> Section {
@@ -152,7 +159,11 @@ fn draw(front: &Front, wide: f64) -> String {
     let x = Axis::log(hours.0, hours.1, left, right);
     let y = Axis::log(costs.0, costs.1, bottom, top);
     let mut svg = Svg::new(wide, HEIGHT);
-    let words = if front.is_priced { "US dollars of a run" } else { "node-hours of a run" };
+    let words = match (front.is_priced, front.is_on_demand) {
+        (true, true) => "US dollars of a run at the price on demand",
+        (true, false) => "US dollars of a run",
+        (false, _) => "node-hours of a run",
+    };
     svg.text("b", Anchor::Start, 0.0, 13.0, words);
     for mark in y.marks(7) {
         svg.line("grid", (left, y.at(mark)), (right, y.at(mark)));
