@@ -91,7 +91,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
         rows.push(vec!["together".into(), (stack.say)(sum).into(), "100%".into()]);
         let head = vec![words(stack.name), figures("amount"), figures("share")];
-        section.tables.push(Table { summary: None, head, rows, has_sum: true });
+        section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
     }
     section
 }

@@ -99,7 +99,7 @@ pub(super) fn section(plan: &Plan) -> Section {
     rows.extend(sections::nodes_rule(mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
         let head = vec![words("axis"), words("who works together, and over which link")];
-        section.tables.push(Table { summary: None, head, rows, has_sum: false });
+        section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
     }
     section
 }

@@ -98,6 +98,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
         ],
         rows: points.iter().map(|point| row(point, first)).collect(),
         has_sum: false,
+        shape: "scaled",
     });
     section
 }

@@ -111,7 +111,7 @@ pub(super) fn section(
     let mut rows: Vec<Vec<Cell>> = work.iter().map(row).collect();
     rows.push(vec!["a step".into(), seconds(speed.step_seconds).into(), "100%".into(), "".into()]);
     let head = |what| vec![words(what), figures("time"), figures("of the step"), words("what it is")];
-    section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true });
+    section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true, shape: "parts" });
     if !links.is_empty() {
         let mut rows: Vec<Vec<Cell>> = links.iter().map(row).collect();
         let total = speed.communication.total();
@@ -126,7 +126,13 @@ pub(super) fn section(
             )
         };
         rows.push(vec!["over links".into(), seconds(total).into(), share(total).into(), words.into()]);
-        section.tables.push(Table { summary: None, head: head("the links"), rows, has_sum: true });
+        section.tables.push(Table {
+            summary: None,
+            head: head("the links"),
+            rows,
+            has_sum: true,
+            shape: "parts",
+        });
     }
     section
 }
