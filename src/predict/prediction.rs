@@ -196,6 +196,14 @@ pub struct Run {
     pub cost_parts: CostParts,
 }
 
+impl Run {
+    /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
+    pub fn cost_interval(&self) -> Option<Interval> {
+        let per_second = self.cost_usd? / self.seconds;
+        Some(Interval { low: per_second * self.interval.low, high: per_second * self.interval.high })
+    }
+}
+
 /// Parts of a run, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunParts {

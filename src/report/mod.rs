@@ -4,6 +4,7 @@
 //! sum over it, or what the cost model says of it.
 
 mod bars;
+pub mod bill;
 mod cost;
 pub mod document;
 mod forecast;

@@ -83,6 +83,7 @@ pub(super) fn gpt2_30b(
         code: Code::HuggingFace,
         optimizer_copies: false,
         per_parameter_sharding: false,
+        worker: crate::predict::WorkerSettings::default(),
     }
 }
 
