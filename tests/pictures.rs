@@ -5,7 +5,11 @@ use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
+use trainc::diag::{Diagnostic, Problems};
+use trainc::ir::Plan;
+use trainc::predict::Constants;
 use trainc::text;
+use trainc::tune::scaling::{Outcome, scaling};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -156,4 +160,60 @@ fn a_search_becomes_a_page() {
     let ran = trainc(&[&args[..], &["--report", nowhere.to_str().unwrap()]].concat());
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("cannot be written: no such file"), "{}", ran.err);
+}
+
+/// The points of a scaling: powers of two up to twice the plan's nodes, each a plan of its own for the same training.
+#[test]
+fn other_numbers_of_nodes_train_the_same() {
+    let text = crate::support::read("examples/gpt2-30b-sharded/trainc.kdl");
+    let outcome = crate::support::compile("job.kdl", &text);
+    let (plan, constants) = (outcome.compiled.plan.as_ref().unwrap(), Constants::shipped());
+    let found = scaling(plan, &outcome.compiled.prediction, constants, &|_| Problems::default()).unwrap();
+    assert_eq!(found.iter().map(|one| one.nodes).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+    let global = plan.batch.as_ref().unwrap().global_sequences.value;
+    let mut rates = Vec::new();
+    for one in &found {
+        match &one.outcome {
+            Outcome::Runs(found) => {
+                let (other, prediction) = &**found;
+                let (mesh, batch) = (other.mesh.as_ref().unwrap(), other.batch.as_ref().unwrap());
+                assert_eq!((mesh.nodes, mesh.ranks()), (one.nodes, one.nodes * 8));
+                assert_eq!(batch.global_sequences.value, global);
+                assert!(mesh.shard_degree.value <= 128 && batch.micro.value <= 6);
+                assert_eq!(prediction.memory.as_ref().unwrap().fits, Some(true));
+                assert_eq!(*prediction, trainc::predict::of_plan(other, constants));
+                rates.push(prediction.speed.as_ref().unwrap().tokens_per_second);
+            }
+            // 30 billion parameters on eight cards of 40 GiB: their 16 bytes each are 55 GiB a card.
+            Outcome::TooBig(bytes) => assert!(one.nodes == 1 && *bytes > 55.0 * GIB, "{bytes}"),
+            Outcome::Illegal(why) => panic!("{} nodes: {why}", one.nodes),
+        }
+    }
+    assert_eq!(rates.len(), 6);
+    assert!(rates.windows(2).all(|pair| pair[1] > pair[0]), "{rates:?}");
+    // What the checks refuse is no point, but for the plan itself.
+    let refuse = |other: &Plan| {
+        let mut problems = Problems::default();
+        problems.push(Diagnostic::new(trainc::codes()[0], other.job.span, "refused"));
+        problems
+    };
+    let refused = scaling(plan, &outcome.compiled.prediction, constants, &refuse).unwrap();
+    let legal: Vec<u64> =
+        refused.iter().filter(|one| matches!(one.outcome, Outcome::Runs(_))).map(|one| one.nodes).collect();
+    assert_eq!(legal, [32]);
+}
+
+#[test]
+fn what_cannot_be_compared_says_why() {
+    for (example, why) in [
+        ("falcon-40b-qlora", "a device map is laid by the library, over one node"),
+        ("gptj-6b-pipeline", "only 16-bit and 8-bit arithmetic was measured"),
+    ] {
+        let text = crate::support::read(&format!("examples/{example}/trainc.kdl"));
+        let outcome = crate::support::compile("job.kdl", &text);
+        let plan = outcome.compiled.plan.as_ref().unwrap();
+        let found =
+            scaling(plan, &outcome.compiled.prediction, Constants::shipped(), &|_| Problems::default());
+        assert_eq!(found.unwrap_err().0, why);
+    }
 }

@@ -50,6 +50,10 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         written,
         searched: judged.fit() as u64,
         is_priced,
+        is_on_demand: judged
+            .front
+            .iter()
+            .any(|one| one.compiled.prediction.run.as_ref().is_none_or(|run| run.cost_usd.is_none())),
     }
 }
 

@@ -72,7 +72,10 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         section.text.push(format!("A run costs {}{}.", text::dollars(usd), sole(document)));
     }
     section.text.extend(
-        cost::lines(document, plan).into_iter().filter(|line| line != UNKNOWN).map(|line| sentence(&line)),
+        cost::lines(document, plan)
+            .into_iter()
+            .filter(|line| !line.starts_with(UNKNOWN))
+            .map(|line| sentence(&line)),
     );
     let stacks = stacks(document);
     if stacks.is_empty() {
@@ -88,7 +91,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
         rows.push(vec!["together".into(), (stack.say)(sum).into(), "100%".into()]);
         let head = vec![words(stack.name), figures("amount"), figures("share")];
-        section.tables.push(Table { summary: None, head, rows, has_sum: true });
+        section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
     }
     section
 }

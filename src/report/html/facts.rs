@@ -217,7 +217,7 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Section {
         })
         .collect();
     let head = vec![words("what"), words("as planned")];
-    let table = Table { summary: None, head, rows, has_sum: false };
+    let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
     Section { id: "job", title: "The job", tables: vec![table], ..Section::default() }
 }
 
@@ -237,7 +237,7 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
         })
         .collect();
     let head = vec![words("action"), words("what"), words("name"), words("because")];
-    section.tables.push(Table { summary: None, head, rows, has_sum: false });
+    section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
     section.tables.extend(policy(subject));
     section
 }
@@ -262,7 +262,13 @@ fn policy(subject: &Subject) -> Option<Table> {
         })
         .collect();
     let head: Vec<Head> = ["statement", "because", "actions", "on"].into_iter().map(words).collect();
-    Some(Table { summary: Some(format!("What the role may do: {count}")), head, rows, has_sum: false })
+    Some(Table {
+        summary: Some(format!("What the role may do: {count}")),
+        head,
+        rows,
+        has_sum: false,
+        shape: "",
+    })
 }
 
 /// Where every value comes from, folded away.
@@ -277,7 +283,7 @@ pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
     Section {
         id: "values",
         title: "Values",
-        tables: vec![Table { summary, head, rows, has_sum: false }],
+        tables: vec![Table { summary, head, rows, has_sum: false, shape: "" }],
         ..Section::default()
     }
 }

@@ -26,6 +26,8 @@ pub struct Front {
     pub searched: u64,
     /// Whether cost is in US dollars; in node-hours where no price is known.
     pub is_priced: bool,
+    /// Whether those dollars are the price on demand while the job pays another that is not known (spot).
+    pub is_on_demand: bool,
 }
 
 /// A place on the picture: steps and start-up on instances alone, so that all layouts are measured by one measure.
@@ -81,7 +83,12 @@ pub(super) fn page(front: &Front) -> Page {
 }
 
 fn cost(front: &Front, amount: f64) -> String {
-    if front.is_priced { text::dollars(amount) } else { format!("{} node-hours", compact(amount)) }
+    if front.is_priced {
+        let on_demand = if front.is_on_demand { " on demand" } else { "" };
+        format!("{}{on_demand}", text::dollars(amount))
+    } else {
+        format!("{} node-hours", compact(amount))
+    }
 }
 
 fn section(front: &Front) -> Section {
@@ -133,8 +140,17 @@ fn section(front: &Front) -> Section {
         words("cluster"),
         words("changes"),
     ];
-    section.tables.push(Table { summary: None, head, rows, has_sum: false });
+    section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "choices" });
     section
+}
+
+/// In what a time axis counts whose longest time is so many seconds, and its sign.
+fn unit(longest: f64) -> (f64, &'static str) {
+    match longest {
+        days if days > 3.0 * 86_400.0 => (86_400.0, "d"),
+        hours if hours > 2.0 * 3_600.0 => (3_600.0, "h"),
+        _ => (60.0, "min"),
+    }
 }
 
 fn draw(front: &Front, wide: f64) -> String {
@@ -147,12 +163,16 @@ fn draw(front: &Front, wide: f64) -> String {
             spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
         (low / 1.12, high * 1.12)
     };
-    let hours = ends(|spot| spot.seconds / 3_600.0);
-    let costs = ends(|spot| spot.cost);
-    let x = Axis::log(hours.0, hours.1, left, right);
+    let (times, costs) = (ends(|spot| spot.seconds), ends(|spot| spot.cost));
+    let (unit, sign) = unit(times.1);
+    let x = Axis::log(times.0 / unit, times.1 / unit, left, right);
     let y = Axis::log(costs.0, costs.1, bottom, top);
     let mut svg = Svg::new(wide, HEIGHT);
-    let words = if front.is_priced { "US dollars of a run" } else { "node-hours of a run" };
+    let words = match (front.is_priced, front.is_on_demand) {
+        (true, true) => "US dollars of a run at the price on demand",
+        (true, false) => "US dollars of a run",
+        (false, _) => "node-hours of a run",
+    };
     svg.text("b", Anchor::Start, 0.0, 13.0, words);
     for mark in y.marks(7) {
         svg.line("grid", (left, y.at(mark)), (right, y.at(mark)));
@@ -160,22 +180,22 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
     }
     svg.line("rule", (left, bottom), (right, bottom));
-    super::stack::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |hours| {
-        about(hours * 3_600.0)
+    super::stack::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |n| {
+        format!("{} {sign}", text::short(n))
     });
     svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
 
     // Beaten ones lie in heaps: one point for each place that can be told apart.
     let mut seen = BTreeSet::new();
     for spot in &front.beaten {
-        let at = (x.at(spot.seconds / 3_600.0), y.at(spot.cost));
+        let at = (x.at(spot.seconds / unit), y.at(spot.cost));
         #[expect(clippy::cast_possible_truncation, reason = "coordinates of a page")]
         if seen.insert(((at.0 / 2.0).round() as i64, (at.1 / 2.0).round() as i64)) {
             svg.circle("faint", at.0, at.1, 3.0);
         }
     }
     let line: Vec<(f64, f64)> =
-        front.best.iter().map(|one| (x.at(one.spot.seconds / 3_600.0), y.at(one.spot.cost))).collect();
+        front.best.iter().map(|one| (x.at(one.spot.seconds / unit), y.at(one.spot.cost))).collect();
     svg.polyline("curve", &line);
     for (px, py) in &line {
         svg.circle("dot", *px, *py, 5.0);
@@ -190,7 +210,7 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.text("b", Anchor::Middle, at, below, &number.to_string());
     }
     if let Some(spot) = front.written {
-        let (px, py) = (x.at(spot.seconds / 3_600.0), y.at(spot.cost));
+        let (px, py) = (x.at(spot.seconds / unit), y.at(spot.cost));
         svg.circle("own ring", px, py, 7.0);
         let is_numbered = line.iter().any(|(x, y)| (x - px).abs() < 40.0 && (y - py).abs() < 24.0);
         let down = if is_numbered { 38.0 } else { 24.0 };

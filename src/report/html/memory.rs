@@ -68,6 +68,7 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
         head: vec![words("part"), figures("bytes"), figures(of), words("what it is")],
         rows,
         has_sum: true,
+        shape: "parts",
     });
     section
 }

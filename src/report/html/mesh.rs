@@ -99,7 +99,7 @@ pub(super) fn section(plan: &Plan) -> Section {
     rows.extend(sections::nodes_rule(mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
         let head = vec![words("axis"), words("who works together, and over which link")];
-        section.tables.push(Table { summary: None, head, rows, has_sum: false });
+        section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
     }
     section
 }
@@ -121,7 +121,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
         .collect();
     let mut out = format!("A frame is a node, a cell a {gpu}.");
     if mesh.replicas.value > 1 {
-        out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states.";
+        out += " One colour and one name for each replica, a whole copy of the model's states.";
     } else if axes.first().is_some_and(|word| matches!(*word, "stage" | "part of the layers")) {
         out += &format!(" One colour for each {}.", axes.first().copied().unwrap_or_default());
     }

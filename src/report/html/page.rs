@@ -117,6 +117,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Cell>>,
     /// The last row is the sum of those above.
     pub(super) has_sum: bool,
+    /// How it folds on narrow pages: a class of the page, or nothing.
+    pub(super) shape: &'static str,
 }
 
 /// A column's head.
@@ -258,6 +260,7 @@ mod tests {
                     head: vec![words("a")],
                     rows: vec![vec![cell(), Cell::name(evil.clone())]],
                     has_sum: true,
+                    shape: "parts",
                 }],
             }],
             footer: vec![evil.clone()],

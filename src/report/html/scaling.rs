@@ -98,6 +98,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
         ],
         rows: points.iter().map(|point| row(point, first)).collect(),
         has_sum: false,
+        shape: "scaled",
     });
     section
 }
@@ -127,12 +128,16 @@ fn sentence(running: &[(&Point, &Runs)]) -> String {
     }
     let gain = last.1.tokens_per_second / first.1.tokens_per_second;
     let more = last.0.nodes as f64 / first.0.nodes as f64;
+    let how = if gain >= 1.0 {
+        format!("train {} times as fast", text::short(gain))
+    } else {
+        format!("are slower, at {} times the rate", text::short(gain))
+    };
     let mut out = format!(
-        "{} times the nodes ({} instead of {}) train {} times as fast",
+        "{} times the nodes ({} instead of {}) {how}",
         text::short(more),
         last.0.nodes,
-        first.0.nodes,
-        text::short(gain)
+        first.0.nodes
     );
     if let (Some(less), Some(more)) = (first.1.cost_usd, last.1.cost_usd) {
         out += &format!(", and a run costs {} instead of {}", text::dollars(more), text::dollars(less));
@@ -295,8 +300,8 @@ impl Below {
             say: text::dollars,
         });
         cost.or_else(|| {
-            let hours = all(|runs| Some(runs.run_seconds? / 3_600.0))?;
-            Some(Self { name: "hours of a run", amounts: hours, say: text::short })
+            let amounts = all(|runs| runs.run_seconds)?;
+            Some(Self { name: "time of a run", amounts, say: about })
         })
     }
 }

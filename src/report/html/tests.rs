@@ -51,6 +51,7 @@ fn searched() -> Front {
         written: Some(Spot { seconds: 9e3, cost: 1_500.0 }),
         searched: 210,
         is_priced: true,
+        is_on_demand: false,
     }
 }
 
@@ -143,6 +144,7 @@ fn pages_are_whole_and_pictures_keep_their_edges() {
 fn a_search_is_a_page() {
     judge(&front(&searched()));
     judge(&front(&Front { is_priced: false, written: None, ..searched() }));
+    judge(&front(&Front { is_on_demand: true, ..searched() }));
     judge(&front(&Front {
         best: searched().best.into_iter().take(1).collect(),
         beaten: Vec::new(),

@@ -111,18 +111,28 @@ pub(super) fn section(
     let mut rows: Vec<Vec<Cell>> = work.iter().map(row).collect();
     rows.push(vec!["a step".into(), seconds(speed.step_seconds).into(), "100%".into(), "".into()]);
     let head = |what| vec![words(what), figures("time"), figures("of the step"), words("what it is")];
-    section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true });
+    section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true, shape: "parts" });
     if !links.is_empty() {
         let mut rows: Vec<Vec<Cell>> = links.iter().map(row).collect();
         let total = speed.communication.total();
         let hidden = (total - speed.parts.exposed_communication).max(0.0);
-        let words = format!(
-            "{} hidden behind the GPU's work, {} waited for",
-            seconds(hidden),
-            seconds(speed.parts.exposed_communication)
-        );
+        let words = if hidden < 1e-3 * total {
+            "all of it waited for".to_owned()
+        } else {
+            format!(
+                "{} hidden behind the GPU's work, {} waited for",
+                seconds(hidden),
+                seconds(speed.parts.exposed_communication)
+            )
+        };
         rows.push(vec!["over links".into(), seconds(total).into(), share(total).into(), words.into()]);
-        section.tables.push(Table { summary: None, head: head("the links"), rows, has_sum: true });
+        section.tables.push(Table {
+            summary: None,
+            head: head("the links"),
+            rows,
+            has_sum: true,
+            shape: "parts",
+        });
     }
     section
 }
