@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text --syntax--> ast --resolve--> ir::Job --plan--> ir::Plan --bind--> ir::Plan --check--> Problems
-//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
+//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, report.html, terminal
 //! ```
 //!
 //! [`compile`] is the whole way from text to a checked plan; the stages stand below in reading order. Every
@@ -39,6 +39,8 @@ pub mod calibrate;
 
 pub mod tune;
 
+pub mod compare;
+
 pub mod report;
 
 pub mod import;
@@ -49,8 +51,8 @@ pub mod lsp;
 pub mod cli;
 
 use diag::{Code, Problems};
-use ir::{Plan, SourceTree};
-use resolve::{Choices, LayerFault, Loader};
+use ir::{Plan, SourceFile, SourceTree};
+use resolve::{Choices, LayerFault, Loader, Merged};
 use source::{SourceId, SourceMap};
 use std::sync::LazyLock;
 
@@ -60,8 +62,8 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
-    /// SHA-256 of the worker's binary, in hexadecimal; none where there is no binary.
-    fn worker_sha256(&mut self) -> Option<String> {
+    /// The worker's binary; none where there is none.
+    fn worker(&mut self) -> Option<SourceFile> {
         None
     }
 }
@@ -98,12 +100,21 @@ pub struct Compiled {
     pub problems: Problems,
     /// The file is a layer: it has no job, and other files extend it.
     pub is_layer: bool,
+    /// The job as it was written, all layers in one node.
+    pub merged: Option<Merged>,
 }
 
 impl Compiled {
     /// Nothing could be read.
     pub fn nothing(problems: Problems) -> Self {
-        Self { job: None, plan: None, prediction: predict::Prediction::default(), problems, is_layer: false }
+        Self {
+            job: None,
+            plan: None,
+            prediction: predict::Prediction::default(),
+            problems,
+            is_layer: false,
+            merged: None,
+        }
     }
 
     /// The plan if it has no error: what emit takes.
@@ -149,18 +160,33 @@ pub fn compile(
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
-    let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
+    let Some(merged) = resolve::lay(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
         return Compiled { is_layer, ..Compiled::nothing(problems) };
     };
+    let mut compiled = forecast(merged, problems, options, world, sources);
+    if let Some(plan) = &compiled.plan {
+        check::check(plan, options, sources, codes(), &mut compiled.problems);
+    }
+    compiled.problems.sort();
+    compiled
+}
+
+/// Plans a job as written and predicts it; no rule is run over it.
+pub fn forecast(
+    merged: Merged,
+    mut problems: Problems,
+    options: &Options,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> Compiled {
+    let job = resolve::resolve(&merged, &options.choices, sources, &mut problems);
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);
     let plan = plan::plan(job, given, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems);
     let prediction = predict(&plan, options);
-    check::check(&plan, options, sources, codes(), &mut problems);
-    problems.sort();
-    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false }
+    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false, merged: Some(merged) }
 }
 
 /// What a plan needs and how fast it is, by the constants chosen.
@@ -188,7 +214,7 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
         given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
     }
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
-        given.worker_sha256 = world.worker_sha256();
+        given.worker = world.worker();
     }
     given
 }

@@ -16,6 +16,7 @@
     reason = "a test fails by panicking, and nobody imports it"
 )]
 
+mod against;
 mod apply;
 mod docs;
 mod golden;
@@ -27,12 +28,15 @@ mod many;
 mod packing;
 mod pages;
 mod parity;
+mod pictures;
 mod props;
 mod published;
 mod refused;
 mod run;
+mod run_memory;
 mod schema;
 mod support;
 mod tune;
 mod ui;
 mod usage;
+mod worker_config;

@@ -5,6 +5,7 @@ use crate::ir::{SourceFile, SourceTree};
 use crate::resolve::{LayerFault, Loaded, Loader};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 /// The most bytes of a program directory that are read.
@@ -17,6 +18,15 @@ const MOST_LAYER_BYTES: u64 = 4 << 20;
 /// The most bytes of a model's config that are read.
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
+/// The most bytes of a manifest that are read; the reader's own limit is below.
+pub(super) const MOST_MANIFEST_BYTES: u64 = 4 << 20;
+
+/// A world that manifests themselves are read from.
+pub(super) trait Tree: World {
+    /// The bytes of a manifest, or why it cannot be read.
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String>;
+}
+
 /// The file system as manifests see it.
 pub(super) struct Files {
     /// What paths may not leave, canonical.
@@ -25,14 +35,14 @@ pub(super) struct Files {
     trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
     /// The worker's binary, where it was named.
     worker: Option<PathBuf>,
-    /// Its digest, read once.
-    worker_sha256: std::sync::OnceLock<Option<String>>,
+    /// The same, read once.
+    binary: std::sync::OnceLock<Option<SourceFile>>,
 }
 
 impl Files {
     /// Files below a root.
     pub(super) fn new(root: PathBuf, worker: Option<PathBuf>) -> Self {
-        Self { root, trees: BTreeMap::new(), worker, worker_sha256: std::sync::OnceLock::new() }
+        Self { root, trees: BTreeMap::new(), worker, binary: std::sync::OnceLock::new() }
     }
 
     /// The root, canonical.
@@ -136,8 +146,30 @@ impl World for Files {
         read_text(&found, MOST_CONFIG_BYTES)
     }
 
-    fn worker_sha256(&mut self) -> Option<String> {
-        self.worker_sha256.get_or_init(|| super::worker::sha256(self.worker.as_deref())).clone()
+    fn worker(&mut self) -> Option<SourceFile> {
+        self.binary.get_or_init(|| super::worker::read(self.worker.as_deref())).clone()
+    }
+}
+
+impl Tree for Files {
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
+        if path == Path::new("-") {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .take(MOST_MANIFEST_BYTES)
+                .read_to_end(&mut bytes)
+                .map_err(|error| describe(&error))?;
+            return Ok(bytes);
+        }
+        let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
+        if !metadata.is_file() {
+            return Err("it is no regular file".to_owned());
+        }
+        let mut bytes = Vec::new();
+        // What lies past the limit is not read: the reader reports the size.
+        let file = fs::File::open(path).map_err(|error| describe(&error))?;
+        file.take(MOST_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
+        Ok(bytes)
     }
 }
 
@@ -209,7 +241,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
 }
 
 /// What never belongs into the archive: it differs from machine to machine.
-fn is_left_out(name: &str) -> bool {
+pub(super) fn is_left_out(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache")
         || name.ends_with(".pyc")
 }

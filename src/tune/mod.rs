@@ -10,6 +10,7 @@ pub mod edits;
 pub mod front;
 pub mod meshes;
 pub mod reasons;
+pub mod scaling;
 pub mod search;
 pub mod space;
 pub mod words;

@@ -11,7 +11,10 @@ use super::io::Io;
 use super::manifests::{Set, compile_all};
 use crate::diag::Format;
 use crate::predict::Constants;
+use crate::report;
 use crate::tune::{Limits, Space, search};
+use std::fs;
+use std::path::PathBuf;
 
 /// Search the legal layouts of a job and show those that no other beats in time and money
 ///
@@ -20,7 +23,7 @@ use crate::tune::{Limits, Space, search};
 /// shown, and of those that come next, what each lost by.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --write=2"
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -44,6 +47,9 @@ pub(super) struct Args {
     /// number is given
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
     write: Option<usize>,
+    /// Write a page with a picture of time against cost: one HTML file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
@@ -114,6 +120,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "markdown" => page.markdown(),
         _ => page.human(io.width),
     });
+    if let Some(file) = &args.report {
+        let page = report::html::front(&page.pictured(&held.path));
+        if let Err(error) = fs::write(file, page) {
+            let why = super::world::describe(&error);
+            io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+            return exit::USAGE;
+        }
+        io.note(&format!("wrote {}\n", file.display()));
+    }
     if judged.front.is_empty() {
         io.note("note: no layout of the space fits, passes every check and keeps the bounds\n");
         return exit::MANIFEST;

@@ -2,10 +2,13 @@
 
 use super::sound::{Judged, Sound};
 use crate::predict::Constants;
+use crate::report::html::{Choice, Front, Spot};
 use crate::text;
+use crate::tune::front::Measure;
 use crate::tune::reasons::{next_best, why};
-use crate::tune::{Limits, Point, Reason, Set, Space};
+use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -154,6 +157,51 @@ impl<'a> Page<'a> {
             self.space.held().join(", ")
         );
         out
+    }
+
+    /// What was found, as the page draws it: all by the search's own measure of time and cost.
+    pub(super) fn pictured(&self, manifest: &str) -> Front {
+        let measure = Measure::of(&self.judged.points);
+        let spot = |point: &Point| {
+            let cost = measure.cost(point);
+            let cost = if measure == Measure::Dollars { cost } else { cost / 3_600.0 };
+            cost.is_finite().then_some(Spot { seconds: point.seconds, cost })
+        };
+        let best = self.front.iter().filter_map(|row| {
+            let prediction = &row.sound.compiled.prediction;
+            let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
+            let (nodes, instance) = (row.point.choice.nodes, self.space.name(row.point.choice.site));
+            Some(Choice {
+                spot: spot(&row.point)?,
+                cluster: format!("{}\u{a0}×\u{a0}{instance}", text::group(nodes)),
+                sets: texts(&row.sets),
+                step_seconds: speed.map_or(row.point.step_seconds, |speed| speed.step_seconds),
+                run_seconds: run.map(|run| run.seconds),
+                cost_usd: run.and_then(|run| run.cost_usd),
+                memory_bytes: prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+            })
+        });
+        let on_front = |at: usize| self.judged.front.iter().any(|sound| sound.at == at);
+        let sound = self.judged.points.iter().enumerate();
+        let sound = sound.filter(|(at, point)| point.standing == Standing::Sound && !on_front(*at));
+        // Layouts that would lie on one another are one dot.
+        let beaten: BTreeMap<String, Spot> = sound
+            .filter_map(|(_, point)| spot(point))
+            .map(|spot| (format!("{:.2e} {:.2e}", spot.seconds, spot.cost), spot))
+            .collect();
+        let written = self.space.as_written().and_then(|written| {
+            let mut points = self.judged.points.iter();
+            points.find(|point| point.choice == *written && point.standing == Standing::Sound)
+        });
+        Front {
+            job: self.job.to_owned(),
+            manifest: manifest.to_owned(),
+            best: best.collect(),
+            beaten: beaten.into_values().collect(),
+            written: written.and_then(spot),
+            searched: self.judged.fit() as u64,
+            is_priced: measure == Measure::Dollars,
+        }
     }
 
     pub(super) fn json(&self) -> String {

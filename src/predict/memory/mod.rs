@@ -17,6 +17,7 @@ mod schedule;
 mod stages;
 mod states;
 mod units;
+mod worker;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
@@ -38,6 +39,9 @@ pub fn memory(layout: &Layout) -> Memory {
 
 /// Memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
+    if layout.system == System::Worker && layout.worker.cpu {
+        return worker::memory(layout);
+    }
     let capacity_bytes = layout.hardware.memory_bytes;
     let (parts, reserve) = parts(layout, constants);
     let per_gpu_bytes = parts.total();
@@ -57,6 +61,9 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
 
 /// Memory of the fullest GPU by part, bytes; nothing of hosts and checkpoints.
 pub fn of_gpu(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
+    if layout.system == System::Worker && layout.worker.cpu {
+        return worker::memory(layout).parts;
+    }
     parts(layout, constants).0
 }
 
