@@ -1,11 +1,10 @@
 //! One manifest, read once, to be compiled again with other choices or as another text.
 
-use super::expand::{paths, root_of};
+use super::expand::{expand, root_of};
 use super::manifests::{Manifest, Set};
 use super::world::{Files, Tree as _};
 use crate::source::SourceMap;
 use crate::{Options, compile};
-use std::path::Path;
 
 /// A manifest in memory, with the files around it as far as they were read.
 pub(super) struct Held {
@@ -21,15 +20,12 @@ impl Held {
     /// The only manifest that the arguments lead to; none where they lead to another number of them, or where it
     /// cannot be read as text.
     pub(super) fn only(arguments: &[String], options: &Options) -> Option<Self> {
-        let [argument] = arguments else { return None };
-        let files = paths(argument);
-        let [path] = files.as_slice() else { return None };
-        let walked = Path::new(argument).is_dir().then(|| Path::new(argument));
-        let mut reader = Files::new(root_of(path, walked), options);
-        let bytes = reader.read(path).ok()?;
-        let shown = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
+        let mut files: Vec<_> = arguments.iter().flat_map(|argument| expand(argument).files).collect();
+        let file = files.pop().filter(|_| files.is_empty())?;
+        let mut reader = Files::new(root_of(&file.path, file.walked.as_deref()), options);
+        let bytes = reader.read(&file.path).ok()?;
         Some(Self {
-            path: if argument == "-" { "<stdin>".to_owned() } else { shown },
+            path: file.shown,
             sha256: crate::ir::digest::sha256_hex(&bytes),
             text: String::from_utf8(bytes).ok()?,
             reader,

@@ -90,9 +90,7 @@ impl Rules {
         match engine {
             Engine::Smp => waiting.push(Waiting { activations: true, ..own }),
             // What is frozen has no optimizer state to move.
-            Engine::Fsdp | Engine::Worker if layout.lora.is_none() => {
-                waiting.push(Waiting { states: true, ..own });
-            }
+            Engine::Fsdp if layout.lora.is_none() => waiting.push(Waiting { states: true, ..own }),
             Engine::Fsdp
             | Engine::Worker
             | Engine::Smddp

@@ -4,8 +4,8 @@ use super::front::Measure;
 use super::search::{Point, Standing};
 use super::space::{Choice, Limits, Space};
 use crate::predict::memory::{MemoryConstants, of_gpu};
-use crate::predict::speed::{Collectives, collectives, speed};
-use crate::predict::{Constants, MemoryParts, Recompute, Sharding, SpeedParts};
+use crate::predict::speed::speed;
+use crate::predict::{Communication, Constants, MemoryParts, Recompute, Sharding, SpeedParts};
 use std::collections::BTreeMap;
 
 /// Why a layout was not chosen.
@@ -255,21 +255,22 @@ fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 6] {
     ]
 }
 
-fn kinds(of: &Collectives) -> [(&'static str, f64); 5] {
+fn kinds(of: &Communication) -> [(&'static str, f64); 6] {
     [
         ("tensor all-reduce", of.tensor),
-        ("sends between stages", of.sends),
-        ("all-gather and reduce-scatter", of.gathers),
-        ("gradient all-reduce", of.gradients),
+        ("sends between stages", of.pipeline),
         ("expert all-to-all", of.experts),
+        ("all-gather and reduce-scatter", of.gather),
+        ("all-reduce over replicas", of.replicas),
+        ("gradient all-reduce", of.gradients),
     ]
 }
 
 /// What of a step takes longer than in the other layout, the most first; what is under a tenth of the most is left out.
 fn because(space: &Space, constants: &Constants, point: &Choice, best: &Choice) -> Vec<Because> {
     let of = |choice: &Choice| {
-        let layout = space.layout(choice)?;
-        Some((speed(&layout, constants).ok()?.parts, collectives(&layout, constants).ok()?))
+        let found = speed(&space.layout(choice)?, constants).ok()?;
+        Some((found.parts, found.communication))
     };
     let (Some((mine, my_kinds)), Some((theirs, their_kinds))) = (of(point), of(best)) else {
         return Vec::new();

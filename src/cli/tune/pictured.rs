@@ -41,7 +41,13 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         .filter(|(at, point)| point.standing == Standing::Sound && !shown.contains(at))
         .filter_map(|(_, point)| spot(point))
         .collect();
-    let written = judged.points.iter().find(|point| point.changes == 0).and_then(spot);
+    let written = space.as_written().and_then(|written| {
+        judged
+            .points
+            .iter()
+            .find(|point| point.choice == *written && point.standing == Standing::Sound)
+            .and_then(spot)
+    });
     Front {
         job: job.to_owned(),
         manifest: manifest.to_owned(),

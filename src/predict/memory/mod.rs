@@ -61,6 +61,9 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
 
 /// Memory of the fullest GPU by part, bytes; nothing of hosts and checkpoints.
 pub fn of_gpu(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
+    if layout.system == System::Worker && layout.worker.cpu {
+        return worker::memory(layout).parts;
+    }
     parts(layout, constants).0
 }
 
