@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text --syntax--> ast --resolve--> ir::Job --plan--> ir::Plan --bind--> ir::Plan --check--> Problems
-//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
+//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, report.html, terminal
 //! ```
 //!
 //! [`compile`] is the whole way from text to a checked plan; the stages stand below in reading order. Every
@@ -53,7 +53,7 @@ pub mod lsp;
 pub mod cli;
 
 use diag::{Code, Problems};
-use ir::{Plan, SourceTree};
+use ir::{Plan, SourceFile, SourceTree};
 use resolve::{Choices, LayerFault, Loader, Merged};
 use source::{SourceId, SourceMap};
 use std::sync::LazyLock;
@@ -64,8 +64,8 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
-    /// SHA-256 of the worker's binary, in hexadecimal; none where there is no binary.
-    fn worker_sha256(&mut self) -> Option<String> {
+    /// The worker's binary; none where there is none.
+    fn worker(&mut self) -> Option<SourceFile> {
         None
     }
 }
@@ -216,7 +216,7 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
         given.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
     }
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
-        given.worker_sha256 = world.worker_sha256();
+        given.worker = world.worker();
     }
     given
 }

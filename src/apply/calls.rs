@@ -8,6 +8,8 @@
 pub enum Command {
     /// `plan` online, and the same look before `apply` writes.
     Plan,
+    /// `emit --resolve`.
+    Emit,
     /// `apply`.
     Apply,
     /// `status`, `watch`, `logs`.
@@ -20,12 +22,13 @@ pub enum Command {
 
 impl Command {
     /// All of them, in the order of a job's life.
-    pub const ALL: [Self; 5] = [Self::Plan, Self::Apply, Self::Watch, Self::Stop, Self::Destroy];
+    pub const ALL: [Self; 6] = [Self::Plan, Self::Emit, Self::Apply, Self::Watch, Self::Stop, Self::Destroy];
 
     /// Its word on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Plan => "plan",
+            Self::Emit => "emit",
             Self::Apply => "apply",
             Self::Watch => "watch",
             Self::Stop => "stop",
@@ -114,13 +117,13 @@ pub struct Row {
 }
 
 calls! {
-    GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Apply, Watch, Stop, Destroy];
-    GetRole Read "iam" "GetRole" Role [] [Plan, Apply, Destroy];
+    GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Emit, Apply, Watch, Stop, Destroy];
+    GetRole Read "iam" "GetRole" Role [] [Plan, Emit, Apply, Destroy];
     GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply];
     ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
     ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
     SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
-    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Apply, Destroy];
+    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Emit, Apply, Destroy];
     DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [Plan, Apply, Destroy];
     DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
     ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [Plan, Apply, Watch, Stop, Destroy];
@@ -188,6 +191,7 @@ mod tests {
             let row = call.row();
             if row.effect == Effect::Write {
                 assert!(!row.commands.contains(&Command::Plan), "{call:?}");
+                assert!(!row.commands.contains(&Command::Emit), "{call:?}");
                 assert!(!row.commands.contains(&Command::Watch), "{call:?}");
             }
             assert!(!row.commands.is_empty(), "{call:?} is made by no command");

@@ -71,13 +71,15 @@ pub trait Observe {
     /// ec2 DescribeInstanceTypeOfferings: ids of the zones that offer a type, as `p4d.24xlarge` (without `ml.`).
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
 
-    /// servicequotas GetServiceQuota; where it was never changed, GetAWSDefaultServiceQuota.
+    /// servicequotas GetServiceQuota; a quota that was never changed in the account is a fault of class `NotFound`.
     async fn quota(&self, service: &str, code: &str) -> Answer<f64>;
+    /// servicequotas GetAWSDefaultServiceQuota: what it is where it was never changed.
+    async fn default_quota(&self, service: &str, code: &str) -> Answer<f64>;
 
     /// logs DescribeLogStreams of `/aws/sagemaker/TrainingJobs` whose names begin so; none where the group is missing.
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// logs GetLogEvents from the head, or from where a page ended.
-    async fn log_events(&self, stream: &str, from: Option<&str>) -> Answer<LogPage>;
+    /// logs GetLogEvents from the head, or from where a page ended: at most so many lines, and never over 10,000.
+    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage>;
 
     /// kms DescribeKey.
     async fn key(&self, id: &str) -> Answer<Key> {

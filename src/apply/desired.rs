@@ -4,8 +4,8 @@ use super::account::{Caller, Tags, Upload};
 use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use crate::emit::iam::{self, CreateRole};
 use crate::emit::{self, ACCOUNT_MARK, Identity, ROLE_ARN_MARK, Tag, archive};
+use crate::ir::Plan;
 use crate::ir::digest::sha256_hex;
-use crate::ir::{Engine, Plan};
 use serde_json::Value;
 
 /// Everything that a plan needs in an account, named.
@@ -27,7 +27,7 @@ pub struct Desired {
     pub file_systems: Vec<WantedFileSystem>,
     /// The bucket that trainc makes if it is missing.
     pub bucket: Option<String>,
-    /// What is uploaded: the source archive.
+    /// What is uploaded: the source archive, the worker's files.
     pub uploads: Vec<WantedObject>,
     /// What the name of every run of this job begins with.
     pub stem: String,
@@ -71,7 +71,7 @@ pub struct WantedAssociation {
 /// An object that trainc uploads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedObject {
-    /// `source`.
+    /// `source`, `worker`.
     pub kind: &'static str,
     /// Where it goes, `s3://bucket/key`.
     pub uri: String,
@@ -96,7 +96,8 @@ impl Desired {
             (None, Some(given)) => given.clone(),
             (None, None) => String::new(),
         };
-        let uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
+        let mut uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
+        uploads.extend(worker_of(plan, &identity, account));
         let default = here(&emit::default_bucket(plan), account);
         let bucket = uploads.iter().any(|object| object.upload.bucket == default).then_some(default);
         let mut request = emit::training_job(plan, &identity);
@@ -227,9 +228,14 @@ fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
     object("source", uri, bytes, kms_of(plan), account)
 }
 
-/// Engine `worker` brings a binary and a config, which the plan does not hold.
-pub fn needs_worker(plan: &Plan) -> bool {
-    plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker)
+/// The binary and the config of engine `worker`: their address holds the job's digest, which holds theirs.
+fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
+    emit::worker_uploads(plan, &identity.digest)
+        .into_iter()
+        .filter_map(|(uri, bytes)| {
+            object("worker", here(&uri, account), bytes.to_vec(), kms_of(plan), account)
+        })
+        .collect()
 }
 
 /// The output's key encrypts what is uploaded for the job as well.

@@ -10,6 +10,7 @@ use super::ledger::{Cause, Item, Telling};
 use super::observed::{Look, ObservedRole};
 use super::patience::{Wait, absent};
 use crate::emit::iam::POLICY_NAME;
+use crate::emit::{WORKER_BINARY, WORKER_CONFIG};
 
 /// What there is of a job, and what becomes of each.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +25,7 @@ pub struct Remains {
     pub role: Option<ObservedRole>,
     /// The role that has the name and is not ours.
     pub foreign_role: Option<ObservedRole>,
-    /// Source archives: bucket and key.
+    /// Source archives and files of the worker: bucket and key.
     pub objects: Vec<(String, String)>,
 }
 
@@ -98,20 +99,17 @@ impl Remains {
             out.push(line("role", &found.role.name, "keep", because));
         }
         for (bucket, key) in &self.objects {
-            out.push(line(
-                "source",
-                &format!("s3://{bucket}/{key}"),
-                "delete",
-                "a source archive".to_owned(),
-            ));
+            let (kind, because) = kind_of(key);
+            out.push(line(kind, &format!("s3://{bucket}/{key}"), "delete", because.to_owned()));
         }
         out
     }
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Everything that carries the job's tags, also what this manifest no longer names.
-    pub async fn remains(&self, desired: &Desired, home: &str) -> Answer<Remains> {
+    /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
+    /// its uploads (`s3://bucket/prefix`).
+    pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
         let mut out = Remains::default();
         for summary in self.running(&desired.stem).await? {
             if let Some((job, tags)) = self.job(&summary.name).await?
@@ -141,13 +139,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 out.foreign_role = Some(found);
             }
         }
-        if let Some((bucket, prefix)) = split_uri(home) {
+        for (bucket, prefix) in homes.iter().filter_map(|home| split_uri(home)) {
             let prefix = format!("{}/", prefix.trim_end_matches('/'));
             let found =
                 absent(self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS).await).await)?;
-            let archives =
-                found.unwrap_or_default().into_iter().filter(|object| is_archive(&prefix, &object.key));
-            out.objects = archives.map(|object| (bucket.to_owned(), object.key)).collect();
+            let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
+            out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
         }
         Ok(out)
     }
@@ -178,12 +175,26 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// Whether a key is an archive of ours: sixteen digits of a digest below the home, then the name.
-fn is_archive(prefix: &str, key: &str) -> bool {
+/// Whether a key is an upload of ours: the digits of a digest below the home, then the name.
+fn is_upload(prefix: &str, key: &str) -> bool {
     let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
         return false;
     };
-    name == "sourcedir.tar.gz" && digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let digits = match name {
+        "sourcedir.tar.gz" => 16,
+        WORKER_BINARY | WORKER_CONFIG => 64,
+        _ => return false,
+    };
+    digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What an upload is, by its key: its kind, and the same in words.
+fn kind_of(key: &str) -> (&'static str, &'static str) {
+    if key.ends_with("/sourcedir.tar.gz") {
+        ("source", "a source archive")
+    } else {
+        ("worker", "a file of engine `worker`")
+    }
 }
 
 /// What takes away, and whom it tells.
@@ -231,7 +242,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             self.settle(&item, self.delete_role(&item, found).await, "deleted");
         }
         for (bucket, key) in &remains.objects {
-            let item = Item::new("source", &format!("s3://{bucket}/{key}"));
+            let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
             self.telling.doing(&item, "delete");
             let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
             self.settle(&item, gone.map_err(Cause::Fault), "deleted");

@@ -1,24 +1,42 @@
 //! The logs of all hosts as one, in the order of time, followed without loss or repeats.
 //!
 //! Each stream is read page by page from where the last page ended, so a call that fails is repeated and nothing is
-//! read twice. A page is fetched only for a host whose next line is not known: at most one page of each host is held.
+//! read twice. A page is fetched only for a host whose next line is not known, so at most one page of each host is held;
+//! the more hosts, the smaller the pages. What is held therefore does not grow with the logs, nor with the hosts.
 
 use super::account::{LogEvent, LogPage, LogStream};
 use super::cloud::{Answer, Clock, Observe};
 use super::observed::Look;
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The log group of training jobs.
 pub const GROUP: &str = "/aws/sagemaker/TrainingJobs";
+
+/// The most lines that are held, of all hosts together: 16 MiB of lines as training programs write them. Smaller would
+/// cost more calls than the 25 a second that an account has (CloudWatch Logs quotas, GetLogEvents); a page of 4,096
+/// such lines is near the 1 MiB that the service gives at once.
+const MOST_HELD: usize = 131_072;
+/// The fewest lines that are asked for, however many hosts there are.
+const LEAST_LINES: usize = 256;
+/// The most lines of one page (GetLogEvents, `limit`).
+const MOST_LINES: usize = 10_000;
+/// Pages that are fetched side by side: each is held as it came, and as it was read.
+const AT_ONCE: usize = 8;
+
+/// Lines that are asked for of each of so many hosts.
+fn lines_of_a_page(hosts: usize) -> u32 {
+    let lines = (MOST_HELD / hosts.max(1)).clamp(LEAST_LINES, MOST_LINES);
+    u32::try_from(lines).unwrap_or(u32::MAX)
+}
 
 /// Where streams and their pages come from.
 #[expect(async_fn_in_trait, reason = "one thread follows a job")]
 pub trait Source {
     /// The streams whose names begin so.
     async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// Lines of a stream from where the last page ended.
-    async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage>;
+    /// At most so many lines of a stream from where the last page ended.
+    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage>;
 }
 
 impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
@@ -26,8 +44,8 @@ impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
         self.ask(async |cloud| cloud.log_streams(prefix).await).await
     }
 
-    async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
-        self.ask(async |cloud| cloud.log_events(stream, from).await).await
+    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+        self.ask(async |cloud| cloud.log_events(stream, from, most).await).await
     }
 }
 
@@ -96,6 +114,7 @@ impl Tail {
     ) -> Answer<u64> {
         self.discover(source.streams(&format!("{job}/")).await?);
         self.streams.values_mut().for_each(|stream| stream.drained = false);
+        let most = lines_of_a_page(self.streams.len());
         let mut lines = 0;
         loop {
             let hungry: Vec<(String, Option<String>)> = self
@@ -104,8 +123,11 @@ impl Tail {
                 .filter(|(_, stream)| !stream.drained && stream.buffer.is_empty())
                 .map(|(name, stream)| (name.clone(), stream.token.clone()))
                 .collect();
-            let pages = hungry.iter().map(async |(name, token)| source.page(name, token.as_deref()).await);
-            for ((name, token), page) in hungry.iter().zip(join_all(pages).await) {
+            let pages = hungry
+                .iter()
+                .map(async |(name, token)| (name, token, source.page(name, token.as_deref(), most).await));
+            let mut pages = std::pin::pin!(stream::iter(pages).buffered(AT_ONCE));
+            while let Some((name, token, page)) = pages.next().await {
                 let page = page?;
                 let Some(stream) = self.streams.get_mut(name) else { continue };
                 // The same token again is how the service says that there is nothing further yet.
@@ -145,7 +167,15 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use super::host_of;
+    use super::{host_of, lines_of_a_page};
+
+    #[test]
+    fn what_is_held_does_not_grow_with_the_hosts() {
+        assert_eq!(lines_of_a_page(1), 10_000);
+        for hosts in [16, 32, 100, 512] {
+            assert!(hosts * lines_of_a_page(hosts) as usize <= 131_072, "{hosts}");
+        }
+    }
 
     #[test]
     fn a_stream_names_its_host() {

@@ -15,6 +15,7 @@ pub mod fake;
 pub mod fault;
 pub mod ledger;
 pub mod logs;
+pub mod marks;
 pub mod metrics;
 pub mod observed;
 pub mod patience;

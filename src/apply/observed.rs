@@ -209,7 +209,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 /// The most jobs of a like name whose tags are looked at.
 const MOST_OTHERS: usize = 5;
 
-fn of_storage(all: &[FileSystem], desired: &Desired, wanted: &WantedFileSystem) -> Vec<FileSystem> {
+/// Those of all file systems that carry the tags of one storage.
+pub(super) fn of_storage(
+    all: &[FileSystem],
+    desired: &Desired,
+    wanted: &WantedFileSystem,
+) -> Vec<FileSystem> {
     let resource = format!("file-system/{}", wanted.name);
     all.iter()
         .filter(|system| super::diff::is_resource(&system.tags, &desired.job, &resource))

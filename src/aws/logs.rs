@@ -9,6 +9,8 @@ use aws_sdk_cloudwatchlogs::Client;
 
 /// Where SageMaker puts the logs of every training job.
 const GROUP: &str = "/aws/sagemaker/TrainingJobs";
+/// The most lines of a page (GetLogEvents, `limit`); a page also ends after 1 MiB.
+const MOST_LINES: i32 = 10_000;
 
 pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStream>> {
     let call = Call::DescribeLogStreams;
@@ -32,13 +34,14 @@ pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStre
         .collect())
 }
 
-pub(super) async fn events(client: &Client, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+pub(super) async fn events(client: &Client, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
     let call = Call::GetLogEvents;
     let asked = client
         .get_log_events()
         .log_group_name(GROUP)
         .log_stream_name(stream)
         .start_from_head(true)
+        .limit(i32::try_from(most).unwrap_or(MOST_LINES).clamp(1, MOST_LINES))
         .set_next_token(from.map(str::to_owned));
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
     let next = answer.next_forward_token;

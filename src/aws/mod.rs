@@ -149,12 +149,15 @@ impl Observe for Account {
     async fn quota(&self, service: &str, code: &str) -> Answer<f64> {
         quotas::quota(&self.quotas, service, code).await
     }
+    async fn default_quota(&self, service: &str, code: &str) -> Answer<f64> {
+        quotas::default_quota(&self.quotas, service, code).await
+    }
 
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
         logs::streams(&self.logs, prefix).await
     }
-    async fn log_events(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
-        logs::events(&self.logs, stream, from).await
+    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+        logs::events(&self.logs, stream, from, most).await
     }
 
     async fn key(&self, id: &str) -> Answer<Key> {

@@ -1,26 +1,29 @@
-//! Service Quotas: the limit that is in force.
+//! Service Quotas: the limits of the account, and those of a new one.
 
 use super::errors::fault;
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
 use crate::apply::fault::{Class, Fault};
 use aws_sdk_servicequotas::Client;
+use aws_sdk_servicequotas::types::ServiceQuota;
 
-/// The account's own value; where it was never changed the service says that there is none, and has a default.
+/// The account's own value; one that was never changed is not there.
 pub(super) async fn quota(client: &Client, service: &str, code: &str) -> Answer<f64> {
     let call = Call::GetServiceQuota;
     let asked = client.get_service_quota().service_code(service).quota_code(code);
-    match asked.send().await.map_err(|error| fault(call, &error)) {
-        Ok(answer) => {
-            let value = answer.quota().and_then(aws_sdk_servicequotas::types::ServiceQuota::value);
-            return value.ok_or_else(|| Fault::of(call, Class::NotFound, "the quota has no value"));
-        }
-        Err(no) if no.class == Class::NotFound => {}
-        Err(no) => return Err(no),
-    }
+    let answer = asked.send().await.map_err(|error| fault(call, &error))?;
+    value(call, answer.quota())
+}
+
+/// The value of a new account.
+pub(super) async fn default_quota(client: &Client, service: &str, code: &str) -> Answer<f64> {
     let call = Call::GetAWSDefaultServiceQuota;
     let asked = client.get_aws_default_service_quota().service_code(service).quota_code(code);
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-    let value = answer.quota().and_then(aws_sdk_servicequotas::types::ServiceQuota::value);
+    value(call, answer.quota())
+}
+
+fn value(call: Call, quota: Option<&ServiceQuota>) -> Answer<f64> {
+    let value = quota.and_then(ServiceQuota::value);
     value.ok_or_else(|| Fault::of(call, Class::NotFound, "the quota has no value"))
 }

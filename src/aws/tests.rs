@@ -155,10 +155,12 @@ fn networks_are_asked_over_the_signed_way() {
 }
 
 #[test]
-fn a_quota_that_was_never_changed_has_its_default() {
+fn a_quota_that_was_never_changed_is_not_there_and_has_a_default() {
     let none = r#"{"__type":"NoSuchResourceException","message":"no"}"#;
     let (account, replay) = Replay::account(&[Some((400, none)), Some((200, r#"{"Quota":{"Value":4.0}}"#))]);
-    assert_eq!(run(account.quota("sagemaker", "L-09D56C4F")).unwrap(), 4.0);
+    let fault = run(account.quota("sagemaker", "L-09D56C4F")).unwrap_err();
+    assert_eq!(fault.class, Class::NotFound);
+    assert_eq!(run(account.default_quota("sagemaker", "L-09D56C4F")).unwrap(), 4.0);
     let targets: Vec<String> =
         replay.sent().iter().map(|sent| sent.header("x-amz-target").unwrap().to_owned()).collect();
     assert_eq!(targets[1], "ServiceQuotasV20190624.GetAWSDefaultServiceQuota");
@@ -172,7 +174,7 @@ fn a_group_without_logs_has_no_streams() {
     assert!(run(account.log_streams("llama/")).unwrap().is_empty());
     let page = r#"{"events":[{"timestamp":5,"message":"a"}],"nextForwardToken":"f/1"}"#;
     let (account, _) = Replay::account(&[Some((200, page))]);
-    let page = run(account.log_events("llama/algo-1-1", None)).unwrap();
+    let page = run(account.log_events("llama/algo-1-1", None, 100)).unwrap();
     assert_eq!((page.events[0].time, page.next.as_deref()), (5, Some("f/1")));
 }
 

@@ -167,10 +167,6 @@ struct Apply<'a> {
 impl Task for Apply<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let Some(plan) = self.manifest.compiled.checked() else { return exit::MANIFEST };
-        if let Some(verdict) = verdict::worker_not_uploaded(plan) {
-            self.verdict(io, &verdict);
-            return verdict.exit;
-        }
         let choices = self.choices();
         let looked = look_at(&look, plan, choices).await;
         self.problems(io, &looked);
@@ -242,6 +238,9 @@ impl Apply<'_> {
         }
         for set in &input.sets {
             out.push_str(&format!(" --set {}", quoted(set)));
+        }
+        if let Some(worker) = &input.worker {
+            out.push_str(&format!(" --worker {}", quoted(&worker.to_string_lossy())));
         }
         out + &self.args.account.again()
     }

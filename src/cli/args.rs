@@ -186,7 +186,7 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
-fn binary(written: &str) -> Result<PathBuf, String> {
+pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(written);
     if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
 }

@@ -13,10 +13,11 @@ use crate::apply::destroy::{Consent, Remains, Remover};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict::{self, Verdict};
+use crate::emit;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
-/// Remove what trainc made for the job: its role, file systems, source archives; stop it first
+/// Remove what trainc made for the job: its role, file systems, uploads; stop it first
 ///
 /// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system goes with
 /// `--delete-data` only. Output and checkpoints stay, and so does the record of the training job.
@@ -124,8 +125,8 @@ impl Destroy {
         let Some(desired) = Desired::of(&self.about.plan, &caller) else {
             return Err(verdict::not_deployable(&self.about.plan));
         };
-        let home =
-            crate::emit::archive_home(&self.about.plan).replace(crate::emit::ACCOUNT_MARK, &caller.account);
-        look.remains(&desired, &home).await.map_err(failed)
+        let homes = [emit::archive_home(&self.about.plan), emit::worker_home(&self.about.plan)]
+            .map(|home| home.replace(emit::ACCOUNT_MARK, &caller.account));
+        look.remains(&desired, &homes).await.map_err(failed)
     }
 }

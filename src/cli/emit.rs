@@ -1,22 +1,33 @@
 //! `trainc emit`.
 
+use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Input, problems};
 use super::directory::{self, Target, Tree};
 use super::exit;
 use super::io::Io;
-use super::manifests::{Set, compile_all};
+use super::manifests::{Manifest, Set, compile_all};
+use super::prospects::{only, show};
+use crate::Options;
+use crate::apply::cloud::{Clock, Cloud, Observe};
+use crate::apply::desired::Desired;
+use crate::apply::marks::Marks;
+use crate::apply::observed::Look;
+use crate::apply::verdict::{self, Verdict};
 use crate::diag::Format;
 use crate::emit::canonical;
+use crate::ir::Plan;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Write everything that a manifest becomes into a directory
 ///
-/// The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
+/// Definitions, the source archive's content, and the plan: `plan.json`, `plan.md`, and `report.html` with pictures, one
+/// file that loads nothing. The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
 /// written, or none. A directory that holds a file that `emit` did not write is refused, and the file named.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check"
+    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check\n  trainc emit job.kdl --out generated/ --resolve"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -27,6 +38,12 @@ pub(super) struct Args {
     /// Write nothing; exit with 4 if the directory differs
     #[arg(long)]
     check: bool,
+    /// Ask the account for what stands as `${…}` otherwise: its number, the role's ARN, file systems. What is not
+    /// there yet stays, and a note says so
+    #[arg(long)]
+    resolve: bool,
+    #[command(flatten)]
+    account: AccountArgs,
 }
 
 /// Runs the command.
@@ -38,7 +55,26 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let mut set = compile_all(&paths, &args.input.options(io, true));
+    if args.account.simulate.is_some() && !args.resolve {
+        io.note("error: `emit` asks an account only with `--resolve`\n");
+        return exit::USAGE;
+    }
+    let mut options = args.input.options(io, true);
+    let mut set = compile_all(&paths, &options);
+    let mut marks = Vec::new();
+    if args.resolve && args.input.exit(&set) == exit::DONE {
+        match ask(io, global, args, &set) {
+            Ok(told) => {
+                // The account is as if it had been written: every check and every name sees it.
+                if let Some(account) = told.iter().flatten().map(|(account, _)| account.clone()).next() {
+                    options.choices.account = Some(account);
+                    set = compile_all(&paths, &options);
+                }
+                marks = told;
+            }
+            Err(code) => return code,
+        }
+    }
     let code = args.input.exit(&set);
     let text = problems(&set, Format::Human, io, io.color, global);
     io.note(&text);
@@ -48,7 +84,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
     settle(&mut set);
-    let targets = targets(&set, &args.out);
+    let mut targets = targets(&set, &args.out, &options);
+    // Without errors there is one target for each manifest, in their order.
+    for (target, told) in targets.iter_mut().zip(&marks) {
+        let Some((_, found)) = told else { continue };
+        fill(&mut target.tree, found);
+        for (mark, why) in found.open.iter().filter(|_| !global.quiet) {
+            io.note(&format!("note: {mark} stays: {why}\n"));
+        }
+    }
     if args.check {
         let different = directory::differences(&targets);
         for line in &different {
@@ -69,6 +113,72 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     code
 }
 
+/// What the account of each manifest says: its number, and what the marks stand for; nothing for a cluster that is not
+/// SageMaker's.
+type Told = Option<(String, Marks)>;
+
+fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>, u8> {
+    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+        io.note(&words);
+        exit::USAGE
+    })?;
+    let mut out = Vec::new();
+    for manifest in &set.manifests {
+        let found = RefCell::new(None);
+        if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
+            let code = accounts.run(io, plan, Resolve { set, manifest, plan, global, found: &found });
+            if code != exit::DONE {
+                return Err(code);
+            }
+        }
+        out.push(found.into_inner());
+    }
+    Ok(out)
+}
+
+struct Resolve<'a> {
+    set: &'a Set,
+    manifest: &'a Manifest,
+    plan: &'a Plan,
+    global: &'a Global,
+    found: &'a RefCell<Told>,
+}
+
+impl Task for Resolve<'_> {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        match marks(&look, self.plan).await {
+            Ok(told) => {
+                *self.found.borrow_mut() = told;
+                exit::DONE
+            }
+            Err(verdict) => {
+                show(io, self.set, self.manifest, &only(verdict.diagnostic), self.global);
+                verdict.exit
+            }
+        }
+    }
+}
+
+/// Only looks: it is given nothing that writes.
+async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Told, Verdict> {
+    let failed = |fault| verdict::look_failed(plan, &fault);
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+    if let Some(other) = verdict::other_account(plan, &caller) {
+        return Err(other);
+    }
+    let Some(desired) = Desired::of(plan, &caller) else { return Ok(None) };
+    let marks = look.marks(&desired).await.map_err(failed)?;
+    Ok(Some((caller.account, marks)))
+}
+
+/// Puts what is known in the place of the marks, but for the program's own files: what they say is the user's.
+fn fill(tree: &mut Tree, marks: &Marks) {
+    for (_, bytes) in tree.iter_mut().filter(|(path, _)| !path.starts_with("source")) {
+        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        *bytes = marks.fill(text).into_bytes();
+    }
+}
+
 /// Takes out of the reports what would change without the manifest: the calendar, and from where it was read.
 fn settle(set: &mut Set) {
     let root = set.root.clone();
@@ -84,7 +194,7 @@ fn settle(set: &mut Set) {
 }
 
 /// The files of each job's directory.
-fn targets(set: &Set, out: &Path) -> Vec<Target> {
+fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
     let mut targets = Vec::new();
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else { continue };
@@ -98,6 +208,8 @@ fn targets(set: &Set, out: &Path) -> Vec<Target> {
             bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
         tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         let document = super::plan::document(manifest, set);
+        let page = super::plan::pictures(manifest, set, &document, options);
+        tree.insert(PathBuf::from("report.html"), page.into_bytes());
         if let Ok(mut value) = serde_json::to_value(&document) {
             let name = PathBuf::from("plan.json");
             // By this list the next `emit` tells its own files from yours.

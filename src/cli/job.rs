@@ -15,6 +15,7 @@ use crate::apply::verdict::{self, Verdict};
 use crate::diag::Format;
 use crate::ir::Plan;
 use crate::resolve::Choices;
+use std::path::PathBuf;
 
 /// Which job.
 #[derive(clap::Args, Debug)]
@@ -27,6 +28,9 @@ pub(super) struct JobArgs {
     /// Lay the environment of that name over the manifest, as the apply did
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
+    /// The binary `trainc-worker` that the apply named
+    #[arg(long, value_name = "PATH", value_parser = super::args::binary)]
+    pub worker: Option<PathBuf>,
     #[command(flatten)]
     pub account: AccountArgs,
 }
@@ -67,7 +71,9 @@ pub(super) fn each<T: Task>(
         }
     };
     let choices = Choices { env: args.env.clone(), sets: args.sets.clone(), ..Choices::default() };
-    let set = compile_all(&paths, &Options { choices, today: io.today.clone(), ..Options::default() });
+    let options =
+        Options { choices, today: io.today.clone(), worker: args.worker.clone(), ..Options::default() };
+    let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, None) {
         Ok(accounts) => accounts,
         Err(words) => {

@@ -33,6 +33,8 @@ mod lsp;
 mod manifests;
 mod neighbours;
 mod objects;
+mod parts;
+mod pictures;
 mod plan;
 mod progress;
 mod prospects;

@@ -318,8 +318,8 @@ impl World for Objects {
         String::from_utf8(bytes).map_err(|_| LayerFault::Unreadable("it is not UTF-8 text".to_owned()))
     }
 
-    fn worker_sha256(&mut self) -> Option<String> {
-        super::worker::sha256(self.worker.as_deref())
+    fn worker(&mut self) -> Option<SourceFile> {
+        super::worker::read(self.worker.as_deref())
     }
 }
 

@@ -279,11 +279,17 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         let subjects: Vec<Subject> = ready.iter().map(Ready::subject).collect();
         io.print(&report::human::total(&subjects, options));
     }
-    io.print(&report::human::next(&next(args, errors), options));
+    let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
+    io.print(&report::human::next(&next(args, errors, local), options));
+}
+
+/// Whether the job is for this machine.
+fn is_local(plan: &crate::ir::Plan) -> bool {
+    plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
 }
 
 /// The command to type next: the same manifests and layers, one step on.
-fn next(args: &Args, errors: usize) -> String {
+fn next(args: &Args, errors: usize, local: bool) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
     if let Some(file) = args.save.as_ref().filter(|_| online) {
@@ -292,6 +298,7 @@ fn next(args: &Args, errors: usize) -> String {
     let verb = match (errors, online) {
         (1.., _) => "check",
         (0, true) => "apply",
+        (0, false) if local => "run",
         (0, false) => "emit",
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
@@ -305,10 +312,13 @@ fn next(args: &Args, errors: usize) -> String {
     if let Some(account) = &input.account {
         words.extend(["--account".to_owned(), quoted(account)]);
     }
+    if let Some(worker) = &input.worker {
+        words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
+    }
     if online {
         words.extend(args.account.again().split_whitespace().map(str::to_owned));
     }
-    if errors == 0 && !online {
+    if verb == "emit" {
         words.extend(["--out".to_owned(), "generated/".to_owned()]);
     }
     words.join(" ")
@@ -324,4 +334,15 @@ pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
     let ready = Ready::new(manifest, set);
     let subject = ready.subject();
     report::markdown::plan(&subject, &report::document::document(&subject))
+}
+
+/// The plan of one manifest with pictures.
+pub(super) fn pictures(
+    manifest: &Manifest,
+    set: &Set,
+    document: &Document,
+    options: &crate::Options,
+) -> String {
+    let ready = Ready::new(manifest, set);
+    super::pictures::report(&ready.subject(), document, manifest, set, options)
 }

@@ -58,6 +58,7 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
             let item = crate::apply::ledger::Item::new(change.kind, &change.name);
             verdict::obstacle(change, verdict::place(plan, &item))
         })
+        .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
     Looked { prospect: Some(prospect), findings, obstacles, exit }
 }

@@ -1,9 +1,8 @@
-//! The worker's binary: where it lies, and its digest.
+//! The worker's binary: where it lies, and what it is.
 
+use crate::emit::WORKER_BINARY as NAME;
+use crate::ir::SourceFile;
 use std::path::{Path, PathBuf};
-
-/// Its file name.
-const NAME: &str = "trainc-worker";
 
 /// The binary that was named, else the one beside this program.
 pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
@@ -21,8 +20,8 @@ pub(super) fn missing() -> String {
     )
 }
 
-/// SHA-256 of the binary, in hexadecimal.
-pub(super) fn sha256(named: Option<&Path>) -> Option<String> {
+/// The binary itself, under the name that the container looks for.
+pub(super) fn read(named: Option<&Path>) -> Option<SourceFile> {
     let bytes = std::fs::read(find(named)?).ok()?;
-    Some(crate::ir::digest::sha256_hex(&bytes))
+    Some(SourceFile::new(NAME, bytes, true))
 }

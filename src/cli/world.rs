@@ -35,14 +35,14 @@ pub(super) struct Files {
     trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
     /// The worker's binary, where it was named.
     worker: Option<PathBuf>,
-    /// Its digest, read once.
-    worker_sha256: std::sync::OnceLock<Option<String>>,
+    /// The same, read once.
+    binary: std::sync::OnceLock<Option<SourceFile>>,
 }
 
 impl Files {
     /// Files below a root.
     pub(super) fn new(root: PathBuf, worker: Option<PathBuf>) -> Self {
-        Self { root, trees: BTreeMap::new(), worker, worker_sha256: std::sync::OnceLock::new() }
+        Self { root, trees: BTreeMap::new(), worker, binary: std::sync::OnceLock::new() }
     }
 
     /// The root, canonical.
@@ -146,8 +146,8 @@ impl World for Files {
         read_text(&found, MOST_CONFIG_BYTES)
     }
 
-    fn worker_sha256(&mut self) -> Option<String> {
-        self.worker_sha256.get_or_init(|| super::worker::sha256(self.worker.as_deref())).clone()
+    fn worker(&mut self) -> Option<SourceFile> {
+        self.binary.get_or_init(|| super::worker::read(self.worker.as_deref())).clone()
     }
 }
 

@@ -33,7 +33,10 @@ pub use request::Tag;
 pub use resources::{Resource, resources};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};
 pub(crate) use shell::{is_plain, quoted, unquoted};
-pub use worker::config as worker_config;
+pub use worker::{
+    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, config as worker_config, home as worker_home,
+    uploads as worker_uploads,
+};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

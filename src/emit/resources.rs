@@ -146,12 +146,15 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
         }
     }
     if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
-        lists.push(Resource {
-            kind: "worker",
-            name: super::worker::prefix(plan).replace(DIGEST_MARK, digest),
-            origin: Origin::Made,
-            because: "engine `worker`: its binary and its config".to_owned(),
-        });
+        let prefix = super::worker::prefix(plan).replace(DIGEST_MARK, digest);
+        lists.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
+            |(file, what)| Resource {
+                kind: "worker",
+                name: format!("{prefix}{file}"),
+                origin: Origin::Made,
+                because: format!("engine `worker`: {what}"),
+            },
+        ));
     }
     if lists.iter().any(|resource| {
         resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made

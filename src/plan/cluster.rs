@@ -4,7 +4,7 @@ use crate::catalog::{accelerators, instances, regions};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::hardware::{AcceleratorKind, Instance};
-use crate::ir::{Job, Machine, Region};
+use crate::ir::{Engine, Job, Machine, Region};
 use crate::text;
 
 declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not have");
@@ -147,9 +147,10 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             })
         }
         Some(name) if instances::instance_exists(name) => {
-            // A CPU type: one process on each host.
-            if let Some(engine) = job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
-                && engine != crate::ir::Engine::None
+            // A CPU type: one process on each host, but for the worker, whose ranks run on cores.
+            let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+            if let Some(engine) = engine
+                && !matches!(engine, Engine::None | Engine::Worker)
             {
                 problems.push(
                     Diagnostic::new(
@@ -161,8 +162,9 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                 );
                 return None;
             }
+            let ranks = cluster.ranks.get().filter(|_| engine == Some(Engine::Worker));
             Some(Machine {
-                gpus_per_node: 1,
+                gpus_per_node: ranks.unwrap_or(1),
                 gpu: None,
                 gpu_memory_bytes: None,
                 bf16: None,

@@ -3,17 +3,19 @@
 //! In: [`ir::Job`](crate::ir::Job), the catalogue, and the files of the program as the caller read them. Out:
 //! [`Plan`], with `None` where something is not known, and problems. Touches no file; guesses nothing.
 
+pub mod again;
 mod batch;
 mod cluster;
 pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod network;
 mod newest;
 pub mod worker;
 
 use crate::diag::{Code, Problems};
-use crate::ir::{Engine, Job, Origin, Plan, Price, SourceTree};
+use crate::ir::{Engine, Job, Origin, Plan, Price, SourceFile, SourceTree};
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
@@ -35,8 +37,8 @@ pub struct Given {
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
-    /// SHA-256 of the worker's binary, where engine `worker` runs and there is one.
-    pub worker_sha256: Option<String>,
+    /// The worker's binary, where engine `worker` runs and there is one.
+    pub worker: Option<SourceFile>,
 }
 
 /// Makes the plan.
@@ -50,7 +52,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
-    let worker = worker::worker(&job, model.as_ref(), &run, given.worker_sha256.clone(), problems);
+    let worker = worker::worker(&job, model.as_ref(), &run, given.worker.clone(), problems);
     let price = price(&job, &given);
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),

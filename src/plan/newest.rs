@@ -38,7 +38,7 @@ pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
     }
 }
 
-/// The newest PyTorch GPU container of the region: what engine `worker` runs in.
+/// The newest PyTorch container of the region for the instance type: what engine `worker` runs in.
 pub(super) fn worker(job: &Job, region: &Region) -> Option<Image> {
     let listed = images::newest_pytorch_gpu(&region.name)?;
     let instance = job.cluster.as_ref()?.instance.value()?;
@@ -63,7 +63,12 @@ pub(super) fn worker(job: &Job, region: &Region) -> Option<Image> {
         toolkit: true,
         sdk_v2: false,
         origin: Origin::Catalogue {
-            row: format!("images {}:{}, the newest PyTorch GPU container", found.repository, found.tag),
+            row: format!(
+                "images {}:{}, the newest PyTorch {} container",
+                found.repository,
+                found.tag,
+                if found.tag.contains("-cpu-") { "CPU" } else { "GPU" }
+            ),
             source: found.provenance.source,
             date: found.provenance.date,
         },

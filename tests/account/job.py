@@ -15,12 +15,14 @@ DEBUG = re.compile(r"\b(Some|None|Err|Ok)\(|\b[A-Z][A-Za-z]+ \{ |ServiceError|Sd
 
 
 class Example:
-    def __init__(self, name):
-        self.name = name
-        self.manifest = str(ROOT / "examples" / name / "trainc.kdl")
+    """An example by its name, or any manifest of the repository by its path; `flags` go with every command."""
+
+    def __init__(self, name, *flags):
+        self.name, self.flags = name, flags
+        self.manifest = str(ROOT / (name if name.endswith(".kdl") else f"examples/{name}/trainc.kdl"))
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
-                [TRAINC, "emit", "--quiet", self.manifest, "--account", ACCOUNT, "--out", folder],
+                [TRAINC, "emit", "--quiet", self.manifest, *flags, "--account", ACCOUNT, "--out", folder],
                 check=True, capture_output=True,
             )
             out = Path(folder)
@@ -45,8 +47,9 @@ class Example:
         buckets -= {name for name in buckets if name.startswith("sagemaker-")}
         read = {link["DataRepositoryPath"] for link in self.links}
         for channel in self.request.get("InputDataConfig", []):
-            if "S3DataSource" in channel["DataSource"]:
-                read.add(channel["DataSource"]["S3DataSource"]["S3Uri"])
+            uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
+            if uri and not uri.startswith("s3://sagemaker-"):  # what lies in the default bucket, trainc uploads
+                read.add(uri)
         network = self.request.get("VpcConfig", {})
         there = {}
         for channel in self.request.get("InputDataConfig", []):
@@ -87,7 +90,7 @@ class Run:
             account.admin("forget")
 
     def command(self, verb, *flags):
-        return [TRAINC, verb, self.example.manifest, *flags]
+        return [TRAINC, verb, self.example.manifest, *self.example.flags, *flags]
 
     def trainc(self, verb, *flags, environment=None, timeout=120):
         done = subprocess.run(

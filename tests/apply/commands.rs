@@ -198,6 +198,58 @@ fn denied_foreign_and_quota_have_their_exit_codes() {
 }
 
 #[test]
+fn emit_asks_the_account_for_what_stands_open() {
+    let repo = Repo::new("apply-resolve", &["llama-7b-fsdp"]);
+    let manifest = ["emit", LLAMA, "--out", "out"];
+    let emit = |more: &[&str]| {
+        let mut args = manifest.to_vec();
+        args.extend(more);
+        repo.run(&args)
+    };
+    let text = |path: &str| fs::read_to_string(repo.0.0.join("out").join(path)).unwrap();
+    let all = |word: &str| {
+        let files = ["sagemaker/training-job.json", "sagemaker/estimator.py", "iam/policy.json", "plan.md"];
+        files.iter().any(|path| text(path).contains(word))
+    };
+    assert_eq!(emit(&[]).code, Some(2), "an account is asked with `--resolve` only");
+    // Nothing is there yet: the account is known, the rest stays, and each says why.
+    let first = emit(&["--resolve"]);
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    for mark in ["${role_arn}", "${fsx.corpus.id}", "${fsx.corpus.mount}"] {
+        assert!(first.err.contains(&format!("note: {mark} stays: ")), "{mark}: {}", first.err);
+        assert!(all(mark), "{mark}");
+    }
+    assert!(!all("${account}") && all("111122223333"));
+    assert_eq!(repo.run(&["apply", LLAMA]).code, Some(0));
+    assert_eq!(emit(&["--resolve", "--check"]).code, Some(4));
+    let second = emit(&["--resolve"]);
+    assert!(second.code == Some(0) && !second.err.contains("} stays"), "{}", second.err);
+    assert!(!all("${"), "{}", text("sagemaker/training-job.json"));
+    // What is emitted now is what was sent, to the letter.
+    let account = repo.account();
+    let sent = account["jobs"].as_object().unwrap().values().next().unwrap()["job"]["request"].clone();
+    let emitted: Value = serde_json::from_str(&text("sagemaker/training-job.json")).unwrap();
+    assert_eq!(emitted["InputDataConfig"], sent["InputDataConfig"]);
+    assert_eq!(emitted["RoleArn"], sent["RoleArn"]);
+    assert_eq!(emit(&["--resolve", "--check"]).code, Some(0));
+    // The program's own files are the user's, whatever they say.
+    repo.edit("llama-7b-fsdp/scripts/pretrain.py", "import argparse", "import argparse  # ${account}");
+    assert_eq!(emit(&["--resolve"]).code, Some(0));
+    assert!(text("source/pretrain.py").contains("# ${account}"));
+    // A role of somebody else is not the job's.
+    let mut foreign = repo.account();
+    foreign["roles"].as_object_mut().unwrap().values_mut().for_each(|role| {
+        role["role"]["tags"] = serde_json::json!({});
+    });
+    repo.0.write("account.json", foreign.to_string());
+    let third = emit(&["--resolve"]);
+    assert!(third.code == Some(0) && third.err.contains("${role_arn} stays: the role"), "{}", third.err);
+    repo.0.write("account.json", r#"{"denied": ["iam:GetRole"]}"#);
+    assert_eq!(emit(&["--resolve"]).code, Some(6));
+    assert_eq!(emit(&["--resolve", "--account", "444455556666"]).code, Some(3));
+}
+
+#[test]
 fn the_operators_policy_is_printed() {
     let ran = trainc_in(root(), &["catalog", "permissions", "plan"], b"", Duration::from_mins(1));
     let text = ran.json().to_string();

@@ -9,15 +9,16 @@ use trainc::apply::fake::{Account, Fake, Faults, Moment};
 use trainc::apply::ledger::{Ledger, Silence, Telling};
 use trainc::ir::Plan;
 
-const ALL: Consent = Consent { delete_data: true };
+pub(super) const ALL: Consent = Consent { delete_data: true };
 
-async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Remains, usize) {
+pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Remains, usize) {
     let look = look(cloud);
     let caller =
         look.ask(async |cloud| trainc::apply::cloud::Observe::caller_identity(cloud).await).await.unwrap();
     let desired = Desired::of(plan, &caller).unwrap();
-    let home = trainc::emit::archive_home(plan).replace("${account}", &caller.account);
-    let remains = look.remains(&desired, &home).await.unwrap();
+    let homes = [trainc::emit::archive_home(plan), trainc::emit::worker_home(plan)]
+        .map(|home| home.replace("${account}", &caller.account));
+    let remains = look.remains(&desired, &homes).await.unwrap();
     let ledger = Ledger::default();
     let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &Silence } };
     remover.run(&remains, consent).await;

@@ -31,15 +31,15 @@ impl Source for Writers {
         Ok(all.collect())
     }
 
-    async fn page(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
         self.calls.set(self.calls.get() + 1);
         if self.failing > 0 && self.calls.get().is_multiple_of(self.failing) {
             // The caller repeats it: nothing may be lost or read twice.
-            return Box::pin(self.page(stream, from)).await;
+            return Box::pin(self.page(stream, from, most)).await;
         }
         let host: u64 = stream.split('-').nth(1).unwrap().parse().unwrap();
         let at: u64 = from.map_or(0, |token| token.parse().unwrap());
-        let end = (at + self.page).min(self.written.get());
+        let end = (at + self.page.min(u64::from(most))).min(self.written.get());
         let events = (at..end)
             .map(|line| LogEvent {
                 time: i64::try_from(line * 10 + host % 7).unwrap(),

@@ -7,6 +7,7 @@ mod followed;
 mod preflights;
 mod scenarios;
 mod verdicts;
+mod workers;
 
 use crate::support::{TODAY, root};
 use std::future::Future;
@@ -24,8 +25,11 @@ use trainc::resolve::{LayerFault, Loaded, Loader};
 use trainc::source::SourceMap;
 use trainc::{Options, World};
 
-/// The files of an example.
-struct Disk;
+/// The files of an example, and what stands for the worker's binary.
+#[derive(Default)]
+struct Disk {
+    worker: Option<SourceFile>,
+}
 
 impl Disk {
     fn path(from: &str, path: &str) -> std::path::PathBuf {
@@ -65,17 +69,34 @@ impl World for Disk {
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
         std::fs::read_to_string(Self::path(from, path)).map_err(|_| LayerFault::NotFound)
     }
+
+    fn worker(&mut self) -> Option<SourceFile> {
+        self.worker.clone()
+    }
+}
+
+/// A program for Linux on x86-64, as far as its header says.
+pub fn elf() -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+    bytes.resize(64, 0);
+    bytes[18] = 62;
+    bytes
 }
 
 /// The plan of an example, with values laid over it.
 pub fn plan(example: &str, sets: &[&str]) -> Plan {
-    let path = format!("examples/{example}/trainc.kdl");
-    let text = std::fs::read_to_string(root().join(&path)).unwrap();
+    plan_with(&format!("examples/{example}/trainc.kdl"), sets, None)
+}
+
+/// The plan of any manifest of the repository, with a binary of the worker.
+pub fn plan_with(path: &str, sets: &[&str], worker: Option<Vec<u8>>) -> Plan {
+    let text = std::fs::read_to_string(root().join(path)).unwrap();
     let mut options = Options { today: TODAY.to_owned(), complete: true, ..Options::default() };
     options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
     let mut sources = SourceMap::default();
-    let source = sources.add(path.as_str(), text.as_str());
-    let compiled = trainc::compile(source, &text, &options, &mut Disk, &mut sources);
+    let source = sources.add(path, text.as_str());
+    let mut disk = Disk { worker: worker.map(|bytes| SourceFile::new("trainc-worker", bytes, true)) };
+    let compiled = trainc::compile(source, &text, &options, &mut disk, &mut sources);
     let errors: Vec<_> = compiled.problems.iter().map(|problem| &problem.message).collect();
     compiled.checked().unwrap_or_else(|| panic!("{errors:#?}")).clone()
 }

@@ -63,8 +63,9 @@ looks! {
     interface_groups(ids: &[String]) -> Vec<String>;
     zones(kind: &str) -> Vec<String>;
     quota(service: &str, code: &str) -> f64;
+    default_quota(service: &str, code: &str) -> f64;
     log_streams(prefix: &str) -> Vec<a::LogStream>;
-    log_events(stream: &str, from: Option<&str>) -> a::LogPage;
+    log_events(stream: &str, from: Option<&str>, most: u32) -> a::LogPage;
 }
 
 #[test]

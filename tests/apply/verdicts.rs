@@ -138,8 +138,7 @@ fn the_rest_of_the_verdicts() {
         Fault::answered(Call::DeleteRole, Some(409), "DeleteConflict", "somebody added `debug` to it");
     sound(&verdict::verdict(&plan, &item, &Cause::Fault(conflict)), "T0615", 7);
     sound(&verdict::not_deployable(&plan), "T0616", 3);
-    sound(&verdict::worker_not_uploaded(&super::plan("llama-7b-worker", &[])).unwrap(), "T0617", 3);
-    assert!(verdict::worker_not_uploaded(&plan).is_none());
+    assert!(verdict::worker(&plan).is_none());
     let caller =
         Caller { account: "444455556666".to_owned(), arn: "arn:aws:iam::444455556666:user/me".to_owned() };
     let named = super::plan(EXAMPLE, &["account=\"111122223333\""]);

@@ -8,7 +8,7 @@ use crate::apply::account::{LogEvent, LogPage, LogStream};
 const LINES: u64 = 120;
 /// Lines before the first step.
 const GREETING: u64 = 3;
-/// Lines of one page at most, unless a test wants others (GetLogEvents gives up to 10,000).
+/// Lines of one page at most (GetLogEvents gives up to 10,000).
 const PAGE: u64 = 500;
 
 /// The streams of a job, by now.
@@ -23,15 +23,21 @@ pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
         .collect()
 }
 
-/// Lines of a stream from where a page ended.
-pub(super) fn events(state: &JobState, stream: &str, from: Option<&str>, now: f64) -> Option<LogPage> {
+/// At most so many lines of a stream from where a page ended.
+pub(super) fn events(
+    state: &JobState,
+    stream: &str,
+    from: Option<&str>,
+    most: u32,
+    now: f64,
+) -> Option<LogPage> {
     let host: u64 = stream.rsplit('/').next()?.split('-').nth(1)?.parse().ok()?;
     let start = state.job.started?;
     let now = now.min(state.job.ended.unwrap_or(now));
     let mut at: u64 = from.and_then(|token| token.strip_prefix("f/")?.parse().ok()).unwrap_or(0);
     let mut page = LogPage::default();
     while let Some(event) = line(state, host, start, at).filter(|event| event.time <= milliseconds(now)) {
-        if page.events.len() as u64 >= PAGE {
+        if page.events.len() as u64 >= PAGE.min(u64::from(most)) {
             break;
         }
         page.events.push(event);

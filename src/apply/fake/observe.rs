@@ -273,11 +273,20 @@ impl Observe for Fake {
     }
 
     async fn quota(&self, _: &str, code: &str) -> Answer<f64> {
-        self.call(Call::GetServiceQuota, code, |account, _| {
-            // Large enough for everything: 28 days in seconds is the largest figure that a quota here has.
-            Ok(account.quotas.get(code).copied().unwrap_or(2_419_200.0))
+        let call = Call::GetServiceQuota;
+        self.call(call, code, |account, _| {
+            let unchanged = || {
+                let text = "The request failed because the specified quota does not exist.";
+                Fault::answered(call, Some(400), "NoSuchResourceException", text)
+            };
+            account.quotas.get(code).copied().ok_or_else(unchanged)
         })
         .await
+    }
+
+    async fn default_quota(&self, _: &str, code: &str) -> Answer<f64> {
+        // Large enough for everything: 28 days in seconds is the largest figure that a quota here has.
+        self.call(Call::GetAWSDefaultServiceQuota, code, |_, _| Ok(2_419_200.0)).await
     }
 
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
@@ -288,11 +297,11 @@ impl Observe for Fake {
         .await
     }
 
-    async fn log_events(&self, stream: &str, from: Option<&str>) -> Answer<LogPage> {
+    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
         let call = Call::GetLogEvents;
         self.call(call, stream, |account, now| {
             let name = stream.split('/').next().unwrap_or(stream);
-            let page = account.jobs.get(name).and_then(|state| logs::events(state, stream, from, now));
+            let page = account.jobs.get(name).and_then(|state| logs::events(state, stream, from, most, now));
             let gone = || {
                 Fault::answered(
                     call,

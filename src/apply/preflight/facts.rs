@@ -4,6 +4,7 @@ use crate::apply::account::{Bucket, FileSystem, Key, Object, Question, Role, Sec
 use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::desired::{Desired, split_uri};
 use crate::apply::observed::Look;
+use crate::apply::patience::absent;
 use crate::catalog::quotas::{self, Quota, Usage};
 use crate::ir::{Plan, Val};
 use crate::source::Span;
@@ -134,12 +135,27 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let asked = wanted(plan, desired).into_iter().map(async |mut limit| {
             if let Some(code) = limit.quota.code.clone() {
-                let service = limit.quota.service.clone();
-                limit.seen = Some(self.ask(async |cloud| cloud.quota(&service, &code).await).await);
+                limit.seen = Some(self.limit(&limit, &code).await);
             }
             limit
         });
         join_all(asked).await
+    }
+
+    /// The limit that is in force. One that was never changed has the value of a new account: where the job fits into
+    /// the catalogue's figure of that, nobody is asked once more. Where it does not, the service has the last word: a
+    /// figure that has aged must not refuse a job.
+    async fn limit(&self, limit: &Limit, code: &str) -> Answer<f64> {
+        let service = limit.quota.service.as_str();
+        let own = absent(self.ask(async |cloud| cloud.quota(service, code).await).await)?;
+        if let Some(own) = own {
+            return Ok(own);
+        }
+        let known = limit.quota.default.map(|value| value as f64);
+        match known.filter(|value| limit.wanted <= *value && !limit.is_shared) {
+            Some(value) => Ok(value),
+            None => self.ask(async |cloud| cloud.default_quota(service, code).await).await,
+        }
     }
 
     /// Instances of the plan's type that run now.

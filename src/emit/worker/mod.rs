@@ -5,9 +5,16 @@ mod config;
 use super::request::MetricDefinition;
 use super::{canonical, names};
 use crate::ir::Plan;
+use crate::ir::plan::DIGEST_MARK;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The binary's file name in its channel.
+pub const BINARY: &str = "trainc-worker";
+/// The config's file name in the same channel.
+pub const CONFIG: &str = "worker.json";
 
 /// Seconds between SIGTERM and the end of the container, less some for the last bytes: SageMaker gives 120.
 const GRACE_SECONDS: u64 = 100;
@@ -46,6 +53,23 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     ]
 }
 
+/// What the channel of the worker must hold: address and content of the config and, where the caller found one, of
+/// the binary. Nothing for other engines, and for clusters that are not SageMaker's.
+pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
+    let Some(config) = config(plan, digest).filter(|_| plan.deployable) else { return Vec::new() };
+    let prefix = prefix(plan).replace(DIGEST_MARK, digest);
+    let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
+    let binary = binary.map(|file| (format!("{prefix}{BINARY}"), Arc::clone(&file.bytes)));
+    let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical::file(&config)));
+    std::iter::once(config).chain(binary).collect()
+}
+
+/// Where the files of the worker lie, below the digest of each job.
+pub fn home(plan: &Plan) -> String {
+    let job = plan.job.name.value().map_or("", String::as_str);
+    format!("s3://{}/trainc/{job}/worker", names::default_bucket(plan))
+}
+
 /// The config of a plan whose engine is the worker, for a run on this machine.
 pub fn config(plan: &Plan, digest: &str) -> Option<Value> {
     let mut config = serde_json::to_value(config::config(plan, digest)?).ok()?;
@@ -56,7 +80,8 @@ pub fn config(plan: &Plan, digest: &str) -> Option<Value> {
 /// What of the config shapes the run, with the binary that will read it; empty for other engines.
 pub(super) fn shape(plan: &Plan) -> Value {
     let Some(config) = config::config(plan, "") else { return Value::Object(serde_json::Map::new()) };
-    let binary = plan.worker.as_ref().and_then(|worker| worker.binary_sha256.clone());
+    let binary =
+        plan.worker.as_ref().and_then(|worker| worker.binary.as_ref().map(|file| file.sha256().to_owned()));
     serde_json::json!({ "config": config, "binary": binary })
 }
 
@@ -82,8 +107,7 @@ pub(super) fn channel_name(plan: &Plan) -> String {
 
 /// Where binary and config lie.
 pub(super) fn prefix(plan: &Plan) -> String {
-    let job = plan.job.name.value().map_or("", String::as_str);
-    format!("s3://{}/trainc/{job}/worker/{}/", names::default_bucket(plan), crate::ir::plan::DIGEST_MARK)
+    format!("{}/{DIGEST_MARK}/", home(plan))
 }
 
 /// The figures of the worker's log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Where there is no peak to

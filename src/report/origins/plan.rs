@@ -3,7 +3,7 @@
 use super::Table;
 use crate::ir::hardware::Provenance;
 use crate::ir::worker::Worker;
-use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp};
+use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
 use crate::text;
 
 pub(super) fn plan(table: &mut Table, plan: &Plan) {
@@ -126,7 +126,7 @@ fn node(table: &mut Table, machine: &Machine, why: &str) {
 }
 
 fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
-    let ModelFacts { name: _, architecture, class, parameters, trainable, defaulted } = facts;
+    let ModelFacts { name: _, architecture, class, parameters, trainable, details: _, defaulted } = facts;
     table.below("model");
     table.val("parameters", parameters, |n| text::group(*n));
     if let Some(trainable) = trainable {
@@ -261,7 +261,7 @@ fn batch(table: &mut Table, batch: &Batch) {
 
 fn worker(table: &mut Table, worker: &Worker) {
     let Worker {
-        model: _,
+        model,
         optimizer,
         schedule,
         bf16,
@@ -273,10 +273,21 @@ fn worker(table: &mut Table, worker: &Worker) {
         document_mask,
         keep,
         seed,
-        binary_sha256,
+        binary,
     } = worker;
     table.below("worker");
     let switch = |on: &bool| format!("#{on}");
+    table.val("norm-eps", &model.norm_eps, |x| format!("{x}"));
+    table.val("initializer-range", &model.initializer_range, |x| format!("{x}"));
+    if let Some(rotary) = &model.rotary {
+        table.val("rotary-fraction", &rotary.fraction, |x| format!("{x}"));
+        match &rotary.scaling {
+            Some(scaling) => {
+                table.val("rope-scaling", scaling, |s| format!("{} by {}", s.kind.name(), s.factor));
+            }
+            None => table.push("rope-scaling", "none", "positions are not stretched"),
+        }
+    }
     table.val("bf16", bf16, switch);
     table.val("reduce-bf16", reduce_bf16, switch);
     table.val("recompute", recompute, switch);
@@ -298,7 +309,7 @@ fn worker(table: &mut Table, worker: &Worker) {
     table.val("seed", seed, |n| text::group(*n));
     table.push(
         "binary",
-        binary_sha256.as_deref().unwrap_or("?"),
+        binary.as_ref().map_or("?", SourceFile::sha256),
         "SHA-256 of `trainc-worker`: `--worker`, or the one beside trainc",
     );
 }

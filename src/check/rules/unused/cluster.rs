@@ -1,6 +1,7 @@
 //! What of `cluster` nothing uses, by the kind of cluster.
 
 use super::Judge;
+use crate::ir::Engine;
 
 impl Judge<'_, '_> {
     pub(super) fn cluster(&mut self) {
@@ -8,11 +9,13 @@ impl Judge<'_, '_> {
         let Some(cluster) = &job.cluster else { return };
         let named = cluster.instance.value().map(String::as_str);
         let custom = named == Some("custom");
-        if named != Some("local") && !cluster.instance.is_bad() {
+        let worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        let cores = worker && self.context.plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_none());
+        if named != Some("local") && !cores && !cluster.instance.is_bad() {
             self.unused(
                 &cluster.ranks,
                 "ranks",
-                "only a local cluster has ranks without GPUs",
+                "only engine `worker` has ranks without GPUs, on a local cluster or a type without GPUs",
                 "remove it, or write `cluster \"local\"`",
             );
         }

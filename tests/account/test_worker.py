@@ -1,0 +1,56 @@
+"""Engine `worker` over HTTP: its binary and its config lie where the channel of the request looks, whole."""
+
+import hashlib
+import json
+
+from job import Example, Run
+
+MANIFEST = "tests/fixtures/worker-cpu.kdl"
+# the header of a program for Linux on x86-64, and something to tell it from others
+BINARY = b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\x3e\0" + bytes(range(256)) * 4096
+
+
+def test_the_channel_is_filled_and_emptied(account, tmp_path, table):
+    binary = tmp_path / "trainc-worker"
+    binary.write_bytes(BINARY)
+    example = Example(MANIFEST, "--worker", str(binary))
+    run = Run(account, example)
+    done = run.apply()
+    assert done.code == 0, done
+    created = [e for e in account.requests() if e["call"] == "sagemaker:CreateTrainingJob"]
+    assert len(created) == 1
+    request = json.loads(created[0]["body"])
+    (channel,) = [c for c in request["InputDataConfig"] if c["ChannelName"] == "worker"]
+    prefix = channel["DataSource"]["S3DataSource"]["S3Uri"]
+    ours = [uri for uri in account.state()["objects"] if "/worker/" in uri]
+    assert ours == [f"{prefix}trainc-worker", f"{prefix}worker.json"]
+    s3 = account.client("s3", s3={"addressing_style": "path"})
+    bucket, _, key = prefix.removeprefix("s3://").partition("/")
+    held = {
+        name: s3.get_object(Bucket=bucket, Key=key + name)["Body"].read() for name in ("trainc-worker", "worker.json")
+    }
+    assert hashlib.sha256(held["trainc-worker"]).digest() == hashlib.sha256(BINARY).digest()
+    config = json.loads(held["worker.json"])
+    assert config["cluster"] == {"instance": "ml.c7i.12xlarge", "nodes": 1, "gpus_per_node": 0}
+    assert config["data"]["train"] == "/opt/ml/input/data/train"
+    line = request["AlgorithmSpecification"]["ContainerArguments"][-1]
+    assert "/opt/ml/input/data/worker/trainc-worker" in line and "/opt/ml/input/data/worker/worker.json" in line
+    calls = len(account.requests())
+    assert run.trainc("plan", "--detailed-exit-code").code == 0
+    assert run.apply().code == 0
+    writes = [e["call"] for e in account.requests()[calls:] if e["method"] == "PUT" or "Create" in e["call"]]
+    assert writes == []
+    assert run.destroy().code == 0
+    assert [uri for uri in account.state()["objects"] if "/worker/" in uri] == []
+    table(f"{MANIFEST}: apply, plan, apply, destroy", 1, f"{calls} calls to apply", 0.0)
+
+
+def test_gpus_are_refused_before_anything_is_written(account, tmp_path):
+    binary = tmp_path / "trainc-worker"
+    binary.write_bytes(BINARY)
+    run = Run(account, Example("llama-7b-worker", "--worker", str(binary)))
+    before = account.state()
+    done = run.apply()
+    assert done.code == 3, done
+    assert "T0620" in done.err, done
+    assert account.state() == before
