@@ -64,10 +64,27 @@ pub trait World: Loader {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault>;
     /// A text file, relative to the file that names it.
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault>;
+    /// The tree of a git repository at its commit; nothing where nobody is asked.
+    fn git(&mut self, _: &Repository) -> Option<Result<SourceTree, LayerFault>> {
+        None
+    }
     /// The worker's binary; none where there is none.
     fn worker(&mut self) -> Option<SourceFile> {
         None
     }
+}
+
+/// A program's git repository.
+#[derive(Clone, Copy, Debug)]
+pub struct Repository<'a> {
+    /// Its address.
+    pub url: &'a str,
+    /// Branch or tag.
+    pub branch: Option<&'a str>,
+    /// Commit, which says more than a branch.
+    pub commit: Option<&'a str>,
+    /// Directory inside it.
+    pub dir: Option<&'a str>,
 }
 
 /// What a run chooses from outside the manifest.
@@ -85,6 +102,8 @@ pub struct Options {
     pub constants: Option<predict::Constants>,
     /// Whether everything that an artefact needs must be there (`emit`, `apply`).
     pub complete: bool,
+    /// Whether git repositories are fetched: by what is compared with an account, where the content counts.
+    pub fetch: bool,
     /// The worker's binary, where it was named.
     pub worker: Option<std::path::PathBuf>,
 }
@@ -207,6 +226,17 @@ fn given(job: &ir::Job, options: &Options, world: &mut dyn World, sources: &Sour
     if let Some(program) = &job.program {
         if let Some(dir) = program.source.val() {
             given.source = Some(world.directory(&file_of(dir.origin.span()), &dir.value));
+        }
+        if let Some(url) = program.git.value() {
+            let [branch, commit, dir] = [&program.branch, &program.commit, &program.dir];
+            let word = |field: &'_ ir::Field<String>| field.value().cloned();
+            let (branch, commit, dir) = (word(branch), word(commit), word(dir));
+            given.source = world.git(&Repository {
+                url,
+                branch: branch.as_deref(),
+                commit: commit.as_deref(),
+                dir: dir.as_deref(),
+            });
         }
         for dir in &program.dependencies {
             given.dependencies.push(world.directory(&file_of(dir.origin.span()), &dir.value));

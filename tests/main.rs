@@ -38,6 +38,7 @@ mod run;
 mod run_memory;
 mod schema;
 mod support;
+mod tune;
 mod ui;
 mod usage;
 mod worker_config;

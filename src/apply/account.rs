@@ -297,6 +297,43 @@ pub struct GroupRule {
     pub ranges: Vec<String>,
 }
 
+/// A route table of a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteTable {
+    /// `rtb-…`.
+    pub id: String,
+    /// Whether it holds for the subnets of the network that have none of their own.
+    pub is_main: bool,
+    /// The subnets that it is given to.
+    pub subnets: Vec<String>,
+    /// Its routes, without those that lead nowhere any more.
+    pub routes: Vec<Route>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// An address range, or `pl-…`.
+    pub destination: String,
+    /// `local`, `igw-…`, `nat-…`, `vpce-…`, …
+    pub target: String,
+}
+
+/// An endpoint of a service in a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// `vpce-…`.
+    pub id: String,
+    /// `Gateway`, `Interface`.
+    pub kind: String,
+    /// `available`, `pending`, …
+    pub state: String,
+    /// The route tables that lead to it, where it is a gateway.
+    pub route_tables: Vec<String>,
+    /// Whether the service's own names lead to it, where it is an interface.
+    pub private_dns: bool,
+}
+
 /// What a role is asked for in a simulation of its policies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {

@@ -44,6 +44,8 @@ pub enum Scope {
     All,
     /// The execution roles that trainc makes: `role/trainc/*`.
     Role,
+    /// Any role: a manifest may name one of its own.
+    AnyRole,
     /// File systems and their associations of the region.
     FileSystem,
     /// Training jobs of the region.
@@ -118,8 +120,8 @@ pub struct Row {
 
 calls! {
     GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Emit, Apply, Watch, Stop, Destroy];
-    GetRole Read "iam" "GetRole" Role [] [Plan, Emit, Apply, Destroy];
-    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply];
+    GetRole Read "iam" "GetRole" AnyRole [] [Plan, Emit, Apply, Destroy];
+    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply, Destroy];
     ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
     ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
     SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
@@ -133,7 +135,8 @@ calls! {
     HeadObject Read "s3" "HeadObject" Object [] [Plan, Apply, Destroy];
     DescribeSubnets Read "ec2" "DescribeSubnets" All [] [Plan, Apply];
     DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [Plan, Apply];
-    DescribeNetworkInterfaces Read "ec2" "DescribeNetworkInterfaces" All [] [Plan, Apply];
+    DescribeRouteTables Read "ec2" "DescribeRouteTables" All [] [Plan, Apply];
+    DescribeVpcEndpoints Read "ec2" "DescribeVpcEndpoints" All [] [Plan, Apply];
     DescribeInstanceTypeOfferings Read "ec2" "DescribeInstanceTypeOfferings" All [] [Plan, Apply];
     GetServiceQuota Read "servicequotas" "GetServiceQuota" All [] [Plan, Apply];
     GetAWSDefaultServiceQuota Read "servicequotas" "GetAWSDefaultServiceQuota" All [] [Plan, Apply];
@@ -155,7 +158,13 @@ calls! {
     CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem ["fsx:TagResource"] [Apply];
     DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [] [Destroy];
     CreateBucket Write "s3" "CreateBucket" Bucket [] [Apply];
-    PutObject Write "s3" "PutObject" Object ["s3:AbortMultipartUpload"] [Apply];
+    PutObject Write "s3" "PutObject" Object [] [Apply];
+    ListMultipartUploads Read "s3" "ListMultipartUploads" Bucket [] [Apply, Destroy];
+    ListParts Read "s3" "ListParts" Object [] [Apply];
+    CreateMultipartUpload Write "s3" "CreateMultipartUpload" Object [] [Apply];
+    UploadPart Write "s3" "UploadPart" Object [] [Apply];
+    CompleteMultipartUpload Write "s3" "CompleteMultipartUpload" Object [] [Apply];
+    AbortMultipartUpload Write "s3" "AbortMultipartUpload" Object [] [Apply, Destroy];
     DeleteObject Write "s3" "DeleteObject" Object [] [Destroy];
     CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob ["sagemaker:AddTags", "iam:PassRole"] [Apply];
     AddTags Write "sagemaker" "AddTags" TrainingJob [] [Apply];
@@ -170,6 +179,9 @@ impl Call {
         let action = match self {
             Self::HeadBucket | Self::ListObjectsV2 => "ListBucket",
             Self::HeadObject => "GetObject",
+            Self::CreateMultipartUpload | Self::UploadPart | Self::CompleteMultipartUpload => "PutObject",
+            Self::ListMultipartUploads => "ListBucketMultipartUploads",
+            Self::ListParts => "ListMultipartUploadParts",
             _ => row.operation,
         };
         format!("{}:{action}", row.service)

@@ -10,8 +10,8 @@
 )]
 
 use super::account::{
-    Association, Bucket, Caller, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream, Object,
-    Question, Role, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream,
+    Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use super::calls::Call;
 use super::fault::{Class, Fault};
@@ -59,6 +59,8 @@ pub trait Observe {
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket>;
     /// s3 ListObjectsV2: the first keys below a prefix, at most so many.
     async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>>;
+    /// s3 ListMultipartUploads: key and id of the uploads below a prefix that were begun and not ended.
+    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
     /// s3 HeadObject.
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object>;
 
@@ -66,8 +68,10 @@ pub trait Observe {
     async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>>;
     /// ec2 DescribeSecurityGroups; one that is missing is a fault of class `NotFound`.
     async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>>;
-    /// ec2 DescribeNetworkInterfaces: the security groups of these interfaces, sorted, each once.
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>>;
+    /// ec2 DescribeRouteTables of a network.
+    async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>>;
+    /// ec2 DescribeVpcEndpoints of a network and a service, as `com.amazonaws.us-west-2.s3`.
+    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
     /// ec2 DescribeInstanceTypeOfferings: ids of the zones that offer a type, as `p4d.24xlarge` (without `ml.`).
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
 
@@ -129,8 +133,11 @@ pub trait Cloud: Observe {
 
     /// s3 CreateBucket in the region of this cloud.
     async fn create_bucket(&self, name: &str) -> Answer<()>;
-    /// s3 PutObject (or its parts), only where no object has that key: else class `Exists`.
+    /// s3 PutObject, only where no object has that key: else class `Exists`. What is large goes in parts, and goes on
+    /// where an upload of the same key stopped.
     async fn put_object(&self, upload: &Upload) -> Answer<()>;
+    /// s3 AbortMultipartUpload.
+    async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()>;
     /// s3 DeleteObject.
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()>;
 

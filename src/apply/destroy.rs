@@ -27,6 +27,8 @@ pub struct Remains {
     pub foreign_role: Option<ObservedRole>,
     /// Source archives and files of the worker: bucket and key.
     pub objects: Vec<(String, String)>,
+    /// Uploads of these that a crash left unfinished: bucket, key and id. Their parts are billed and not seen.
+    pub uploads: Vec<(String, String, String)>,
 }
 
 /// What a user agreed to.
@@ -59,6 +61,7 @@ impl Remains {
             && self.file_systems.is_empty()
             && self.role.is_none()
             && self.objects.is_empty()
+            && self.uploads.is_empty()
     }
 
     /// What becomes of each, in the order in which it is done.
@@ -101,6 +104,10 @@ impl Remains {
         for (bucket, key) in &self.objects {
             let (kind, because) = kind_of(key);
             out.push(line(kind, &format!("s3://{bucket}/{key}"), "delete", because.to_owned()));
+        }
+        for (bucket, key, _) in &self.uploads {
+            let because = "an upload that was never finished".to_owned();
+            out.push(line(kind_of(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
         }
         out
     }
@@ -145,6 +152,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 absent(self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS).await).await)?;
             let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
             out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
+            // Whoever may not list them leaves them to a lifecycle rule of the bucket.
+            let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
+            let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
+            out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
         }
         Ok(out)
     }
@@ -246,6 +257,11 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             self.telling.doing(&item, "delete");
             let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
             self.settle(&item, gone.map_err(Cause::Fault), "deleted");
+        }
+        for (bucket, key, id) in &remains.uploads {
+            let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
+            let gone = absent(self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await);
+            self.settle(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
         }
     }
 

@@ -188,7 +188,11 @@ fn not_found(call: Call) -> Class {
 /// `ResourceInUse` of StopTrainingJob or an update means that it is busy; of a create, that the name is taken.
 fn exists(call: Call) -> Class {
     match call {
-        Call::CreateRole | Call::CreateTrainingJob | Call::CreateBucket | Call::PutObject => Class::Exists,
+        Call::CreateRole
+        | Call::CreateTrainingJob
+        | Call::CreateBucket
+        | Call::PutObject
+        | Call::CompleteMultipartUpload => Class::Exists,
         _ => Class::Busy,
     }
 }

@@ -27,6 +27,7 @@ impl Place {
         match scope {
             Scope::All => vec!["*".to_owned()],
             Scope::Role => vec![format!("arn:{p}:iam::{a}:role/trainc/*")],
+            Scope::AnyRole => vec![format!("arn:{p}:iam::{a}:role/*")],
             Scope::FileSystem => vec![
                 format!("arn:{p}:fsx:{r}:{a}:file-system/*"),
                 format!("arn:{p}:fsx:{r}:{a}:association/*"),
@@ -51,6 +52,7 @@ fn sid(scope: Scope, write: bool) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
         Scope::Role => "Roles",
+        Scope::AnyRole => "AnyRole",
         Scope::FileSystem => "FileSystems",
         Scope::TrainingJob => "TrainingJobs",
         Scope::Bucket => "Buckets",

@@ -1,12 +1,11 @@
-//! EC2: the four questions that trainc has about networks, over the query protocol (API version 2016-11-15).
+//! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
 
 use super::signed::{Ask, Reply, Signed};
 use super::xml::{self, Element};
-use crate::apply::account::{GroupRule, SecurityGroup, Subnet};
+use crate::apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
 use crate::apply::fault::{Class, Fault};
-use std::collections::BTreeSet;
 
 const VERSION: &str = "2016-11-15";
 
@@ -80,6 +79,75 @@ pub(super) async fn subnets(signed: &Signed, ids: &[String]) -> Answer<Vec<Subne
         .collect())
 }
 
+/// `Filter.1.Name=…&Filter.1.Value.1=…`, one value each.
+fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let each = |(number, (name, value)): (u32, &(&str, &str))| {
+        [
+            (format!("Filter.{number}.Name"), (*name).to_owned()),
+            (format!("Filter.{number}.Value.1"), (*value).to_owned()),
+        ]
+    };
+    (1..).zip(pairs).flat_map(each).collect()
+}
+
+pub(super) async fn route_tables(signed: &Signed, vpc: &str) -> Answer<Vec<RouteTable>> {
+    let call = Call::DescribeRouteTables;
+    let found = all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet").await?;
+    Ok(found.iter().map(route_table).collect())
+}
+
+fn route_table(item: &Element) -> RouteTable {
+    let routes = item.items("routeSet").filter(|route| route.text_of("state") != Some("blackhole"));
+    RouteTable {
+        id: text(item, "routeTableId"),
+        is_main: item.items("associationSet").any(|one| one.text_of("main") == Some("true")),
+        subnets: item
+            .items("associationSet")
+            .filter_map(|one| one.text_of("subnetId").map(str::to_owned))
+            .collect(),
+        routes: routes
+            .map(|route| {
+                let first = |names: &[&str]| {
+                    names.iter().find_map(|name| route.text_of(name)).unwrap_or_default().to_owned()
+                };
+                Route { destination: first(DESTINATIONS), target: first(TARGETS) }
+            })
+            .collect(),
+    }
+}
+
+/// Where a route may lead from and to: each has one of each (API reference, Route).
+const DESTINATIONS: &[&str] =
+    &["destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"];
+const TARGETS: &[&str] = &[
+    "natGatewayId",
+    "transitGatewayId",
+    "vpcPeeringConnectionId",
+    "networkInterfaceId",
+    "instanceId",
+    "egressOnlyInternetGatewayId",
+    "carrierGatewayId",
+    "localGatewayId",
+    "coreNetworkArn",
+    "gatewayId",
+];
+
+pub(super) async fn endpoints(signed: &Signed, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+    let call = Call::DescribeVpcEndpoints;
+    let asked = filters(&[("vpc-id", vpc), ("service-name", service)]);
+    let found = all(signed, call, &asked, "vpcEndpointSet").await?;
+    Ok(found
+        .iter()
+        .map(|item| Endpoint {
+            id: text(item, "vpcEndpointId"),
+            kind: text(item, "vpcEndpointType"),
+            state: text(item, "state"),
+            route_tables: item.items("routeTableIdSet").map(|one| one.text.clone()).collect(),
+            private_dns: item.text_of("privateDnsEnabled") == Some("true"),
+        })
+        .collect())
+}
+
 pub(super) async fn security_groups(signed: &Signed, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
     let found =
         all(signed, Call::DescribeSecurityGroups, &numbered("GroupId", ids), "securityGroupInfo").await?;
@@ -108,18 +176,6 @@ fn rule(item: &Element) -> GroupRule {
         groups: each("groups", "groupId"),
         ranges,
     }
-}
-
-pub(super) async fn interface_groups(signed: &Signed, interfaces: &[String]) -> Answer<Vec<String>> {
-    let parameters = numbered("NetworkInterfaceId", interfaces);
-    let found = all(signed, Call::DescribeNetworkInterfaces, &parameters, "networkInterfaceSet").await?;
-    let groups: BTreeSet<String> = found
-        .iter()
-        .flat_map(|item| {
-            item.items("groupSet").filter_map(|group| group.text_of("groupId").map(str::to_owned))
-        })
-        .collect();
-    Ok(groups.into_iter().collect())
 }
 
 pub(super) async fn zones(signed: &Signed, instance_type: &str) -> Answer<Vec<String>> {
@@ -168,6 +224,26 @@ mod tests {
         let rule = rule(&item);
         assert_eq!((rule.protocol.as_str(), rule.from_port, rule.to_port), ("tcp", Some(988), Some(988)));
         assert_eq!((rule.groups, rule.ranges), (vec!["sg-1".to_owned()], vec!["10.0.0.0/8".to_owned()]));
+    }
+
+    #[test]
+    fn routes_that_lead_nowhere_are_left_out() {
+        let item = xml::read(
+            "<item><routeTableId>rtb-1</routeTableId><routeSet><item><destinationCidrBlock>10.0.0.0/16\
+             </destinationCidrBlock><gatewayId>local</gatewayId><state>active</state></item><item>\
+             <destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1</natGatewayId><state>blackhole\
+             </state></item><item><destinationPrefixListId>pl-1</destinationPrefixListId><gatewayId>vpce-1\
+             </gatewayId><state>active</state></item></routeSet><associationSet><item><main>true</main></item><item>\
+             <main>false</main><subnetId>subnet-1</subnetId></item></associationSet></item>",
+        )
+        .unwrap();
+        let table = route_table(&item);
+        assert!(table.is_main);
+        assert_eq!((table.id.as_str(), table.subnets.as_slice()), ("rtb-1", &["subnet-1".to_owned()][..]));
+        let routes: Vec<_> =
+            table.routes.iter().map(|one| (one.destination.as_str(), one.target.as_str())).collect();
+        assert_eq!(routes, [("10.0.0.0/16", "local"), ("pl-1", "vpce-1")]);
+        assert_eq!(filters(&[("vpc-id", "vpc-1")])[1], ("Filter.1.Value.1".to_owned(), "vpc-1".to_owned()));
     }
 
     #[test]

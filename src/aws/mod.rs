@@ -6,7 +6,7 @@
 //!
 //! IAM, FSx, SageMaker, S3, STS, CloudWatch Logs and Service Quotas go through their SDK crates; what they are sent
 //! for the three creations is the emitted request itself, byte for byte (`exact`). EC2, KMS, ECR and Secrets Manager
-//! are asked seven questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
+//! are asked eight questions in all: these are signed with `aws-sigv4` and sent over the SDK's own HTTP client
 //! (`signed`), because aws-sdk-ec2 alone is 1.2 million lines and takes a compiler of 7.5 GB.
 #![expect(
     clippy::disallowed_methods,
@@ -37,8 +37,8 @@ pub use clock::RealClock;
 pub use settings::Settings;
 
 use crate::apply::account::{
-    Association, Bucket, Caller, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream, Object,
-    Question, Role, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream,
+    Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use crate::apply::cloud::{Answer, Cloud, Observe};
 use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
@@ -48,6 +48,7 @@ use crate::emit::iam::CreateRole;
 #[derive(Clone, Debug)]
 pub struct Account {
     region: String,
+    part_bytes: Option<usize>,
     fsx: aws_sdk_fsx::Client,
     iam: aws_sdk_iam::Client,
     logs: aws_sdk_cloudwatchlogs::Client,
@@ -67,6 +68,7 @@ impl Account {
     fn over(config: aws_config::SdkConfig, settings: &Settings) -> Self {
         Self {
             region: settings.region.clone(),
+            part_bytes: settings.part_bytes,
             fsx: aws_sdk_fsx::Client::new(&config),
             iam: aws_sdk_iam::Client::new(&config),
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
@@ -129,6 +131,9 @@ impl Observe for Account {
     async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>> {
         s3::objects(&self.s3, bucket, prefix, most).await
     }
+    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
+        s3::uploads(&self.s3, bucket, prefix).await
+    }
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
         s3::object(&self.s3, bucket, key).await
     }
@@ -139,8 +144,11 @@ impl Observe for Account {
     async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
         ec2::security_groups(&self.signed, ids).await
     }
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>> {
-        ec2::interface_groups(&self.signed, interfaces).await
+    async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
+        ec2::route_tables(&self.signed, vpc).await
+    }
+    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+        ec2::endpoints(&self.signed, vpc, service).await
     }
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
         ec2::zones(&self.signed, instance_type).await
@@ -214,7 +222,10 @@ impl Cloud for Account {
         s3::create_bucket(&self.s3, name, &self.region).await
     }
     async fn put_object(&self, upload: &Upload) -> Answer<()> {
-        s3::put_object(&self.s3, upload).await
+        s3::put_object(&self.s3, upload, self.part_bytes).await
+    }
+    async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()> {
+        s3::abort(&self.s3, bucket, key, id).await
     }
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
         s3::delete_object(&self.s3, bucket, key).await

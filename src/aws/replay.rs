@@ -26,6 +26,7 @@ pub(super) type Recorded = Option<(u16, &'static str)>;
 /// A request as it went out.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
+    pub method: String,
     pub uri: String,
     pub headers: Vec<(String, String)>,
     pub body: String,
@@ -65,7 +66,8 @@ impl Replay {
                     Err(CredentialsError::not_loaded("no providers in chain provided credentials"))
                 })),
             });
-        let settings = Settings { region: "us-west-2".to_owned(), first_wait: Duration::ZERO };
+        let settings =
+            Settings { region: "us-west-2".to_owned(), first_wait: Duration::ZERO, part_bytes: Some(1_024) };
         (Account::over(config.build(), &settings), replay)
     }
 
@@ -85,7 +87,12 @@ impl HttpConnector for Replay {
         let body = String::from_utf8_lossy(request.body().bytes().unwrap_or_default()).into_owned();
         let headers =
             request.headers().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        self.sent.lock().unwrap().push(Sent { uri: request.uri().to_owned(), headers, body });
+        self.sent.lock().unwrap().push(Sent {
+            method: request.method().to_owned(),
+            uri: request.uri().to_owned(),
+            headers,
+            body,
+        });
         let answer = self.answers.lock().unwrap().pop_front();
         HttpConnectorFuture::ready(match answer {
             Some(Some((status, text))) => {

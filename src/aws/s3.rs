@@ -10,10 +10,11 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
     BucketLocationConstraint, ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart,
-    CreateBucketConfiguration, ServerSideEncryption,
+    CreateBucketConfiguration, MultipartUpload, Part, ServerSideEncryption,
 };
 use aws_types::service_config::ServiceConfigKey;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// From here on an object is sent in parts. One PUT takes 5 GiB; a part that fails is sent again alone.
 const SINGLE: usize = 64 << 20;
@@ -78,10 +79,11 @@ pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> 
     Ok(())
 }
 
-/// Puts an object where none is yet: with its checksum, encrypted, and only into a bucket of that owner.
-pub(super) async fn put_object(client: &Client, upload: &Upload) -> Answer<()> {
-    if upload.bytes.len() > SINGLE {
-        return put_in_parts(client, upload, PART).await;
+/// Puts an object where none is yet: with its checksum, encrypted, and only into a bucket of that owner. What is larger
+/// than `parts` goes in parts of that size.
+pub(super) async fn put_object(client: &Client, upload: &Upload, parts: Option<usize>) -> Answer<()> {
+    if upload.bytes.len() > parts.unwrap_or(SINGLE) {
+        return put_in_parts(client, upload, parts.unwrap_or(PART).max(1)).await;
     }
     let asked = client
         .put_object()
@@ -97,10 +99,38 @@ pub(super) async fn put_object(client: &Client, upload: &Upload) -> Answer<()> {
     Ok(())
 }
 
-/// In parts, each with its checksum; what a failure leaves is taken away, for parts are billed and not seen.
+/// In parts, each with its checksum. An upload of the same key that a crash left, or that somebody else makes at this
+/// moment, is gone on with: the key holds the digest of the content, so its parts are the same. Whoever is first
+/// completes it; for the others it is gone then, and the object there.
 async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<()> {
-    let call = Call::PutObject;
-    abort_left(client, upload).await;
+    let left = begun(client, upload).await;
+    let id = match left.first() {
+        Some(id) => id.clone(),
+        None => begin(client, upload).await?,
+    };
+    match send_parts(client, upload, &id, size).await {
+        Err(no) if no.class == Class::NotFound && no.code == "NoSuchUpload" => {
+            // Completed or taken away by another: looking again tells.
+            return Err(Fault { class: Class::Busy, ..no });
+        }
+        Err(no) => {
+            // Parts are billed and not seen. What a repetition can mend stays for it.
+            if !no.is_passing() {
+                let _ = abort(client, &upload.bucket, &upload.key, &id).await;
+            }
+            return Err(no);
+        }
+        Ok(()) => {}
+    }
+    // Two that began at the same time made two.
+    for other in begun(client, upload).await {
+        let _ = abort(client, &upload.bucket, &upload.key, &other).await;
+    }
+    Ok(())
+}
+
+async fn begin(client: &Client, upload: &Upload) -> Answer<String> {
+    let call = Call::CreateMultipartUpload;
     let asked = client
         .create_multipart_upload()
         .bucket(&upload.bucket)
@@ -110,35 +140,52 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
         .set_ssekms_key_id(upload.kms.clone())
         .set_expected_bucket_owner(upload.owner.clone());
     let begun = asked.send().await.map_err(|error| fault(call, &error))?;
-    let Some(id) = begun.upload_id() else {
-        return Err(Fault::of(call, Class::Lost, "the answer holds no upload"));
+    let id = begun.upload_id().map(str::to_owned);
+    id.ok_or_else(|| Fault::of(call, Class::Lost, "the answer holds no upload"))
+}
+
+/// Uploads of this key that were begun and not ended, in one fixed order. Whoever may not list them begins anew, and
+/// leaves them to a lifecycle rule of the bucket.
+async fn begun(client: &Client, upload: &Upload) -> Vec<String> {
+    let found = uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
+    let mut ids: Vec<String> =
+        found.into_iter().filter(|(key, _)| *key == upload.key).map(|(_, id)| id).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// Key and id of the uploads below a prefix that were begun and not ended: the first thousand.
+pub(super) async fn uploads(client: &Client, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
+    let asked = client.list_multipart_uploads().bucket(bucket).prefix(prefix);
+    let found = asked.send().await.map_err(|error| fault(Call::ListMultipartUploads, &error))?;
+    let both = |upload: &MultipartUpload| Some((upload.key()?.to_owned(), upload.upload_id()?.to_owned()));
+    Ok(found.uploads().iter().filter_map(both).collect())
+}
+
+/// The parts of an upload that are there, by number: tag and checksum. Only those with a checksum can be told to be
+/// ours; none where they may not be listed, and then all are sent again.
+async fn there(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
+    let asked = client.list_parts().bucket(&upload.bucket).key(&upload.key).upload_id(id);
+    let Ok(found) = asked.set_expected_bucket_owner(upload.owner.clone()).send().await else {
+        return BTreeMap::new();
     };
-    let sent = send_parts(client, upload, id, size).await;
-    if sent.is_err() {
-        abort(client, upload, id).await;
-    }
-    sent
+    let each = |part: &Part| {
+        Some((part.part_number()?, (part.e_tag()?.to_owned(), part.checksum_sha256()?.to_owned())))
+    };
+    found.parts().iter().filter_map(each).collect()
 }
 
 async fn send_parts(client: &Client, upload: &Upload, id: &str, size: usize) -> Answer<()> {
-    let call = Call::PutObject;
+    let there = there(client, upload, id).await;
     let mut done = CompletedMultipartUpload::builder();
     for (number, part) in (1_i32..).zip(upload.bytes.chunks(size)) {
         let sum = checksum(part);
-        let asked = client
-            .upload_part()
-            .bucket(&upload.bucket)
-            .key(&upload.key)
-            .upload_id(id)
-            .part_number(number)
-            .checksum_sha256(&sum)
-            .set_expected_bucket_owner(upload.owner.clone())
-            .body(ByteStream::from(part.to_vec()));
-        let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-        let part = CompletedPart::builder()
-            .part_number(number)
-            .set_e_tag(answer.e_tag().map(str::to_owned))
-            .checksum_sha256(sum);
+        let known = there.get(&number).filter(|(_, there)| *there == sum).map(|(tag, _)| tag.clone());
+        let tag = match known {
+            Some(tag) => Some(tag),
+            None => send_part(client, upload, id, number, part, &sum).await?,
+        };
+        let part = CompletedPart::builder().part_number(number).set_e_tag(tag).checksum_sha256(sum);
         done = done.parts(part.build());
     }
     let asked = client
@@ -149,26 +196,36 @@ async fn send_parts(client: &Client, upload: &Upload, id: &str, size: usize) -> 
         .if_none_match("*")
         .set_expected_bucket_owner(upload.owner.clone())
         .multipart_upload(done.build());
-    asked.send().await.map_err(|error| fault(call, &error))?;
+    asked.send().await.map_err(|error| fault(Call::CompleteMultipartUpload, &error))?;
     Ok(())
 }
 
-/// Takes away what a crashed upload of the same key left. Whoever may not list uploads leaves it to the bucket's own
-/// lifecycle rule.
-async fn abort_left(client: &Client, upload: &Upload) {
-    let asked = client.list_multipart_uploads().bucket(&upload.bucket).prefix(&upload.key);
-    let Ok(found) = asked.set_expected_bucket_owner(upload.owner.clone()).send().await else { return };
-    for left in found.uploads() {
-        if let (Some(id), true) = (left.upload_id(), left.key() == Some(upload.key.as_str())) {
-            abort(client, upload, id).await;
-        }
-    }
+/// One part; its tag.
+async fn send_part(
+    client: &Client,
+    upload: &Upload,
+    id: &str,
+    number: i32,
+    part: &[u8],
+    sum: &str,
+) -> Answer<Option<String>> {
+    let asked = client
+        .upload_part()
+        .bucket(&upload.bucket)
+        .key(&upload.key)
+        .upload_id(id)
+        .part_number(number)
+        .checksum_sha256(sum)
+        .set_expected_bucket_owner(upload.owner.clone())
+        .body(ByteStream::from(part.to_vec()));
+    let answer = asked.send().await.map_err(|error| fault(Call::UploadPart, &error))?;
+    Ok(answer.e_tag().map(str::to_owned))
 }
 
-async fn abort(client: &Client, upload: &Upload, id: &str) {
-    let asked = client.abort_multipart_upload().bucket(&upload.bucket).key(&upload.key).upload_id(id);
-    // The upload's own fault is what is told.
-    let _ = asked.set_expected_bucket_owner(upload.owner.clone()).send().await;
+pub(super) async fn abort(client: &Client, bucket: &str, key: &str, id: &str) -> Answer<()> {
+    let asked = client.abort_multipart_upload().bucket(bucket).key(key).upload_id(id);
+    asked.send().await.map_err(|error| fault(Call::AbortMultipartUpload, &error))?;
+    Ok(())
 }
 
 pub(super) async fn delete_object(client: &Client, bucket: &str, key: &str) -> Answer<()> {

@@ -16,6 +16,8 @@ pub struct Settings {
     pub region: String,
     /// The wait after the first failed attempt; each further one is twice as long, and random below that.
     pub first_wait: Duration,
+    /// What is larger than so many bytes is uploaded in parts of that size; the usual sizes without it.
+    pub part_bytes: Option<usize>,
 }
 
 impl Settings {

@@ -141,6 +141,55 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
 }
 
 #[test]
+fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
+    let bytes: Vec<u8> = (0..2_500_u32).map(|n| (n % 251) as u8).collect();
+    let first = aws_smithy_types::base64::encode(sha2::Digest::finalize(
+        <sha2::Sha256 as sha2::Digest>::new_with_prefix(&bytes[..1_024]),
+    ));
+    let upload = Upload {
+        bucket: "runs".to_owned(),
+        key: "k".to_owned(),
+        bytes,
+        sha256: String::new(),
+        kms: None,
+        owner: None,
+    };
+    let left = |id: &str| {
+        format!(
+            "<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>{id}</UploadId></Upload><Upload><Key>k2</Key><UploadId>other</UploadId></Upload></ListMultipartUploadsResult>"
+        )
+    };
+    let parts = format!(
+        "<ListPartsResult><Part><PartNumber>1</PartNumber><ETag>e1</ETag><ChecksumSHA256>{first}</ChecksumSHA256></Part><Part><PartNumber>2</PartNumber><ETag>e2</ETag><ChecksumSHA256>another</ChecksumSHA256></Part></ListPartsResult>"
+    );
+    let [before, after, parts] = [left("mine"), left("second"), parts].map(|text| &*text.leak());
+    let done = "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>";
+    let (account, replay) = Replay::account(&[
+        Some((200, before)),
+        Some((200, parts)),
+        Some((200, "")),
+        Some((200, "")),
+        Some((200, done)),
+        Some((200, after)),
+        Some((204, "")),
+    ]);
+    run(account.put_object(&upload)).unwrap();
+    let sent = replay.sent();
+    let lines: Vec<String> = sent
+        .iter()
+        .map(|one| format!("{} {}", one.method, one.uri.split_once(".com/").map_or("", |(_, rest)| rest)))
+        .collect();
+    assert!(lines[0].starts_with("GET ?uploads"), "{lines:#?}");
+    assert!(lines[1].starts_with("GET k?") && lines[1].contains("uploadId=mine"), "{lines:#?}");
+    // The first part is there with its checksum; the second is another's, and the third is missing.
+    assert!(lines[2].contains("partNumber=2") && lines[3].contains("partNumber=3"), "{lines:#?}");
+    assert!(lines[4].starts_with("POST k?") && sent[4].body.contains(&first), "{lines:#?}");
+    assert_eq!(sent[4].header("if-none-match"), Some("*"));
+    assert!(lines[6].starts_with("DELETE k?") && lines[6].contains("uploadId=second"), "{lines:#?}");
+    assert_eq!(lines.len(), 7, "uploads of other keys are left alone");
+}
+
+#[test]
 fn networks_are_asked_over_the_signed_way() {
     let answer = include_str!("../../tests/aws/describe-subnets.xml");
     let busy = "<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>";

@@ -118,7 +118,8 @@ async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u
 async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
     use crate::aws;
     let first_wait = patience.poll.min(Duration::from_secs(1));
-    let settings = aws::Settings { region: region.to_owned(), first_wait };
+    let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
+    let settings = aws::Settings { region: region.to_owned(), first_wait, part_bytes };
     let account = aws::Account::connect(&settings).await;
     let clock = aws::RealClock;
     task.run(io, Look { cloud: &account, clock: &clock, patience }).await

@@ -105,7 +105,7 @@ fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options)
     }
     let walked = is_dir.then(|| Path::new(against));
     let root = root_of(Path::new(against), walked);
-    let mut files = Files::new(root, options.worker.clone());
+    let mut files = Files::new(root, options);
     let (sources, manifests) = compile_from(&found.files, PART, options, &mut files);
     set.sources.absorb(sources);
     let keys = manifests.iter().map(|manifest| below(&manifest.path, walked)).collect();
@@ -281,7 +281,7 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
         .collect();
     let pairs = pairs(&new_keys, &old_keys);
     let Old { base, manifests, objects, .. } = old;
-    let mut both = Both { new: Files::new(set.root.clone(), None), old: objects.as_mut() };
+    let mut both = Both { new: Files::new(set.root.clone(), options), old: objects.as_mut() };
     // A job of both sides is predicted with the texts of both at hand.
     let mut sources = set.sources.clone();
     let mut jobs: Vec<Job<'a>> = Vec::new();

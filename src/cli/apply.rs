@@ -70,6 +70,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         _ => None,
     };
     let mut options = args.input.options(io, true);
+    options.fetch = true;
     let paths = match &saved {
         Some(saved) => {
             options.choices.sets.clone_from(&saved.sets);

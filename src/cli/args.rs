@@ -219,6 +219,7 @@ impl Input {
             discount: self.discount,
             constants: self.calibration.clone(),
             complete,
+            fetch: false,
             worker: self.worker.clone(),
         }
     }

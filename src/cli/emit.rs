@@ -60,6 +60,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     let mut options = args.input.options(io, true);
+    options.fetch = args.resolve;
     let mut set = compile_all(&paths, &options);
     let mut marks = Vec::new();
     if args.resolve && args.input.exit(&set) == exit::DONE {

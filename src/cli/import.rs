@@ -109,7 +109,7 @@ fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
     let root = std::env::current_dir().unwrap_or_default();
     let options = Options { today: io.today.clone(), ..Options::default() };
     let mut compiled =
-        compile(source, &imported.manifest, &options, &mut Files::new(root, None), &mut sources);
+        compile(source, &imported.manifest, &options, &mut Files::new(root, &options), &mut sources);
     let mut unsaid = imported.unsaid.clone();
     unsaid.extend(lost(imported, &compiled));
     if !unsaid.is_empty() && !global.quiet {

@@ -71,8 +71,13 @@ pub(super) fn each<T: Task>(
         }
     };
     let choices = Choices { env: args.env.clone(), sets: args.sets.clone(), ..Choices::default() };
-    let options =
-        Options { choices, today: io.today.clone(), worker: args.worker.clone(), ..Options::default() };
+    let options = Options {
+        choices,
+        today: io.today.clone(),
+        fetch: true,
+        worker: args.worker.clone(),
+        ..Options::default()
+    };
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, None) {
         Ok(accounts) => accounts,

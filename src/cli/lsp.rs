@@ -68,7 +68,8 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     let compile = |name: &str, text: &str, buffers: &Buffers| {
         let mut sources = SourceMap::default();
         let source = sources.add(name, text);
-        let mut world = Overlay { files: Files::new(root_of(Path::new(name), None), None), buffers };
+        let mut world =
+            Overlay { files: Files::new(root_of(Path::new(name), None), &Options::default()), buffers };
         let compiled = compile(source, text, &options, &mut world, &mut sources);
         (compiled, sources, source)
     };

@@ -117,7 +117,7 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
-            slot => slot.insert(Files::new(root, options.worker.clone())),
+            slot => slot.insert(Files::new(root, options)),
         };
         out.add(file, options, reader);
     }

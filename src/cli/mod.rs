@@ -24,6 +24,8 @@ mod expand;
 mod explain;
 mod feed;
 mod fmt;
+mod git;
+mod held;
 mod import;
 mod init;
 mod io;

@@ -146,7 +146,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if let Some(against) = &args.against {
         return super::against::run(io, global, args, &paths, against);
     }
-    let mut set = compile_all(&paths, &args.input.options(io, false));
+    let mut options = args.input.options(io, false);
+    options.fetch = is_online(args);
+    let mut set = compile_all(&paths, &options);
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
         match compare(io, args, &set) {

@@ -1,8 +1,8 @@
 //! Files: manifests, layers, program directories, all below the repository's root.
 
-use crate::World;
 use crate::ir::{SourceFile, SourceTree};
 use crate::resolve::{LayerFault, Loaded, Loader};
+use crate::{Options, Repository, World};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
@@ -35,14 +35,17 @@ pub(super) struct Files {
     trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
     /// The worker's binary, where it was named.
     worker: Option<PathBuf>,
+    /// Whether git repositories are fetched.
+    fetch: bool,
     /// The same, read once.
     binary: std::sync::OnceLock<Option<SourceFile>>,
 }
 
 impl Files {
     /// Files below a root.
-    pub(super) fn new(root: PathBuf, worker: Option<PathBuf>) -> Self {
-        Self { root, trees: BTreeMap::new(), worker, binary: std::sync::OnceLock::new() }
+    pub(super) fn new(root: PathBuf, options: &Options) -> Self {
+        let (worker, fetch) = (options.worker.clone(), options.fetch);
+        Self { root, trees: BTreeMap::new(), worker, fetch, binary: std::sync::OnceLock::new() }
     }
 
     /// The root, canonical.
@@ -144,6 +147,11 @@ impl World for Files {
     fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
         let found = self.find(from, path)?;
         read_text(&found, MOST_CONFIG_BYTES)
+    }
+
+    fn git(&mut self, repository: &Repository) -> Option<Result<SourceTree, LayerFault>> {
+        let found = self.fetch.then(|| super::git::tree(repository)).flatten()?;
+        Some(found.map_err(LayerFault::Unreadable))
     }
 
     fn worker(&mut self) -> Option<SourceFile> {

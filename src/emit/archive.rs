@@ -34,7 +34,7 @@ pub(super) fn basename(dir: &str) -> Option<&str> {
 /// Digest of what the archive holds, or of the address that stands for it where the content is not here.
 pub fn source_digest(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return sha256_hex(b"") };
-    if let Some(git) = program.git.value() {
+    if let Some(git) = program.git.value().filter(|_| plan.source.is_none()) {
         let part = |field: &crate::ir::Field<String>| field.value().cloned().unwrap_or_default();
         let shim = secrets_shim(plan).map(|file| file.sha256().to_owned()).unwrap_or_default();
         return sha256_hex(

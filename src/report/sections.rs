@@ -119,10 +119,16 @@ fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
             .map(|at| format!(" at {at}"))
             .unwrap_or_default();
         let dir = program.dir.value().map(|dir| format!(", {dir}")).unwrap_or_default();
-        vec![
-            format!("{entry} of {git}{at}{dir}"),
-            "not fetched: url and ref stand for its content in the digest".to_owned(),
-        ]
+        let fetched = match (&document.source, &plan.source, &plan.missing) {
+            (Some(source), Some(tree), _) => {
+                let commit = tree.dir.rsplit('@').next().unwrap_or_default();
+                let commit = commit.get(..12).unwrap_or(commit);
+                format!("{} of commit {commit}", text::count(source.files as u64, "file"))
+            }
+            (_, _, Some(why)) => why.clone(),
+            _ => "not fetched: url and ref stand for its content in the digest".to_owned(),
+        };
+        vec![format!("{entry} of {git}{at}{dir}"), fetched]
     } else if let Some(s3) = program.s3.value() {
         vec![format!("{entry} of {s3}")]
     } else if let Some(dir) = program.source.value() {

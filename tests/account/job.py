@@ -106,13 +106,14 @@ class Run:
     def destroy(self, *flags, **more):
         return self.trainc("destroy", "--yes", "--delete-data", *flags, **more)
 
-    def start(self, verb, *flags, pidfile=None):
+    def start(self, verb, *flags, pidfile=None, environment=None):
         """Started, not waited for; its process id stands in `pidfile` before its first request."""
         command = self.command(verb, *flags)
         if pidfile is not None:
             command = ["/bin/sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pidfile), *command]
         return subprocess.Popen(
-            command, env=self.account.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            command, env={**self.account.environment, **(environment or {})}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
         )
 

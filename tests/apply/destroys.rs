@@ -63,6 +63,20 @@ fn killed_at_every_call_destroy_goes_on() {
 }
 
 #[test]
+fn uploads_that_were_never_finished_go_too() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut account = applied(&plan);
+    let archive = account.objects.keys().next().unwrap().clone();
+    account.objects.clear();
+    let foreign = archive.replace("sourcedir.tar.gz", "somebody-elses.bin");
+    account.unfinished.extend([archive, foreign.clone()]);
+    let gone = Fake::new(account);
+    let (remains, failed) = run(&gone, destroy(&gone, &plan, ALL)).unwrap();
+    assert_eq!((remains.uploads.len(), failed), (1, 0));
+    assert_eq!(gone.account().unfinished.into_iter().collect::<Vec<_>>(), [foreign]);
+}
+
+#[test]
 fn data_stays_unless_it_may_go() {
     let plan = plan("llama-7b-fsdp", &[]);
     let kept = Fake::new(applied(&plan));

@@ -5,6 +5,7 @@ mod destroys;
 mod faults;
 mod followed;
 mod preflights;
+mod repositories;
 mod scenarios;
 mod verdicts;
 mod workers;

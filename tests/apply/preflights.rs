@@ -2,7 +2,7 @@
 
 use super::{look, plan, run};
 use std::collections::BTreeSet;
-use trainc::apply::account::{GroupRule, SecurityGroup, Subnet};
+use trainc::apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use trainc::apply::calls::{Call, Effect};
 use trainc::apply::diff::Choices;
 use trainc::apply::fake::{Account, Fake};
@@ -104,6 +104,56 @@ fn the_network() {
             .iter()
             .any(|one| one.message == "Lustre needs TCP 988 in and 1018-1023 in, which no rule allows")
     );
+}
+
+#[test]
+fn the_way_to_s3() {
+    let table = |destination: &str, target: &str| RouteTable {
+        id: "rtb-1".to_owned(),
+        is_main: true,
+        subnets: Vec::new(),
+        routes: [("172.31.0.0/16", "local"), (destination, target)]
+            .map(|(to, by)| Route { destination: to.to_owned(), target: by.to_owned() })
+            .to_vec(),
+    };
+    let shut = finds(LLAMA, &[], &["T0640"], 3, |account| {
+        account.route_tables = vec![table("pl-1", "vpce-of-another-service")];
+    });
+    let one = shut.iter().next().unwrap();
+    assert!(one.message.contains("`rtb-1` has no default route"), "{}", one.message);
+    assert!(one.help.as_deref().unwrap().contains("com.amazonaws.us-west-2.s3 --route-table-ids rtb-1"));
+    // A subnet with a table of its own does not use the main one.
+    finds(LLAMA, &[], &[], 0, |account| {
+        let mut own = table("0.0.0.0/0", "nat-1");
+        own.is_main = false;
+        own.subnets = vec![SUBNET.to_owned()];
+        account.route_tables = vec![table("10.0.0.0/8", "pcx-1"), own];
+    });
+    let public = finds(LLAMA, &[], &["T0640"], 0, |account| {
+        account.route_tables = vec![table("0.0.0.0/0", "igw-1")];
+    });
+    assert_eq!(public.iter().next().unwrap().severity, Severity::Warning);
+    let gateway = |state: &str, to: &str| Endpoint {
+        id: "vpce-1".to_owned(),
+        kind: "Gateway".to_owned(),
+        state: state.to_owned(),
+        route_tables: vec![to.to_owned()],
+        private_dns: false,
+    };
+    for (state, to, expected, exit) in [
+        ("available", "rtb-1", &[][..], 0),
+        ("available", "rtb-2", &["T0640"], 3),
+        ("deleting", "rtb-1", &["T0640"], 3),
+    ] {
+        finds(LLAMA, &[], expected, exit, |account| {
+            account.route_tables = vec![table("10.0.0.0/8", "pcx-1")];
+            account.endpoints = vec![gateway(state, to)];
+        });
+    }
+    finds(LLAMA, &[], &["T0636"], 0, |account| {
+        account.route_tables = vec![table("10.0.0.0/8", "pcx-1")];
+        account.denied.insert("ec2:DescribeVpcEndpoints".to_owned());
+    });
 }
 
 #[test]

@@ -191,6 +191,42 @@ class Asks:
         self.refuse("secretsmanager:GetSecretValue", self.arn("secretsmanager", "secret:other-AbCdEf"))
 
     def strangers(self):
+        """What no training job does, whatever it reads: other services, other accounts, its own role and record."""
+        other = "999999999999"
+        here = f"arn:{self.partition}:iam::{ACCOUNT}"
+        for action, arn in (
+            ("iam:CreateUser", f"{here}:user/x"),
+            ("iam:CreateAccessKey", f"{here}:user/x"),
+            ("iam:AttachRolePolicy", f"{here}:role/trainc/self"),
+            ("iam:PutRolePolicy", f"{here}:role/trainc/self"),
+            ("iam:UpdateAssumeRolePolicy", f"{here}:role/trainc/self"),
+            ("iam:PassRole", f"{here}:role/trainc/self"),
+            ("sts:AssumeRole", f"arn:{self.partition}:iam::{other}:role/any"),
+            ("s3:ListAllMyBuckets", "*"),
+            ("s3:CreateBucket", self.s3("fresh")),
+            ("s3:DeleteBucket", self.s3(f"sagemaker-{self.region}-{ACCOUNT}")),
+            ("s3:GetObject", self.s3(f"sagemaker-{self.region}-{other}", "x")),
+            ("s3:PutObject", self.s3(f"sagemaker-{self.region}-{ACCOUNT}", "x")),
+            ("sagemaker:StopTrainingJob", self.arn("sagemaker", "training-job/x")),
+            ("sagemaker:UpdateTrainingJob", self.arn("sagemaker", "training-job/x")),
+            ("sagemaker:CreateEndpoint", self.arn("sagemaker", "endpoint/x")),
+            ("sagemaker:AddTags", self.arn("sagemaker", "training-job/x")),
+            ("ec2:RunInstances", self.arn("ec2", "instance/*")),
+            ("ec2:AuthorizeSecurityGroupIngress", self.arn("ec2", "security-group/sg-0ffffffffffffffff")),
+            ("ec2:CreateTags", self.arn("ec2", "subnet/subnet-0ffffffffffffffff")),
+            ("fsx:CreateFileSystem", self.arn("fsx", "file-system/*")),
+            ("fsx:DeleteDataRepositoryAssociation", self.arn("fsx", "association/*")),
+            ("logs:GetLogEvents", self.arn("logs", "log-group:/aws/lambda/f:log-stream:x")),
+            ("logs:DeleteLogGroup", self.arn("logs", "log-group:/aws/sagemaker/TrainingJobs")),
+            ("secretsmanager:ListSecrets", "*"),
+            ("ssm:GetParameter", self.arn("ssm", "parameter/x")),
+            ("kms:CreateKey", "*"),
+            ("lambda:InvokeFunction", self.arn("lambda", "function:x")),
+            ("dynamodb:GetItem", self.arn("dynamodb", "table/x")),
+            ("organizations:LeaveOrganization", "*"),
+            ("account:CloseAccount", "*"),
+        ):
+            self.refuse(action, arn)
         debug = ["CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel"]
         on = self.request.get("RemoteDebugConfig", {}).get("EnableRemoteDebug", False)
         for action in debug:
@@ -225,4 +261,5 @@ def test_decisions(job):
     lines = [f"the job needs, and has not: {line}" for line in short]
     lines += [f"the job has, and needs not: {line}" for line in wide]
     assert not lines, "\n".join(lines)
-    assert len(asks.must) >= 8 and len(asks.never) >= 8
+    # Thirty that no job makes, and those that only look like this job's own.
+    assert len(asks.must) >= 8 and len(set(asks.never)) >= 30 + 12, (len(asks.must), len(set(asks.never)))

@@ -260,6 +260,15 @@ impl Cloud for Fake {
         .await
     }
 
+    async fn abort_upload(&self, bucket: &str, key: &str, _: &str) -> Answer<()> {
+        let path = format!("{bucket}/{key}");
+        self.call(Call::AbortMultipartUpload, &path, |account, _| {
+            account.unfinished.remove(&path);
+            Ok(())
+        })
+        .await
+    }
+
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
         let path = format!("{bucket}/{key}");
         self.call(Call::DeleteObject, &path, |account, _| {

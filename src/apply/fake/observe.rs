@@ -3,8 +3,8 @@
 use super::state::Account;
 use super::{Fake, logs};
 use crate::apply::account::{
-    Association, Bucket, Caller, FileSystem, GroupRule, JobSummary, Key, LogPage, LogStream, Object,
-    Question, Role, SecurityGroup, Subnet, Tags, TrainingJob,
+    Association, Bucket, Caller, Endpoint, FileSystem, GroupRule, JobSummary, Key, LogPage, LogStream,
+    Object, Question, Role, Route, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
 };
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Answer, Observe};
@@ -229,6 +229,17 @@ impl Observe for Fake {
         .await
     }
 
+    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
+        let about = format!("{bucket}/{prefix}");
+        self.call(Call::ListMultipartUploads, &about, |account, _| {
+            let keys = account.unfinished.iter().filter(|path| path.starts_with(&about));
+            let key =
+                |path: &String| path.split_once('/').map(|(_, key)| (key.to_owned(), format!("id-{path}")));
+            Ok(keys.filter_map(key).collect())
+        })
+        .await
+    }
+
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
         let (call, path) = (Call::HeadObject, format!("{bucket}/{key}"));
         self.call(call, &path, |account, _| match account.objects.get(&path) {
@@ -259,8 +270,27 @@ impl Observe for Fake {
         .await
     }
 
-    async fn interface_groups(&self, interfaces: &[String]) -> Answer<Vec<String>> {
-        self.call(Call::DescribeNetworkInterfaces, &interfaces.join(","), |_, _| Ok(Vec::new())).await
+    async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
+        self.call(Call::DescribeRouteTables, vpc, |account, _| {
+            if account.route_tables.is_empty() && account.furnished {
+                let out =
+                    Route { destination: "0.0.0.0/0".to_owned(), target: "nat-0a1b2c3d4e5f60718".to_owned() };
+                let main = RouteTable {
+                    id: "rtb-0a1b2c3d4e5f60718".to_owned(),
+                    is_main: true,
+                    subnets: Vec::new(),
+                    routes: vec![out],
+                };
+                return Ok(vec![main]);
+            }
+            Ok(account.route_tables.clone())
+        })
+        .await
+    }
+
+    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+        let about = format!("{vpc} {service}");
+        self.call(Call::DescribeVpcEndpoints, &about, |account, _| Ok(account.endpoints.clone())).await
     }
 
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {

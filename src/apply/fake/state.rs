@@ -2,7 +2,9 @@
 //! account that has everything a manifest names, and room for it.
 
 use super::job::{Outcome, settle_job};
-use crate::apply::account::{Association, FileSystem, Role, SecurityGroup, Subnet, Tags, TrainingJob};
+use crate::apply::account::{
+    Association, Endpoint, FileSystem, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +36,8 @@ pub struct Account {
     pub missing_buckets: BTreeSet<String>,
     /// Objects by `bucket/key`, with their sizes.
     pub objects: BTreeMap<String, u64>,
+    /// Uploads in parts that were begun and not ended, as `bucket/key`.
+    pub unfinished: BTreeSet<String>,
     /// Prefixes without an object, as `bucket/prefix`.
     pub empty: BTreeSet<String>,
     /// Training jobs by name.
@@ -42,6 +46,10 @@ pub struct Account {
     pub subnets: BTreeMap<String, Subnet>,
     /// Security groups by id.
     pub security_groups: BTreeMap<String, SecurityGroup>,
+    /// Route tables of the network; where there is none, it is furnished with one that leads out.
+    pub route_tables: Vec<RouteTable>,
+    /// Endpoints of S3 in the network.
+    pub endpoints: Vec<Endpoint>,
     /// Objects that are not there though all others are: subnets, groups, keys, images, secrets.
     pub missing: BTreeSet<String>,
     /// Zones by instance type; all zones for the others.
@@ -78,10 +86,13 @@ impl Default for Account {
             buckets: BTreeMap::new(),
             missing_buckets: BTreeSet::new(),
             objects: BTreeMap::new(),
+            unfinished: BTreeSet::new(),
             empty: BTreeSet::new(),
             jobs: BTreeMap::new(),
             subnets: BTreeMap::new(),
             security_groups: BTreeMap::new(),
+            route_tables: Vec::new(),
+            endpoints: Vec::new(),
             missing: BTreeSet::new(),
             zones: BTreeMap::new(),
             role_lacks: BTreeSet::new(),

@@ -1,6 +1,9 @@
 //! Looking at what a manifest names: everything at once, since nothing depends on anything else.
 
-use crate::apply::account::{Bucket, FileSystem, Key, Object, Question, Role, SecurityGroup, Subnet};
+use super::network::Way;
+use crate::apply::account::{
+    Bucket, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
+};
 use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::desired::{Desired, split_uri};
 use crate::apply::observed::Look;
@@ -48,6 +51,10 @@ pub struct Data {
 pub struct Facts {
     /// The job's subnets.
     pub subnets: Seen<Vec<Subnet>>,
+    /// Route tables of the network.
+    pub routes: Seen<Vec<RouteTable>>,
+    /// Endpoints of S3 in the network, asked for where no route leads out.
+    pub endpoints: Seen<Vec<Endpoint>>,
     /// The job's security groups.
     pub groups: Seen<Vec<SecurityGroup>>,
     /// Ids of the zones that offer the instance type.
@@ -97,8 +104,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 self.ask(async |cloud| cloud.zones(kind).await).await
             })
             .into();
-        let (subnets, groups, zones, limits, running, buckets, data, keys, own, image, rest) = join!(
-            some(!subnets.is_empty(), self.ask(async |cloud| cloud.subnets(&subnets).await)),
+        let (network, groups, zones, limits, running, buckets, data, keys, own, image, rest) = join!(
+            self.network(plan, &subnets, starting),
             some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
             zones,
             self.limits(plan, desired, starting),
@@ -110,10 +117,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             some(starting && is_own_image(plan, desired), self.image(plan)),
             join_both(self.secrets(plan), self.given_file_systems(plan)),
         );
+        let (subnets, routes, endpoints) = network;
         let (role, permissions) = own;
         let (secrets, file_systems) = rest;
         Facts {
             subnets,
+            routes,
+            endpoints,
             groups,
             zones,
             limits,
@@ -127,6 +137,30 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             secrets,
             file_systems,
         }
+    }
+
+    /// The subnets; then the route tables of their network, and where none of these leads out, the endpoints of S3.
+    async fn network(
+        &self,
+        plan: &Plan,
+        ids: &[String],
+        starting: bool,
+    ) -> (Seen<Vec<Subnet>>, Seen<Vec<RouteTable>>, Seen<Vec<Endpoint>>) {
+        if ids.is_empty() {
+            return (None, None, None);
+        }
+        let subnets = self.ask(async |cloud| cloud.subnets(ids).await).await;
+        let first = subnets.as_ref().ok().and_then(|found| found.first()).map(|one| one.vpc.clone());
+        let Some(vpc) = first.filter(|_| starting) else { return (Some(subnets), None, None) };
+        let routes = self.ask(async |cloud| cloud.route_tables(&vpc).await).await;
+        let shut = |found: &Vec<Subnet>, tables: &Vec<RouteTable>| {
+            found.iter().any(|subnet| super::network::way_out(subnet, tables) != Way::Out)
+        };
+        let region = plan.job.region.value().map_or("", String::as_str);
+        let service = format!("com.amazonaws.{region}.s3");
+        let wanted = matches!((&subnets, &routes), (Ok(found), Ok(tables)) if shut(found, tables));
+        let endpoints = some(wanted, self.ask(async |cloud| cloud.endpoints(&vpc, &service).await)).await;
+        (Some(subnets), Some(routes), endpoints)
     }
 
     async fn limits(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Limit> {

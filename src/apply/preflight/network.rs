@@ -2,9 +2,9 @@
 
 use super::facts::Facts;
 use super::{is_missing, seen};
-use crate::apply::account::{GroupRule, SecurityGroup, Subnet};
+use crate::apply::account::{Endpoint, GroupRule, RouteTable, SecurityGroup, Subnet};
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Network, Plan};
 use crate::source::Span;
 use crate::text;
@@ -15,9 +15,10 @@ declare_code!(T0624, "subnet-full", Error, "a subnet with too few free addresses
 declare_code!(T0625, "security-group-missing", Error, "a security group that the account does not have");
 declare_code!(T0626, "lustre-ports-closed", Error, "security groups that do not let Lustre through");
 declare_code!(T0627, "efa-self-rule-missing", Error, "security groups that do not let EFA through");
+declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached");
 declare_code!(T0639, "network-split", Error, "subnets and security groups of different networks");
 
-pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639];
+pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
 
 /// Addresses that an instance takes (developer guide, "Give SageMaker training jobs access to resources in your
 /// Amazon VPC").
@@ -53,6 +54,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             offered(plan, subnets, zones, subnets_span, problems);
         }
         room(plan, network, subnets, subnets_span, problems);
+        routes(plan, network, subnets, facts, problems);
         if let Some(groups) = groups {
             one_network(network, subnets, groups, problems);
         }
@@ -66,6 +68,93 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         if efa && several {
             efa_rules(groups, groups_span, problems);
         }
+    }
+}
+
+/// Where the default route of a subnet leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Out of the network, through something that has an address for it.
+    Out,
+    /// To an internet gateway: a job's interfaces have no public address, so nothing comes back.
+    Gateway,
+    /// Nowhere.
+    None,
+    /// No table says it.
+    Unknown,
+}
+
+/// The table of a subnet: its own, else the main one.
+fn table_of<'a>(subnet: &Subnet, tables: &'a [RouteTable]) -> Option<&'a RouteTable> {
+    let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
+    own.or_else(|| tables.iter().find(|table| table.is_main))
+}
+
+pub(super) fn way_out(subnet: &Subnet, tables: &[RouteTable]) -> Way {
+    let Some(table) = table_of(subnet, tables) else { return Way::Unknown };
+    match table.routes.iter().find(|route| route.destination == "0.0.0.0/0") {
+        None => Way::None,
+        Some(route) if route.target.starts_with("igw-") => Way::Gateway,
+        Some(_) => Way::Out,
+    }
+}
+
+/// Whether an endpoint leads the subnets of a table to the service.
+fn leads(endpoint: &Endpoint, table: &RouteTable) -> bool {
+    endpoint.state.eq_ignore_ascii_case("available")
+        && (endpoint.route_tables.contains(&table.id) || endpoint.private_dns)
+}
+
+/// Each subnet needs a way to S3: the job reads its data and writes its model through it.
+fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, problems: &mut Problems) {
+    let span = network.subnets_span.unwrap_or(network.span);
+    let Some(tables) = seen(&facts.routes, "the route tables of the subnets", span, problems) else { return };
+    let shut: Vec<(&Subnet, Way)> = subnets
+        .iter()
+        .map(|subnet| (subnet, way_out(subnet, tables)))
+        .filter(|(_, way)| matches!(way, Way::Gateway | Way::None))
+        .collect();
+    if shut.is_empty() {
+        return;
+    }
+    let Some(endpoints) = seen(&facts.endpoints, "the endpoints of the network", span, problems) else {
+        return;
+    };
+    let region = plan.job.region.value().map_or("", String::as_str);
+    for (subnet, way) in shut {
+        let Some(table) = table_of(subnet, tables) else { continue };
+        if endpoints.iter().any(|endpoint| leads(endpoint, table)) {
+            continue;
+        }
+        let place = network.subnets.iter().find(|val| val.value == subnet.id);
+        let place = place.map_or(span, |val| val.span_or(span));
+        let (message, severity) = if way == Way::None {
+            (
+                format!(
+                    "nothing leads from `{}` to S3: `{}` has no default route, and no endpoint of S3",
+                    subnet.id, table.id
+                ),
+                Severity::Error,
+            )
+        } else {
+            (
+                format!(
+                    "from `{}` only an internet gateway leads out, and a job has no public address",
+                    subnet.id
+                ),
+                Severity::Warning,
+            )
+        };
+        problems.push(
+            Diagnostic::new(&T0640, place, message)
+                .severity(severity)
+                .help(format!(
+                    "aws ec2 create-vpc-endpoint --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
+                    subnet.vpc, table.id
+                ))
+                .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway does as well")
+                .fact("route_table", table.id.as_str()),
+        );
     }
 }
 

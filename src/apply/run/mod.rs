@@ -189,7 +189,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let passes = match fault.class {
             Class::Busy | Class::NotYet => true,
             // What was made a moment ago is not seen by the next call. A bucket of the user's is not made here.
-            Class::NotFound => fault.call != Call::PutObject || self.desired.bucket.is_some(),
+            Class::NotFound => {
+                let uploads = matches!(fault.call, Call::PutObject | Call::CreateMultipartUpload);
+                !uploads || self.desired.bucket.is_some()
+            }
             _ => false,
         };
         if !passes || wait.is_over(self.look.clock) {

@@ -6,10 +6,11 @@ use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::text;
 
 declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
+declare_code!(T0503, "source-not-fetched", Error, "a program's repository that git cannot give");
 declare_code!(T0502, "entry-missing", Error, "the entry point is not in the program's directory");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0501, &T0502];
+pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503];
 
 /// Without the directory there is nothing to emit; without the entry point the container fails after its start.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -37,6 +38,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             )
             .severity(severity)
             .note(place_note(why)),
+        );
+        return;
+    }
+    if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
+        problems.push(
+            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {why}", git.value))
+                .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
+                .note("`plan --offline` and `emit` do without: url and ref stand for its content"),
         );
         return;
     }

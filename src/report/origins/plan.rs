@@ -94,7 +94,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         table.push(
             "",
             format!("{}, {}", tree.dir, text::count(tree.files.len() as u64, "file")),
-            "read from disk",
+            if tree.dir.contains("://") { "fetched by git" } else { "read from disk" },
         );
     }
     if let Some(why) = missing {

@@ -27,6 +27,10 @@ def seed(world, wanted):
             itself = [{"GroupId": identity, "UserId": account}]
             ec2.authorize_security_group_ingress(identity, "-1", None, None, [], source_groups=itself)
             ec2.authorize_security_group_egress(identity, "-1", None, None, [], source_groups=itself)
+    # A way to S3 that costs nothing: its gateway endpoint, at the route table of all subnets.
+    if wanted.get("subnets") and not ec2.vpc_end_points:
+        main = [table.id for table in ec2.route_tables.values() if table.vpc_id == vpc.id]
+        ec2.create_vpc_endpoint(vpc.id, f"com.amazonaws.{region}.s3", "Gateway", None, main)
     s3 = s3_backends[account]["aws"]
     for bucket in wanted.get("buckets", []):
         if bucket not in s3.buckets:

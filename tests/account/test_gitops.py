@@ -1,0 +1,149 @@
+"""The pipelines of examples/gitops, their own steps run as they stand, against the account."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from job import ROOT, TRAINC, Example
+
+GITOPS = ROOT / "examples/gitops"
+JOBS = {"llama-7b-fsdp": "pretrain.py", "starter": "train.py"}
+
+
+@pytest.fixture(scope="session")
+def examples():
+    return [Example(name) for name in JOBS]
+
+
+class Repository:
+    """A repository of two jobs, and the shell of a runner in it."""
+
+    def __init__(self, folder, account, examples):
+        self.folder, self.account = folder, account
+        (folder / ".git").mkdir(parents=True)
+        for name in JOBS:
+            shutil.copytree(ROOT / f"examples/{name}/scripts", folder / "jobs/scripts", dirs_exist_ok=True)
+            shutil.copy(ROOT / f"examples/{name}/trainc.kdl", folder / f"jobs/{name}.kdl")
+        (folder / "bin").mkdir()
+        (folder / "bin/trainc").symlink_to(TRAINC)
+        (folder / "runner").mkdir()
+        account.reset()
+        seeds = [example.seeded() for example in examples]
+        self.seeds = {key: [one for seed in seeds for one in seed[key]] for key in seeds[0] if key != "region"}
+        account.admin("seed", {**self.seeds, "region": examples[0].region})
+
+    def shell(self, text, *flags, **environment):
+        assert "${{" not in text, "an expression of GitHub's is not the shell's"
+        return subprocess.run(
+            ["bash", *flags, "-c", text.replace("/tmp/", f"{self.folder}/runner/")], cwd=self.folder,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+            env={**self.account.environment, "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                 "RUNNER_TEMP": f"{self.folder}/runner", **environment},
+        )
+
+    def jobs(self):
+        return sorted(job["name"].rpartition("-")[0] for job in self.account.state()["jobs"])
+
+
+@pytest.fixture
+def repository(account, tmp_path, examples):
+    made = Repository(tmp_path / "repository", account, examples)
+    assert made.shell("trainc emit --quiet jobs/ --out generated/").returncode == 0
+    return made
+
+
+def steps_of_github(file, job):
+    """The run steps that are trainc's, each with how GitHub starts its shell."""
+    steps = yaml.safe_load((GITOPS / "github" / file).read_text())["jobs"][job]["steps"]
+    found = [step for step in steps if "trainc " in step.get("run", "") and "cargo install" not in step["run"]]
+    return {step["name"]: (step["run"], [] if step.get("shell") == "bash {0}" else ["-e"]) for step in found}
+
+
+def script_of_gitlab(job):
+    """The lines of a job, as its runner joins them."""
+    return "\n".join(yaml.safe_load((GITOPS / "gitlab/.gitlab-ci.yml").read_text())[job]["script"])
+
+
+def test_github_checks_a_pull_request(repository):
+    steps = steps_of_github("pull-request.yml", "check")
+    assert len(steps) == 3
+    for name, (text, flags) in steps.items():
+        done = repository.shell(text, *flags)
+        assert done.returncode == 0, (name, done)
+    runs = json.loads((repository.folder / "trainc.sarif").read_text())["runs"]
+    assert runs[0]["tool"]["driver"]["name"] == "trainc"
+    manifest = repository.folder / "jobs/starter.kdl"
+    manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
+    stale = {name: repository.shell(text, *flags).returncode for name, (text, flags) in steps.items()}
+    assert sorted(stale.values()) == [0, 0, 4], stale
+    manifest.write_text(manifest.read_text().replace("steps 1000", "stepz 1000"))
+    wrong = {name: repository.shell(text, *flags) for name, (text, flags) in steps.items()}
+    assert sorted(done.returncode for done in wrong.values()) == [0, 3, 3], wrong
+    assert any("::error file=jobs/starter.kdl,line=" in done.stdout for done in wrong.values()), wrong
+
+
+def test_github_comments_with_the_plan(repository):
+    ((text, flags),) = steps_of_github("pull-request.yml", "plan").values()
+    done = repository.shell(text, *flags)
+    assert done.returncode == 0, done
+    comment = (repository.folder / "comment.md").read_text()
+    assert comment.startswith("<!-- trainc-plan -->\n") and len(comment) < 65_536
+    assert all(name in comment for name in ("llama-7b-fsdp", "my-first-job")), comment[:2000]
+    assert repository.jobs() == [], "a plan only reads"
+
+
+@pytest.mark.parametrize("where", ["github", "gitlab"])
+def test_what_is_merged_is_applied_once(repository, where):
+    if where == "github":
+        ((text, flags),) = steps_of_github("main.yml", "apply").values()
+    else:
+        text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
+    for _ in range(2):
+        done = repository.shell(text, *flags, AWS_TOKEN="t")
+        assert done.returncode == 0, done
+        assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
+    # An edit never replaces a running job: its pipeline says so, and the other job is left alone.
+    manifest = repository.folder / "jobs/starter.kdl"
+    manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
+    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    assert done.returncode == 4, done
+    assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
+
+
+@pytest.mark.parametrize("where", ["github", "gitlab"])
+def test_a_job_that_is_refused_leaves_the_others_alone(repository, where):
+    if where == "github":
+        ((text, flags),) = steps_of_github("main.yml", "apply").values()
+    else:
+        text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
+    repository.account.reset()
+    repository.account.admin("seed", {**repository.seeds, "region": "us-west-2", "subnets": []})
+    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    assert done.returncode == 3 and "T0623" in done.stderr + done.stdout, done
+    assert repository.jobs() == ["my-first-job"]
+
+
+def test_gitlab_checks_and_keeps_one_note(repository):
+    done = repository.shell(script_of_gitlab("check"), "-eo", "pipefail")
+    assert done.returncode == 0, done
+    assert json.loads((repository.folder / "gl-trainc.sarif").read_text())["runs"]
+    # What stands for GitLab's API: it tells what it was asked, and gives the notes that there are.
+    told = repository.folder / "runner/asked"
+    curl = repository.folder / "bin/curl"
+    for notes, verb, end in (("[]", "POST", "/notes"), ('[{"id": 7, "body": "<!-- trainc-plan -->"}]', "PUT", "/notes/7")):
+        curl.write_text(f"#!/bin/sh\necho \"$@\" >> {told}\ncase \"$*\" in *per_page*) echo '{notes}';; esac\n")
+        curl.chmod(0o755)
+        told.write_text("")
+        done = repository.shell(
+            script_of_gitlab("plan"), "-eo", "pipefail", AWS_TOKEN="t", CI_API_V4_URL="https://gitlab.invalid/api/v4",
+            CI_PROJECT_ID="1", CI_MERGE_REQUEST_IID="2", TRAINC_COMMENT_TOKEN="secret",
+        )
+        assert done.returncode == 0, done
+        asked = told.read_text().splitlines()
+        assert len(asked) == 2 and f"-X {verb} " in asked[1] and asked[1].endswith(end), asked
+        body = (repository.folder / "body.md").read_text()
+        assert body.startswith("<!-- trainc-plan -->") and len(body) <= 65_000
+    assert repository.jobs() == []

@@ -1,0 +1,200 @@
+"""The operator's own policy, held against what each command asks of the account: enough, and not more.
+
+`trainc catalog permissions COMMAND` is judged by an evaluator that runs offline (ministack's, as in
+tests/python/test_iam_decisions.py) over the requests that the account recorded.
+"""
+
+import json
+import subprocess
+
+import pytest
+from job import TRAINC, Example, Run
+from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
+
+ACCOUNT = "111122223333"
+# S3 and IAM name some actions otherwise than their operations (service authorization reference).
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket", "s3:ListObjectsV2": "s3:ListBucket", "s3:HeadObject": "s3:GetObject",
+    "s3:CreateMultipartUpload": "s3:PutObject", "s3:UploadPart": "s3:PutObject",
+    "s3:CompleteMultipartUpload": "s3:PutObject", "s3:ListMultipartUploads": "s3:ListBucketMultipartUploads",
+    "s3:ListParts": "s3:ListMultipartUploadParts",
+}
+# Granted and not met below: what is asked only of an account in another state, or not at all in these examples.
+RARELY = {
+    "plan": {"kms:DescribeKey", "ecr:DescribeImages"},
+    "apply": {
+        "kms:DescribeKey", "ecr:DescribeImages",  # a key, and an image of one's own
+        "iam:UpdateAssumeRolePolicy", "fsx:UpdateFileSystem", "sagemaker:AddTags",  # what drifted, or is adopted
+        "fsx:TagResource", "iam:TagRole",  # asked for by the calls that create with tags
+        "logs:DescribeLogStreams", "logs:GetLogEvents",  # `--wait`
+        "s3:ListBucketMultipartUploads", "s3:ListMultipartUploadParts", "s3:AbortMultipartUpload",  # large archives
+        "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",  # FSx asks for itself
+    },
+    "destroy": {"s3:AbortMultipartUpload", "s3:GetObject"},
+    "watch": set(), "stop": set(), "emit": set(),
+}
+
+
+def arn(service, region, resource):
+    return f"arn:aws:{service}:{region}:{ACCOUNT}:{resource}"
+
+
+def asks(entry, roles):
+    """What IAM decides for one recorded request: action, resource and context, with the dependent actions."""
+    call, region = entry["call"], entry["region"]
+    service, _, operation = call.partition(":")
+    action = ACTIONS.get(call, call)
+    if service == "s3":
+        bucket, _, key = entry["path"].lstrip("/").partition("/")
+        return [(action, f"arn:aws:s3:::{bucket}" + (f"/{key}" if key else ""), {})]
+    if service in ("sts", "ec2", "servicequotas"):
+        return [(action, "*", {})]
+    if service == "iam":
+        form = dict(pair.split("=", 1) for pair in entry["body"].split("&"))
+        if operation == "SimulatePrincipalPolicy":
+            return [(action, "*", {})]
+        name = form["RoleName"]
+        out = [(action, roles[name], {})]
+        if any(key.startswith("Tags.") for key in form) and operation == "CreateRole":
+            out.append(("iam:TagRole", roles[name], {}))
+        return out
+    body = json.loads(entry["body"] or "{}")
+    if service == "fsx":
+        if operation.startswith("Describe"):
+            return [(action, "*", {})]
+        tagged = [("fsx:TagResource", arn(service, region, "file-system/fs-1"), {})] if body.get("Tags") else []
+        if operation == "CreateFileSystem":
+            return [(action, arn(service, region, "file-system/fs-1"), {}), *tagged]
+        if operation == "CreateDataRepositoryAssociation":
+            both = (f"file-system/{body['FileSystemId']}", "association/*")
+            return [(action, arn(service, region, what), {}) for what in both] + tagged
+        if "AssociationId" in body:
+            return [(action, arn(service, region, f"association/{body['AssociationId']}"), {})]
+        return [(action, arn(service, region, f"file-system/{body['FileSystemId']}"), {})]
+    if service == "sagemaker":
+        if operation == "ListTrainingJobs":
+            return [(action, "*", {})]
+        job = body.get("ResourceArn") or arn(service, region, f"training-job/{body['TrainingJobName']}")
+        out = [(action, job, {})]
+        if operation == "CreateTrainingJob":
+            out.append(("iam:PassRole", body["RoleArn"], {"iam:passedtoservice": "sagemaker.amazonaws.com"}))
+            out.append(("sagemaker:AddTags", job, {}))
+        return out
+    if service == "logs":
+        stream = body.get("logStreamName", "")
+        return [(action, arn(service, region, f"log-group:{body['logGroupName']}:log-stream:{stream}"), {})]
+    if service == "secretsmanager":
+        return [(action, body["SecretId"], {})]
+    if service == "kms":
+        return [(action, body["KeyId"], {})]
+    if service == "ecr":
+        return [(action, arn(service, region, f"repository/{body['repositoryName']}"), {})]
+    raise AssertionError(f"nobody knows what {call} needs")
+
+
+def granted(command):
+    text = subprocess.run([TRAINC, "catalog", "permissions", command], capture_output=True, text=True, check=True).stdout
+    return json.loads(text)
+
+
+def decide(policy, region, action, resource, context):
+    asked = EvalContext(
+        principal_arn=f"arn:aws:iam::{ACCOUNT}:user/operator", principal_type="User", principal_account=ACCOUNT,
+        action=action, resource_arn=resource, region=region, source_ip="10.0.0.1", secure_transport=True,
+        service_context=context,
+    )
+    return evaluate(asked, [parse_policy_document(json.dumps(policy))]).decision
+
+
+class Life:
+    """A job's life; after each command, what it asked."""
+
+    def __init__(self, account):
+        self.account, self.asked = account, {}
+
+    def of(self, command, run, verb, *flags, **more):
+        self.account.admin("forget")
+        done = run.trainc(verb, *flags, **more)
+        assert done.code in (0, 8), done
+        role = run.example.request["RoleArn"]
+        roles = {role.rpartition("/")[2]: role} if role.startswith("arn:") else {}
+        if run.example.role:
+            roles[run.example.role] = f"arn:aws:iam::{ACCOUNT}:role/trainc/{run.example.role}"
+        entries = self.account.requests()
+        assert entries, (command, "asked nothing")
+        found = self.asked.setdefault(command, {})
+        for entry in entries:
+            for action, resource, context in asks(entry, roles):
+                found[action, resource, entry["region"]] = context
+
+
+@pytest.fixture(scope="module")
+def life(running, tmp_path_factory):
+    out = Life(running)
+    for name in ("llama-7b-fsdp", "distilbert-spot", "falcon-40b-qlora"):
+        run = Run(running, Example(name))
+        out.of("plan", run, "plan")
+        out.of("emit", run, "emit", "--resolve", "--out", str(tmp_path_factory.mktemp("emitted") / "out"))
+        out.of("apply", run, "apply", "--yes")
+        out.of("plan", run, "plan")
+        out.of("apply", run, "apply", "--yes")
+        for verb in ("status", "logs", "watch"):
+            out.of("watch", run, verb)
+        run.account.settings(job_steps=["Starting", "Training"])
+        out.of("apply", run, "apply", "--yes", "--new-run")
+        out.of("stop", run, "stop", "--yes")
+        out.of("apply", run, "apply", "--yes", "--new-run")
+        out.of("destroy", run, "destroy", "--yes", "--delete-data")
+    return out
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "apply", "watch", "stop", "destroy"])
+def test_the_policy_is_enough(life, command, table):
+    policy = granted(command)
+    denied = [
+        f"{action} on {resource}"
+        for (action, resource, region), context in sorted(life.asked[command].items())
+        if action != "sts:GetCallerIdentity"  # needs no permission
+        and decide(policy, region, action, resource, context) != "Allow"
+    ]
+    assert denied == []
+    table(f"permissions {command}: what was asked is allowed", len(life.asked[command]), "all allowed", 0.0)
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "apply", "watch", "stop", "destroy"])
+def test_the_policy_is_not_more(life, command):
+    actions = {action for statement in granted(command)["Statement"] for action in statement["Action"]}
+    used = {action for action, _, _ in life.asked[command]}
+    assert actions - used - RARELY[command] == set(), "granted, and never asked"
+    assert used - actions == set()
+
+
+# What no command needs, whoever runs it.
+NEVER = [
+    ("iam:CreateUser", f"arn:aws:iam::{ACCOUNT}:user/x"), ("iam:CreateAccessKey", f"arn:aws:iam::{ACCOUNT}:user/x"),
+    ("iam:DeleteRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/admin"),
+    ("iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("iam:AttachRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/trainc/x"),
+    ("iam:UpdateAssumeRolePolicy", f"arn:aws:iam::{ACCOUNT}:role/admin"),
+    ("iam:PassRole", "arn:aws:iam::999999999999:role/x"), ("sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/admin"),
+    ("s3:PutObject", "arn:aws:s3:::example-corpus/x"), ("s3:DeleteObject", "arn:aws:s3:::example-runs/llama-7b/model"),
+    ("s3:GetObject", "arn:aws:s3:::example-corpus/tokens/part-0"), ("s3:DeleteBucket", "arn:aws:s3:::example-corpus"),
+    ("s3:PutBucketPolicy", "arn:aws:s3:::example-corpus"),
+    ("s3:PutObject", f"arn:aws:s3:::sagemaker-us-west-2-{ACCOUNT}/other/x"),
+    ("secretsmanager:GetSecretValue", arn("secretsmanager", "us-west-2", "secret:wandb-AbCdEf")),
+    ("kms:Decrypt", arn("kms", "us-west-2", "key/1")), ("kms:ScheduleKeyDeletion", arn("kms", "us-west-2", "key/1")),
+    ("ec2:AuthorizeSecurityGroupIngress", "*"), ("ec2:CreateVpcEndpoint", "*"), ("ec2:RunInstances", "*"),
+    ("logs:DeleteLogGroup", arn("logs", "us-west-2", "log-group:/aws/sagemaker/TrainingJobs")),
+    ("logs:GetLogEvents", arn("logs", "us-west-2", "log-group:/aws/lambda/x:log-stream:y")),
+    ("sagemaker:CreateModel", "*"), ("sagemaker:DeleteTrainingJob", arn("sagemaker", "us-west-2", "training-job/x")),
+    ("sagemaker:UpdateTrainingJob", arn("sagemaker", "us-west-2", "training-job/x")),
+    ("fsx:DeleteBackup", "*"), ("fsx:CreateBackup", "*"), ("ecr:BatchGetImage", arn("ecr", "us-west-2", "repository/x")),
+    ("servicequotas:RequestServiceQuotaIncrease", "*"),
+]
+
+
+@pytest.mark.parametrize("command", ["plan", "emit", "apply", "watch", "stop", "destroy"])
+def test_what_nobody_needs_is_denied(command):
+    policy = granted(command)
+    passed = {"iam:passedtoservice": "ec2.amazonaws.com"}
+    wide = [f"{a} on {r}" for a, r in NEVER if decide(policy, "us-west-2", a, r, passed) == "Allow"]
+    assert wide == [] and len(NEVER) == 30

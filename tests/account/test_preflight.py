@@ -1,0 +1,105 @@
+"""What is found in a real account before the first write: the network, its ports, its way to S3."""
+
+import pytest
+from job import Example, Run
+
+SUBNET, GROUP = "subnet-0123456789abcdef0", "sg-0123456789abcdef0"
+ALL = [{"CidrIp": "0.0.0.0/0"}]
+
+
+@pytest.fixture(scope="session")
+def example():
+    return Example("llama-7b-fsdp")
+
+
+def without(what):
+    """The account without some of what the manifest names."""
+    return lambda account, example: (account.reset(), account.admin("seed", {**example.seeded(), what: []}))
+
+
+def itself(**ports):
+    return [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": GROUP}], **ports}]
+
+
+def rules(ingress, egress):
+    """The security group with these rules and no others."""
+
+    def change(account, _):
+        ec2 = account.client("ec2")
+        (group,) = ec2.describe_security_groups(GroupIds=[GROUP])["SecurityGroups"]
+        ec2.revoke_security_group_ingress(GroupId=GROUP, IpPermissions=group["IpPermissions"])
+        ec2.revoke_security_group_egress(GroupId=GROUP, IpPermissions=group["IpPermissionsEgress"])
+        for add, wanted in ((ec2.authorize_security_group_ingress, ingress),
+                            (ec2.authorize_security_group_egress, egress)):
+            if wanted:
+                add(GroupId=GROUP, IpPermissions=wanted)
+
+    return change
+
+
+def tcp(*ports):
+    return [{"IpProtocol": "tcp", "FromPort": a, "ToPort": b, "IpRanges": ALL} for a, b in ports]
+
+
+OUT = [{"IpProtocol": "-1", "IpRanges": ALL}]
+
+
+def no_endpoint(account, _):
+    ec2 = account.client("ec2")
+    found = ec2.describe_vpc_endpoints()["VpcEndpoints"]
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[one["VpcEndpointId"] for one in found])
+
+
+def internet(account, example):
+    """A default route to an internet gateway, and no endpoint."""
+    no_endpoint(account, example)
+    ec2 = account.client("ec2")
+    (subnet,) = ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=subnet["VpcId"])
+    (table,) = [t for t in ec2.describe_route_tables()["RouteTables"] if t["VpcId"] == subnet["VpcId"]]
+    ec2.create_route(RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+
+
+def nat(account, example):
+    """A table of the subnet's own that leads out through a NAT gateway, and no endpoint."""
+    no_endpoint(account, example)
+    ec2 = account.client("ec2")
+    (subnet,) = ec2.describe_subnets(SubnetIds=[SUBNET])["Subnets"]
+    gateway = ec2.create_nat_gateway(SubnetId=SUBNET, ConnectivityType="private")["NatGateway"]["NatGatewayId"]
+    table = ec2.create_route_table(VpcId=subnet["VpcId"])["RouteTable"]["RouteTableId"]
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
+    ec2.associate_route_table(RouteTableId=table, SubnetId=SUBNET)
+
+
+@pytest.mark.parametrize(
+    "change, code, words, ends",
+    [
+        (without("subnets"), "T0623", SUBNET, 3),
+        (without("security_groups"), "T0625", GROUP, 3),
+        (rules(tcp((443, 443)), OUT), "T0626", "988 in and 1018-1023 in", 3),
+        (rules(tcp((988, 988)) + itself(), tcp((443, 443)) + tcp((988, 988))), "T0626", "1018-1023 out", 3),
+        (rules(itself(), OUT), "T0627", "outbound is missing", 3),
+        (rules(tcp((988, 988), (1018, 1023)), itself()), "T0627", "inbound is missing", 3),
+        (no_endpoint, "T0640", "no default route, and no endpoint of S3", 3),
+        (internet, "T0640", "only an internet gateway leads out", 0),
+        (nat, None, "", 0),
+        (rules(itself(), itself()), None, "", 0),
+    ],
+)
+def test_the_network(account, example, change, code, words, ends):
+    run = Run(account, example)
+    change(account, example)
+    before = account.state()
+    planned = run.trainc("plan")
+    said = " ".join((planned.out + planned.err).replace("│", " ").split())
+    assert planned.code == ends, planned
+    assert account.state() == before, "a plan only reads"
+    if code is None:
+        assert "T062" not in said and "T064" not in said, planned
+        return
+    assert code in said and words in said, planned
+    if ends:
+        done = run.apply()
+        assert done.code == ends and code in done.err, done
+        assert account.state() == before, "nothing is written while something is missing"
