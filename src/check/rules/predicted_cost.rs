@@ -27,7 +27,7 @@ pub(super) fn predicted(context: &Context) -> Option<(Layout, Run)> {
 
 fn run_of(context: &Context, layout: &Layout) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
-    run::run(context.plan, layout, &speed, context.constants).ok()
+    Some(run::Terms::of(context.plan, context.constants).ok()?.run(layout, &speed))
 }
 
 /// An error where even the low end is above the budget, or of a hard budget the prediction itself; a warning where only
