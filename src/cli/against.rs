@@ -281,7 +281,7 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
         .collect();
     let pairs = pairs(&new_keys, &old_keys);
     let Old { base, manifests, objects, .. } = old;
-    let mut both = Both { new: Files::new(set.root.clone(), &Options::default()), old: objects.as_mut() };
+    let mut both = Both { new: Files::new(set.root.clone(), options), old: objects.as_mut() };
     // A job of both sides is predicted with the texts of both at hand.
     let mut sources = set.sources.clone();
     let mut jobs: Vec<Job<'a>> = Vec::new();

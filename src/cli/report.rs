@@ -67,6 +67,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         choices,
         today: io.today.clone(),
         constants: args.calibration.clone(),
+        worker: args.job.worker.clone(),
         ..Options::default()
     };
     let set = compile_all(&paths, &options);
