@@ -39,6 +39,8 @@ pub mod calibrate;
 
 pub mod tune;
 
+pub mod compare;
+
 pub mod report;
 
 pub mod import;
@@ -50,7 +52,7 @@ pub mod cli;
 
 use diag::{Code, Problems};
 use ir::{Plan, SourceFile, SourceTree};
-use resolve::{Choices, LayerFault, Loader};
+use resolve::{Choices, LayerFault, Loader, Merged};
 use source::{SourceId, SourceMap};
 use std::sync::LazyLock;
 
@@ -117,12 +119,21 @@ pub struct Compiled {
     pub problems: Problems,
     /// The file is a layer: it has no job, and other files extend it.
     pub is_layer: bool,
+    /// The job as it was written, all layers in one node.
+    pub merged: Option<Merged>,
 }
 
 impl Compiled {
     /// Nothing could be read.
     pub fn nothing(problems: Problems) -> Self {
-        Self { job: None, plan: None, prediction: predict::Prediction::default(), problems, is_layer: false }
+        Self {
+            job: None,
+            plan: None,
+            prediction: predict::Prediction::default(),
+            problems,
+            is_layer: false,
+            merged: None,
+        }
     }
 
     /// The plan if it has no error: what emit takes.
@@ -168,18 +179,33 @@ pub fn compile(
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
-    let Some(job) = resolve::resolve(file, source, &options.choices, world, sources, &mut problems) else {
+    let Some(merged) = resolve::lay(file, source, &options.choices, world, sources, &mut problems) else {
         problems.sort();
         return Compiled { is_layer, ..Compiled::nothing(problems) };
     };
+    let mut compiled = forecast(merged, problems, options, world, sources);
+    if let Some(plan) = &compiled.plan {
+        check::check(plan, options, sources, codes(), &mut compiled.problems);
+    }
+    compiled.problems.sort();
+    compiled
+}
+
+/// Plans a job as written and predicts it; no rule is run over it.
+pub fn forecast(
+    merged: Merged,
+    mut problems: Problems,
+    options: &Options,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) -> Compiled {
+    let job = resolve::resolve(&merged, &options.choices, sources, &mut problems);
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);
     let plan = plan::plan(job, given, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems);
     let prediction = predict(&plan, options);
-    check::check(&plan, options, sources, codes(), &mut problems);
-    problems.sort();
-    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false }
+    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false, merged: Some(merged) }
 }
 
 /// What a plan needs and how fast it is, by the constants chosen.

@@ -21,9 +21,10 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("check", &["source", "ir", "catalog", "predict", "diag", "text", "plan", "emit", "syntax", "Options"]),
     ("emit", &["source", "ir", "catalog", "diag", "text"]),
     ("tune", &["source", "ir", "catalog", "diag", "text", "plan", "predict", "check", "syntax"]),
+    ("compare", &["source", "syntax", "ir", "predict"]),
     ("calibrate", &["source", "ir", "catalog", "diag", "text", "plan", "predict"]),
     ("apply", &["source", "ir", "emit", "catalog", "diag", "text"]),
-    ("report", &["source", "ir", "catalog", "predict", "diag", "text", "plan", "emit", "apply"]),
+    ("report", &["source", "ir", "catalog", "predict", "compare", "diag", "text", "plan", "emit", "apply"]),
     // Of `syntax` the names of an engine's nodes, of `emit` the encodings that it takes back.
     ("import", &["source", "ir", "catalog", "emit", "syntax", "diag", "text"]),
     ("data", &["source", "diag", "text"]),

@@ -16,6 +16,7 @@
     reason = "a test fails by panicking, and nobody imports it"
 )]
 
+mod against;
 mod apply;
 mod docs;
 mod golden;
@@ -31,7 +32,9 @@ mod props;
 mod published;
 mod refused;
 mod run;
+mod run_memory;
 mod schema;
 mod support;
 mod ui;
 mod usage;
+mod worker_config;

@@ -243,6 +243,96 @@ fn questions_and_answers_take_the_shipped_template() {
     assert_eq!(bytes[98..100], [0, 0], "the question is masked");
 }
 
+/// The documents of a directory of packed data, each as its tokens: they end with token 0.
+fn documents(tree: &BTreeMap<String, Vec<u8>>) -> Vec<Vec<u16>> {
+    let mut all = Vec::new();
+    // Records of 17 tokens, 2 + 3 bytes of flags and 4 of a sum; the last token is the next record's first.
+    for record in tree["tokens-00000.bin"][64..].chunks(43) {
+        all.extend(record[..32].chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])));
+    }
+    all.split(|id| *id == 0).map(<[u16]>::to_vec).collect()
+}
+
+#[test]
+fn a_fraction_is_held_out_to_evaluate_on() {
+    let dir = Scratch::new("pack-held");
+    dir.write("a.jsonl", corpus(1000));
+    dir.write("b.jsonl", corpus(300));
+    assert_eq!(pack(&dir.0, &["a.jsonl", "b.jsonl"]).code, 0);
+    let whole = documents(&tree(&dir.0.join("packed")));
+    let ran = pack(&dir.0, &["--validation", "0.1", "a.jsonl", "b.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("packed: ") && ran.out.contains("packed-validation: "), "{}", ran.out);
+    let both = || (tree(&dir.0.join("packed")), tree(&dir.0.join("packed-validation")));
+    let (train, held) = both();
+    let index =
+        |tree: &BTreeMap<String, Vec<u8>>| -> Json { serde_json::from_slice(&tree["index.json"]).unwrap() };
+    let (a, b) = (index(&train), index(&held));
+    assert_eq!(a["split"], json!({"part": "train", "fraction": 0.1, "seed": 0}));
+    assert_eq!(b["split"], json!({"part": "validation", "fraction": 0.1, "seed": 0}));
+    let (kept, evaluated) = (a["documents"].as_u64().unwrap(), b["documents"].as_u64().unwrap());
+    assert_eq!(kept + evaluated, 1300);
+    assert!(evaluated.abs_diff(130) < 44, "{evaluated} of 1300");
+    // Both parts together are all documents, each in one of them; in each the order of the input stays.
+    let (train_documents, held_documents) = (documents(&train), documents(&held));
+    let mut rest = held_documents.iter().peekable();
+    let mut at = train_documents.iter().peekable();
+    let last = train_documents.len().min(held_documents.len());
+    for document in whole.iter().take(last) {
+        if at.peek() == Some(&document) {
+            at.next();
+        } else {
+            assert_eq!(rest.next(), Some(document), "a document that is in neither part");
+        }
+    }
+    // Threads change nothing; another seed chooses others.
+    assert_eq!(pack(&dir.0, &["--validation", "0.1", "--threads", "5", "a.jsonl", "b.jsonl"]).code, 0);
+    assert!(both() == (train.clone(), held.clone()));
+    assert_eq!(pack(&dir.0, &["--validation", "0.1", "--seed", "4", "a.jsonl", "b.jsonl"]).code, 0);
+    let other = both();
+    assert!(documents(&other.1) != documents(&held));
+    let sum = index(&other.0)["documents"].as_u64().unwrap() + index(&other.1)["documents"].as_u64().unwrap();
+    assert_eq!(sum, 1300);
+}
+
+#[test]
+fn files_are_held_out_to_evaluate_on() {
+    let dir = Scratch::new("pack-held-files");
+    dir.write("a.jsonl", corpus(40));
+    dir.write("b.jsonl", corpus(20));
+    assert_eq!(pack(&dir.0, &["a.jsonl"]).code, 0);
+    let alone = tree(&dir.0.join("packed"));
+    let ran = pack(&dir.0, &["--validation", "b.jsonl", "a.jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (train, held) = (tree(&dir.0.join("packed")), tree(&dir.0.join("packed-validation")));
+    assert_eq!(train["tokens-00000.bin"], alone["tokens-00000.bin"]);
+    let index: Json = serde_json::from_slice(&held["index.json"]).unwrap();
+    assert_eq!((&index["documents"], &index["inputs"][0]["name"]), (&json!(20), &json!("b.jsonl")));
+    assert_eq!(index["split"], json!({"part": "validation", "fraction": null, "seed": null}));
+    // What cannot be.
+    let usage = |args: &[&str], says: &str| {
+        let ran = pack(&dir.0, args);
+        assert!(ran.code == 2 && ran.err.contains(says), "{} {}", ran.code, ran.err);
+    };
+    usage(&["--validation", "1.5", "a.jsonl"], "1.5 is not between 0 and 1");
+    usage(
+        &["--validation", "0.1", "--validation", "b.jsonl", "a.jsonl"],
+        "one fraction, as `0.05`, or files",
+    );
+    usage(&["--validation", "nowhere.jsonl", "a.jsonl"], "nowhere.jsonl");
+    dir.write("book.txt", "One text is one document, however long. ".repeat(30));
+    refused(
+        &pack(&dir.0, &["--validation", "0.01", "book.txt"]),
+        &["T0525"],
+        &["no document", "--validation FILE"],
+    );
+    assert!(!dir.0.join("packed-validation.partial").exists() && !dir.0.join("packed.partial").exists());
+    assert!(tree(&dir.0.join("packed")) == train, "what was there before stays");
+    std::fs::remove_dir_all(dir.0.join("packed-validation")).unwrap();
+    dir.write("packed-validation/notes.md", "mine");
+    usage(&["--validation", "b.jsonl", "a.jsonl"], "notes.md");
+}
+
 #[track_caller]
 fn refused(ran: &Run, codes: &[&str], says: &[&str]) {
     assert_eq!(ran.code, 3, "{}{}", ran.out, ran.err);

@@ -19,7 +19,7 @@ fn trainc_in(dir: &Path, args: &[&str]) -> Ran {
 }
 
 /// The worker's binary, built as the tests are.
-fn worker() -> &'static str {
+pub(crate) fn worker() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
         let built = Command::new(env!("CARGO"))
@@ -113,6 +113,10 @@ fn a_job_trains_and_goes_on_where_it_was_stopped() {
         (&last["type"], &last["exit"], &last["worker_code"]),
         (&"result".into(), &0.into(), &0.into())
     );
+    // What the worker counted is what was planned; resident are program and libraries as well.
+    let memory = |name: &str| last["memory"][name].as_f64().unwrap();
+    assert!((memory("counted_bytes") / memory("planned_bytes") - 1.0).abs() < 0.08, "{last}");
+    assert!(memory("resident_bytes") > 0.5 * memory("counted_bytes"), "{last}");
     let uninterrupted = losses(&found);
     assert_eq!(uninterrupted.len() as u64, STEPS);
     // 257 tokens guessed alike cost ln 257 = 5.549 nats each.
@@ -203,8 +207,15 @@ fn what_cannot_run_is_refused_before_it_starts() {
 #[test]
 fn the_regexes_of_the_request_read_the_log_of_the_worker() {
     let scratch = place("run-metrics", 3);
-    let ran = trainc_in(&scratch.0, &["run", "small.kdl", "--worker", worker(), "-q"]);
+    let ran = trainc_in(&scratch.0, &["run", "small.kdl", "--worker", worker()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let memory = ran.out.lines().find(|line| line.starts_with("memory ")).unwrap();
+    assert!(memory.contains(" a rank, ") && memory.ends_with(" planned"), "{memory}");
+    assert!(
+        ran.err.lines().any(|line| line.starts_with("step 3/3") && line.contains(" planned")),
+        "{}",
+        ran.err
+    );
     let log = fs::read_to_string(scratch.0.join("runs/small/log.txt")).unwrap();
     let request =
         fs::read_to_string(root().join("tests/golden/llama-7b-worker/sagemaker/training-job.json")).unwrap();

@@ -5,13 +5,13 @@
 //! long the table grows.
 
 use super::memo::Memo;
-use crate::ir::architecture::{Architecture, Class, Defaulted, Dimensions, Family};
+use crate::ir::architecture::{Architecture, Class, Defaulted, Details, Dimensions, Family};
 use serde::Deserialize as _;
 
 const TEXT: &str = include_str!("data/models.toml");
 
 /// One model of the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ModelRow {
     /// The Hugging Face id, as the table spells it.
     pub name: &'static str,
@@ -19,6 +19,8 @@ pub struct ModelRow {
     pub aliases: Vec<String>,
     /// Its architecture.
     pub architecture: Architecture,
+    /// What its arithmetic needs beside the dimensions, where it is not what its family has as a rule.
+    pub details: Details,
     /// What the row leaves to the family's defaults.
     pub defaulted: Vec<Defaulted>,
     /// The class that `parameters` counts, and that the model is published as.
@@ -47,6 +49,8 @@ struct Written {
     access: Option<String>,
     source: String,
     date: toml::value::Datetime,
+    #[serde(default)]
+    details: Details,
     #[serde(flatten)]
     dimensions: toml::Table,
 }
@@ -120,6 +124,7 @@ fn row(id: &'static str, table: &str) -> Option<ModelRow> {
         name: id,
         aliases: written.aliases,
         architecture,
+        details: written.details,
         defaulted,
         class: Class::from_name(&written.class)?,
         parameters: written.parameters,

@@ -5,11 +5,11 @@ use super::exit;
 use super::feed::{self, Made, Refused, hex};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
-use super::shards::{Writer, replaceable};
+use super::parts::{Held, Part, beside};
+use super::shards::replaceable;
 use super::world::describe;
 use crate::data::document::{Maker, TrainOn};
 use crate::data::fault::Fault;
-use crate::data::pack::{Packer, shuffled};
 use crate::data::shard::{self, Index, Layout};
 use crate::data::template::{ELI5, Template};
 use crate::data::vocabulary::{self, Vocabulary};
@@ -46,7 +46,7 @@ enum Verb {
 /// stay inside them (`document-mask` of engine `worker`). Writes the shards and `index.json` with counts and digests.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl"
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --validation 0.01 --out packed corpus.jsonl"
 )]
 struct Pack {
     /// A tokenizer.json; tokenizer_config.json beside it names special tokens and the template
@@ -73,6 +73,9 @@ struct Pack {
     /// Shuffle the documents by this seed before they are packed; holds all tokens in memory
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+    /// Hold documents out to evaluate on, in DIR-validation: a fraction as 0.05, chosen by `--seed` (0 without), or files
+    #[arg(long, value_name = "FRACTION|FILE", num_args = 1)]
+    validation: Vec<String>,
     /// Threads; the result does not depend on them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -161,33 +164,35 @@ impl Findings {
 }
 
 fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Result<String, Stop> {
+    let held = Held::read(&args.validation)?;
     replaceable(&args.out)?;
     let (maker, index) = maker(io, args, found)?;
     let threads = args
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let layout = Layout::new(index.sequence_length, maker.vocabulary.size);
-    let mut writer = Writer::new(&args.out, layout)?;
-    let mut packer = Packer::new(layout);
+    let mut parts = vec![Part::new(&args.out, layout, args.seed)?];
+    if held.is_some() {
+        // Shuffling what is evaluated would change nothing.
+        parts.push(Part::new(&beside(&args.out), layout, None)?);
+    }
+    let discard = |parts: &[Part]| parts.iter().for_each(Part::discard);
     let bar = bar(args, global);
-    let mut inputs = Vec::new();
-    let (mut kept, mut failed, mut written) = (Vec::new(), 0_u64, Ok(()));
-    for input in &args.inputs {
-        let mut reader = open(input)?;
+    let (mut failed, mut place, seed) = (0_u64, 0_u64, args.seed.unwrap_or(0));
+    let named = args.inputs.iter().map(|input| (input, false));
+    for (input, apart) in named.chain(held.files().iter().map(|input| (input, true))) {
+        let mut reader = open(input).inspect_err(|_| discard(&parts))?;
         let mut refused: Vec<Refused> = Vec::new();
         let (mut wrong, mut documents) = (0_u64, 0_u64);
-        let mut records = Vec::new();
         let mut take = |made: Vec<Made>, bytes: u64| {
             for one in made {
                 match one {
                     Ok(document) => {
+                        let at = usize::from(apart || held.takes(seed, place));
                         documents += 1;
-                        if args.seed.is_some() {
-                            kept.push(document);
-                        } else if failed + wrong == 0 && written.is_ok() {
-                            records.clear();
-                            packer.push(&document, &mut records);
-                            written = writer.put(&records);
+                        place += 1;
+                        if let Some(part) = parts.get_mut(at).filter(|_| failed + wrong == 0) {
+                            part.take(document);
                         }
                     }
                     Err(one) => {
@@ -202,7 +207,8 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         };
         let shown = if input == "-" { "<stdin>" } else { input.as_str() };
         let seen = feed::documents(&maker, input, &mut reader, threads, &mut take)
-            .map_err(|error| cannot(shown, "read", &error))?;
+            .map_err(|error| cannot(shown, "read", &error))
+            .inspect_err(|_| discard(&parts))?;
         if !refused.is_empty() {
             found.lines(shown, refused);
             if wrong > SHOWN as u64 {
@@ -213,50 +219,48 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         failed += wrong;
         let name = Path::new(shown).file_name().map_or(shown.into(), |name| name.to_string_lossy());
         let (name, bytes, sha256) = (name.into_owned(), seen.bytes, seen.sha256);
-        inputs.push(shard::Input { name, bytes, documents, sha256 });
+        let input = shard::Input { name, bytes, documents, sha256 };
+        // A part lists what it was taken from.
+        let mine = matches!(held, Held::Files(_)).then_some(usize::from(apart));
+        for (_, part) in parts.iter_mut().enumerate().filter(|(at, _)| mine.is_none_or(|mine| mine == *at)) {
+            part.inputs.push(input.clone());
+        }
     }
+    let mut dropped = Vec::new();
     if failed == 0 {
-        let mut records = Vec::new();
-        for at in args.seed.map_or_else(Vec::new, |seed| shuffled(kept.len(), seed)) {
-            let Some(document) = kept.get(at) else { continue };
-            records.clear();
-            packer.push(document, &mut records);
-            if written.is_ok() {
-                written = writer.put(&records);
+        for at in 0..parts.len() {
+            let Some(closed) = parts.get_mut(at).map(Part::close) else { continue };
+            match closed.inspect_err(|_| discard(&parts))? {
+                Ok(tokens) => dropped.push(tokens),
+                Err(fault) => {
+                    discard(&parts);
+                    let first = if at == 0 {
+                        args.inputs.first()
+                    } else {
+                        held.files().first().or(args.inputs.first())
+                    };
+                    let fault = if at == 1 && matches!(held, Held::Fraction(_)) {
+                        fault.help("a larger `--validation`; a text file is one document: name another with `--validation FILE`")
+                    } else {
+                        fault
+                    };
+                    return Err(found.stop(first.map_or("", String::as_str), "", fault));
+                }
             }
         }
     }
     bar.finish_and_clear();
-    written?;
     if failed > 0 {
-        writer.discard();
+        discard(&parts);
         return Err(Stop(exit::MANIFEST, String::new()));
     }
-    let dropped = packer.finish().map_err(|fault| {
-        writer.discard();
-        let name = args.inputs.first().map_or("", String::as_str);
-        found.stop(name, "", fault)
-    })?;
-    let counts = packer.counts;
-    let files = writer.finish()?;
-    let mut digest = Sha256::new();
-    for file in &files {
-        digest.update(&file.sha256);
+    let mut said = String::new();
+    for ((part, dropped), name) in parts.into_iter().zip(dropped).zip(["train", "validation"]) {
+        let out = part.out.clone();
+        let index = part.publish(&index, dropped, held.split(name, seed))?;
+        said.push_str(&summary(&index, &out));
     }
-    let index = Index {
-        sequences: counts.sequences,
-        masked: counts.trained_labels < counts.sequences * u64::from(args.sequence_length),
-        documents: counts.documents,
-        tokens: counts.tokens,
-        trained_labels: counts.trained_labels,
-        dropped_tokens: dropped,
-        inputs,
-        files,
-        digest: hex(&digest.finalize()),
-        ..index
-    };
-    writer.publish(&index)?;
-    Ok(summary(&index, &args.out))
+    Ok(said)
 }
 
 /// The tokenizer with its template, and what the index says of them.
@@ -317,6 +321,7 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
         inputs: Vec::new(),
         files: Vec::new(),
         digest: String::new(),
+        split: None,
     };
     Ok((Maker { vocabulary, template: made, train_on }, index))
 }

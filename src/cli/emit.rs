@@ -7,6 +7,7 @@ use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::prospects::{only, show};
+use crate::Options;
 use crate::apply::cloud::{Clock, Cloud, Observe};
 use crate::apply::desired::Desired;
 use crate::apply::marks::Marks;
@@ -83,7 +84,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
     settle(&mut set);
-    let mut targets = targets(&set, &args.out);
+    let mut targets = targets(&set, &args.out, &options);
     // Without errors there is one target for each manifest, in their order.
     for (target, told) in targets.iter_mut().zip(&marks) {
         let Some((_, found)) = told else { continue };
@@ -193,7 +194,7 @@ fn settle(set: &mut Set) {
 }
 
 /// The files of each job's directory.
-fn targets(set: &Set, out: &Path) -> Vec<Target> {
+fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
     let mut targets = Vec::new();
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else { continue };
@@ -207,6 +208,8 @@ fn targets(set: &Set, out: &Path) -> Vec<Target> {
             bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
         tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         let document = super::plan::document(manifest, set);
+        let page = super::plan::pictures(manifest, set, &document, options);
+        tree.insert(PathBuf::from("report.html"), page.into_bytes());
         if let Ok(mut value) = serde_json::to_value(&document) {
             let name = PathBuf::from("plan.json");
             // By this list the next `emit` tells its own files from yours.

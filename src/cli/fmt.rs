@@ -2,8 +2,8 @@
 
 use super::args::Named;
 use super::exit;
+use super::expand::paths;
 use super::io::Io;
-use super::manifests::paths;
 use super::world::describe;
 use crate::diag::{self, Format, ManifestReport, Problems};
 use crate::source::SourceMap;

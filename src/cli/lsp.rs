@@ -1,7 +1,7 @@
 //! `trainc lsp`.
 
 use super::exit;
-use super::manifests::root_of;
+use super::expand::root_of;
 use super::world::{Files, describe};
 use crate::ir::SourceTree;
 use crate::lsp::{Buffers, Encoding, Fault, Server};

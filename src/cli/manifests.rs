@@ -1,24 +1,19 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
+use super::expand::{self, Named, expand, root_of};
 use super::neighbours;
-use super::world::{Files, describe};
+use super::world::{Files, Tree};
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::source::{SourceId, SourceMap, Span};
+use crate::source::{SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
-use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
-declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
 declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0141, &T0143];
-
-/// The most bytes of a manifest that are read; the reader's own limit is below.
-const MOST_BYTES: u64 = 4 << 20;
+pub(super) static CODES: &[&Code] = &[&T0140, &T0143];
 
 /// One manifest of a run.
 #[derive(Clone)]
@@ -44,13 +39,6 @@ pub(super) struct Set {
     pub root: PathBuf,
 }
 
-struct Named {
-    path: PathBuf,
-    shown: String,
-    /// The directory that was walked to find it.
-    walked: Option<PathBuf>,
-}
-
 /// Reads and compiles everything that the arguments name.
 pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     let mut sources = SourceMap::default();
@@ -65,7 +53,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         if found.files.is_empty() {
             let source = sources.add(argument.as_str(), "");
             let mut problems = Problems::default();
-            problems.push(nothing(source, argument, found.fault.as_deref()));
+            problems.push(expand::nothing(source, argument, found.fault.as_deref()));
             failed.push((argument.clone(), problems));
         }
         for file in found.files {
@@ -131,28 +119,48 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root, options)),
         };
-        let manifest = one(file, options, reader, &mut out.sources);
-        if file.walked.is_some() && manifest.compiled.is_layer {
-            continue;
-        }
-        let swept = sweep(file, &manifest, options, reader, &mut out.sources);
-        if swept.is_empty() {
-            out.manifests.push(manifest);
-        } else {
-            out.swept = true;
-            out.manifests.extend(swept);
-        }
+        out.add(file, options, reader);
     }
     out
 }
 
-fn one(file: &Named, options: &Options, reader: &mut Files, sources: &mut SourceMap) -> Manifest {
+/// Compiles files out of a tree of one's own; their sources are numbered in the part of that number.
+pub(super) fn compile_from(
+    named: &[Named],
+    number: u32,
+    options: &Options,
+    reader: &mut dyn Tree,
+) -> (SourceMap, Vec<Manifest>) {
+    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false };
+    for file in named {
+        out.add(file, options, reader);
+    }
+    (out.sources, out.manifests)
+}
+
+impl Part {
+    fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
+        let manifest = one(file, options, reader, &mut self.sources);
+        if file.walked.is_some() && manifest.compiled.is_layer {
+            return;
+        }
+        let swept = sweep(file, &manifest, options, reader, &mut self.sources);
+        if swept.is_empty() {
+            self.manifests.push(manifest);
+        } else {
+            self.swept = true;
+            self.manifests.extend(swept);
+        }
+    }
+}
+
+fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
     let fail = |problems: Problems| Manifest {
         path: file.shown.clone(),
         sha256: String::new(),
         compiled: Compiled::nothing(problems),
     };
-    let bytes = match read(&file.path) {
+    let bytes = match reader.read(&file.path) {
         Ok(bytes) => bytes,
         Err(why) => {
             let source = sources.add(file.shown.as_str(), "");
@@ -201,7 +209,7 @@ fn sweep(
     file: &Named,
     base: &Manifest,
     options: &Options,
-    reader: &mut Files,
+    reader: &mut dyn Tree,
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
     let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty())
@@ -260,140 +268,4 @@ fn kdl_text(value: &crate::ir::Scalar) -> String {
         Scalar::Bool(on) => format!("#{on}"),
         Scalar::Null => "#null".to_owned(),
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
-        return Ok(bytes);
-    }
-    let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
-    if !metadata.is_file() {
-        return Err("it is no regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    // What lies past the limit is not read: the reader reports the size.
-    let file = fs::File::open(path).map_err(|error| describe(&error))?;
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
-    Ok(bytes)
-}
-
-struct Expanded {
-    files: Vec<Named>,
-    many: Option<bool>,
-    fault: Option<String>,
-}
-
-fn expand(argument: &str) -> Expanded {
-    if argument == "-" {
-        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: None }];
-        return Expanded { files, many: None, fault: None };
-    }
-    let path = Path::new(argument);
-    if path.is_dir() {
-        let mut found = Vec::new();
-        let fault = walk(path, &mut found, 0).err();
-        found.sort();
-        let files = found
-            .into_iter()
-            .map(|found| Named {
-                // `job.kdl`, as one would type it, not `./job.kdl`.
-                shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
-                path: found,
-                walked: Some(path.to_path_buf()),
-            })
-            .collect();
-        return Expanded { files, many: Some(true), fault };
-    }
-    if !path.exists() && argument.contains(['*', '?', '[']) {
-        return glob(argument);
-    }
-    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
-    if path.exists() || fs::symlink_metadata(path).is_ok() {
-        Expanded { files, many: None, fault: None }
-    } else {
-        Expanded { files: Vec::new(), many: None, fault: None }
-    }
-}
-
-fn walk(dir: &Path, out: &mut Vec<PathBuf>, depth: usize) -> Result<(), String> {
-    if depth > 32 {
-        return Ok(());
-    }
-    let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') || matches!(name.as_str(), "node_modules" | "target" | "__pycache__") {
-            continue;
-        }
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        if path.is_dir() && !is_link {
-            // An unreadable directory does not hide its neighbours.
-            let _ = walk(&path, out, depth + 1);
-        } else if path.extension().is_some_and(|extension| extension == "kdl") {
-            out.push(path);
-        }
-    }
-    Ok(())
-}
-
-fn glob(pattern: &str) -> Expanded {
-    let built = globset::GlobBuilder::new(pattern).literal_separator(true).build();
-    let matcher = match built {
-        Ok(glob) => glob.compile_matcher(),
-        Err(error) => {
-            return Expanded { files: Vec::new(), many: Some(true), fault: Some(error.to_string()) };
-        }
-    };
-    let fixed: PathBuf = Path::new(pattern)
-        .components()
-        .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
-        .collect();
-    let base = if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed };
-    let mut found = Vec::new();
-    let _ = walk(&base, &mut found, 0);
-    let mut files: Vec<Named> = found
-        .into_iter()
-        .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
-        .filter(|path| matcher.is_match(path))
-        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
-        .collect();
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    Expanded { files, many: Some(true), fault: None }
-}
-
-fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic {
-    let path = Path::new(argument);
-    let message = if let Some(fault) = fault {
-        format!("`{argument}`: {fault}")
-    } else if path.is_dir() {
-        format!("no `*.kdl` below `{argument}`")
-    } else if argument.contains(['*', '?', '[']) {
-        format!("nothing matches `{argument}`")
-    } else {
-        format!("`{argument}` is not there")
-    };
-    let diagnostic = Diagnostic::new(&T0141, Span::whole(source), message);
-    if path.is_dir() { diagnostic.help("write a first one with `trainc init`") } else { diagnostic }
-}
-
-/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
-pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
-    let own = if path == Path::new("-") {
-        PathBuf::from(".")
-    } else {
-        path.parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
-    };
-    let own = own.canonicalize().unwrap_or(own);
-    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
-    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
-}
-
-/// The files that an argument leads to, layers included.
-pub(super) fn paths(argument: &str) -> Vec<PathBuf> {
-    expand(argument).files.into_iter().map(|file| file.path).collect()
 }

@@ -8,6 +8,7 @@
 )]
 
 mod account;
+mod against;
 mod apply;
 mod args;
 mod calibrate;
@@ -19,6 +20,7 @@ mod destroy;
 mod directory;
 mod emit;
 mod exit;
+mod expand;
 mod explain;
 mod feed;
 mod fmt;
@@ -31,6 +33,9 @@ mod logs;
 mod lsp;
 mod manifests;
 mod neighbours;
+mod objects;
+mod parts;
+mod pictures;
 mod plan;
 mod progress;
 mod prospects;
@@ -52,7 +57,7 @@ use std::process::ExitCode;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [manifests::CODES, neighbours::CODES, run::CODES].concat()
+    [manifests::CODES, expand::CODES, neighbours::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.

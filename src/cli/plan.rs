@@ -27,20 +27,25 @@ use std::path::PathBuf;
 /// nothing.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json"
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     /// Compare with nothing: no credentials, no network
     #[arg(long)]
     offline: bool,
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
-    output: String,
-    /// Exit with 4 if the account differs from the plan; with `--offline` there is nothing to compare
+    pub(super) output: String,
+    /// Show the bill of a change instead: what dollars, hours and memory were in another manifest or in a revision of
+    /// git, what they are, and which edit did it; needs no credentials
+    #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["save", "new_run", "adopt", "simulate"])]
+    against: Option<String>,
+    /// Exit with 4 if the account differs from the plan, or with `--against` if any job is another; with `--offline`
+    /// alone there is nothing to compare
     #[arg(long)]
-    detailed_exit_code: bool,
+    pub(super) detailed_exit_code: bool,
     /// Save what apply will do and nothing else, for `trainc apply FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     save: Option<PathBuf>,
@@ -138,6 +143,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return super::exit::USAGE;
         }
     };
+    if let Some(against) = &args.against {
+        return super::against::run(io, global, args, &paths, against);
+    }
     let mut options = args.input.options(io, false);
     options.fetch = is_online(args);
     let mut set = compile_all(&paths, &options);
@@ -273,11 +281,17 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         let subjects: Vec<Subject> = ready.iter().map(Ready::subject).collect();
         io.print(&report::human::total(&subjects, options));
     }
-    io.print(&report::human::next(&next(args, errors), options));
+    let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
+    io.print(&report::human::next(&next(args, errors, local), options));
+}
+
+/// Whether the job is for this machine.
+fn is_local(plan: &crate::ir::Plan) -> bool {
+    plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
 }
 
 /// The command to type next: the same manifests and layers, one step on.
-fn next(args: &Args, errors: usize) -> String {
+fn next(args: &Args, errors: usize, local: bool) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
     if let Some(file) = args.save.as_ref().filter(|_| online) {
@@ -286,6 +300,7 @@ fn next(args: &Args, errors: usize) -> String {
     let verb = match (errors, online) {
         (1.., _) => "check",
         (0, true) => "apply",
+        (0, false) if local => "run",
         (0, false) => "emit",
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
@@ -305,7 +320,7 @@ fn next(args: &Args, errors: usize) -> String {
     if online {
         words.extend(args.account.again().split_whitespace().map(str::to_owned));
     }
-    if errors == 0 && !online {
+    if verb == "emit" {
         words.extend(["--out".to_owned(), "generated/".to_owned()]);
     }
     words.join(" ")
@@ -321,4 +336,15 @@ pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
     let ready = Ready::new(manifest, set);
     let subject = ready.subject();
     report::markdown::plan(&subject, &report::document::document(&subject))
+}
+
+/// The plan of one manifest with pictures.
+pub(super) fn pictures(
+    manifest: &Manifest,
+    set: &Set,
+    document: &Document,
+    options: &crate::Options,
+) -> String {
+    let ready = Ready::new(manifest, set);
+    super::pictures::report(&ready.subject(), document, manifest, set, options)
 }

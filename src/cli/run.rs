@@ -4,10 +4,10 @@ use super::args::{Global, Input, problems};
 use super::io::Io;
 use super::manifests::{Manifest, compile_all};
 use super::{exit, worker};
+use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Format};
 use crate::emit::{self, canonical};
 use crate::ir::{Engine, Plan};
-use crate::{declare_code, text};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -193,9 +193,4 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
 
 fn shown(path: &Path) -> String {
     super::world::shown(path)
-}
-
-/// Bytes as people read them.
-fn mib(bytes: u64) -> String {
-    text::bytes(bytes)
 }

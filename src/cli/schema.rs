@@ -9,10 +9,10 @@ use super::io::Io;
     after_help = "Examples:\n  trainc schema\n  trainc schema plan > plan.v1.json\n  trainc schema diagnostic > diagnostic.v1.json"
 )]
 pub(super) struct Args {
-    /// Which: `manifest`, the language node by node (KDL); `plan`, what `plan -o json` prints; `diagnostic`, what
-    /// `check -o json` prints; `worker`, the config of the training worker (JSON Schema)
+    /// Which: `manifest`, the language node by node (KDL); `plan`, what `plan -o json` prints; `bill`, what
+    /// `plan --against REF -o json` prints; `diagnostic`, what `check -o json` prints; `worker`, the config of the training worker (JSON Schema)
     #[arg(
-        value_parser = ["manifest", "plan", "diagnostic", "worker"],
+        value_parser = ["manifest", "plan", "bill", "diagnostic", "worker"],
         default_value = "manifest",
         hide_possible_values = true
     )]
@@ -23,6 +23,7 @@ pub(super) struct Args {
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     io.print(match args.schema.as_str() {
         "plan" => include_str!("../../schemas/plan.v1.json"),
+        "bill" => include_str!("../../schemas/bill.v1.json"),
         "worker" => include_str!("../../schemas/worker.v1.json"),
         "diagnostic" => include_str!("../../schemas/diagnostic.v1.json"),
         _ => include_str!("../../schemas/manifest.v1.kdl"),

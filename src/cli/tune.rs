@@ -3,17 +3,18 @@
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
-use super::manifests::compile_all;
+use super::manifests::{Manifest, compile_all};
 use crate::diag::Format;
 use crate::predict::Constants;
+use crate::report::html::{Choice, Front, Spot};
 use crate::syntax::edit::{self, PathStep};
 use crate::text;
 use crate::tune::{Candidate, Space, front, search};
-use crate::{Compiled, Options};
+use crate::{Compiled, Options, report};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Search the legal layouts of a job and show those that no other beats in time and money
 ///
@@ -21,7 +22,7 @@ use std::path::Path;
 /// layouts that are predicted to fit and that pass every check are shown.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --write"
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write"
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -41,6 +42,9 @@ pub(super) struct Args {
     /// Put the fastest of those shown into the manifest, keeping comments and formatting
     #[arg(long)]
     write: bool,
+    /// Write a page with a picture of time against cost: one HTML file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// How to write: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
@@ -108,6 +112,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     } else {
         io.print(&human(manifest.compiled.job.as_deref().unwrap_or(&manifest.path), searched, &sound));
     }
+    if let Some(file) = &args.report {
+        let page = report::html::front(&pictured(manifest, &candidates, &sound));
+        if let Err(error) = fs::write(file, page) {
+            let why = super::world::describe(&error);
+            io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+            return exit::USAGE;
+        }
+        io.note(&format!("wrote {}\n", file.display()));
+    }
     let Some(best) = sound.first() else {
         io.note("note: no layout of the space fits, passes every check and keeps the bounds\n");
         return exit::MANIFEST;
@@ -150,6 +163,39 @@ fn sound(manifests: &[String], options: &Options, candidates: &mut Vec<Candidate
             return known;
         };
         candidates.remove(bad);
+    }
+}
+
+/// What was found, as the page draws it: all by the search's own measure of time and cost.
+fn pictured(manifest: &Manifest, candidates: &[Candidate], sound: &[Sound]) -> Front {
+    let is_priced = candidates.iter().any(|one| one.usd.is_some());
+    let spot = |one: &Candidate| {
+        let cost = if is_priced { one.usd? } else { one.seconds * one.nodes as f64 / 3_600.0 };
+        Some(Spot { seconds: one.seconds, cost })
+    };
+    let choice = |one: &Sound| {
+        let (run, speed) = (one.compiled.prediction.run.as_ref(), one.compiled.prediction.speed.as_ref());
+        Some(Choice {
+            spot: spot(&one.candidate)?,
+            cluster: format!("{} × {}", text::group(one.candidate.nodes), one.candidate.instance),
+            sets: one.candidate.sets.iter().map(|(path, value)| format!("{path}={value}")).collect(),
+            step_seconds: speed.map_or(one.candidate.step_seconds, |speed| speed.step_seconds),
+            run_seconds: run.map(|run| run.seconds),
+            cost_usd: run.and_then(|run| run.cost_usd),
+            memory_bytes: one.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+        })
+    };
+    Front {
+        job: manifest.compiled.job.clone().unwrap_or_else(|| manifest.path.clone()),
+        manifest: manifest.path.clone(),
+        best: sound.iter().filter_map(choice).collect(),
+        beaten: candidates
+            .iter()
+            .filter(|one| !sound.iter().any(|other| other.candidate == **one))
+            .filter_map(spot)
+            .collect(),
+        written: candidates.iter().find(|one| one.sets.is_empty()).and_then(spot),
+        is_priced,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::resolve::{LayerFault, Loaded, Loader};
 use crate::{Options, Repository, World};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 /// The most bytes of a program directory that are read.
@@ -16,6 +17,15 @@ const MOST_SOURCE_FILES: usize = 20_000;
 const MOST_LAYER_BYTES: u64 = 4 << 20;
 /// The most bytes of a model's config that are read.
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
+
+/// The most bytes of a manifest that are read; the reader's own limit is below.
+pub(super) const MOST_MANIFEST_BYTES: u64 = 4 << 20;
+
+/// A world that manifests themselves are read from.
+pub(super) trait Tree: World {
+    /// The bytes of a manifest, or why it cannot be read.
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String>;
+}
 
 /// The file system as manifests see it.
 pub(super) struct Files {
@@ -149,6 +159,28 @@ impl World for Files {
     }
 }
 
+impl Tree for Files {
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
+        if path == Path::new("-") {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .take(MOST_MANIFEST_BYTES)
+                .read_to_end(&mut bytes)
+                .map_err(|error| describe(&error))?;
+            return Ok(bytes);
+        }
+        let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
+        if !metadata.is_file() {
+            return Err("it is no regular file".to_owned());
+        }
+        let mut bytes = Vec::new();
+        // What lies past the limit is not read: the reader reports the size.
+        let file = fs::File::open(path).map_err(|error| describe(&error))?;
+        file.take(MOST_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
+        Ok(bytes)
+    }
+}
+
 /// The text of a regular file; anything else could block or never end.
 fn read_text(path: &Path, most: u64) -> Result<String, LayerFault> {
     let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
@@ -217,7 +249,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
 }
 
 /// What never belongs into the archive: it differs from machine to machine.
-fn is_left_out(name: &str) -> bool {
+pub(super) fn is_left_out(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache")
         || name.ends_with(".pyc")
 }

@@ -86,21 +86,34 @@ impl Packer {
     }
 }
 
-/// The order of documents: 0..n shuffled by a seed (Fisher and Yates, with the counter-based splitmix64 of Steele, Lea
-/// and Flood 2014), the same on every machine.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The counter-based generator splitmix64 (Steele, Lea and Flood 2014): the same on every machine.
+fn mix(state: u64) -> u64 {
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The order of documents: 0..n shuffled by a seed (Fisher and Yates).
 pub fn shuffled(n: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     let mut state = seed;
     for last in (1..n).rev() {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        let pick = (u128::from(z) * (last as u128 + 1)) >> 64;
+        state = state.wrapping_add(STEP);
+        let pick = (u128::from(mix(state)) * (last as u128 + 1)) >> 64;
         order.swap(last, usize::try_from(pick).unwrap_or(0));
     }
     order
+}
+
+/// Whether the document at `place` of all documents belongs to the `fraction` that is held out to evaluate on. A
+/// document's lot depends on nothing but seed and place: more documents at the end move none of the earlier ones.
+pub fn held_out(seed: u64, place: u64, fraction: f64) -> bool {
+    // Not the states that shuffle: the order must say nothing of the choice.
+    let lot = mix(mix(seed ^ 0x7661_6c69_6461_7465).wrapping_add(place.wrapping_add(1).wrapping_mul(STEP)));
+    (lot >> 11) as f64 / (1_u64 << 53) as f64 >= 1.0 - fraction
 }
 
 #[cfg(test)]
@@ -136,6 +149,20 @@ mod tests {
             crc32fast::hash(&out[..12]),
             "each record carries its own sum"
         );
+    }
+
+    #[test]
+    fn a_fraction_is_held_out_by_seed_and_place_alone() {
+        let held =
+            |seed: u64| -> Vec<u64> { (0..20_000).filter(|place| held_out(seed, *place, 0.1)).collect() };
+        let one = held(7);
+        // Four deviations of 20,000 lots of a tenth.
+        assert!(one.len().abs_diff(2_000) < 170, "{}", one.len());
+        assert_eq!(one, held(7));
+        let both = held(8).into_iter().filter(|place| one.contains(place)).count();
+        assert!(both.abs_diff(200) < 57, "{both}: another seed is another choice");
+        // A larger fraction holds out what a smaller one does, and more.
+        assert!(one.iter().all(|place| held_out(7, *place, 0.2)));
     }
 
     #[test]

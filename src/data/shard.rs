@@ -135,6 +135,20 @@ pub struct Index {
     pub files: Vec<File>,
     /// sha256 over the digests of the files.
     pub digest: String,
+    /// Which part of the documents it holds; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+}
+
+/// One of two parts of the documents.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Split {
+    /// `train` or `validation`.
+    pub part: &'static str,
+    /// The share that is held out to evaluate on; null: the files named for it.
+    pub fraction: Option<f64>,
+    /// Of the choice; null where files are named.
+    pub seed: Option<u64>,
 }
 
 /// A token by its text and number.

@@ -46,19 +46,36 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
     out.text
 }
 
-struct Limited {
+/// A text that must not become longer than so many UTF-16 code units.
+pub(crate) struct Limited {
     text: String,
     left: usize,
 }
 
 impl Limited {
-    fn force(&mut self, text: &str) {
+    /// An empty text with so much room.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { text: String::new(), left: limit }
+    }
+
+    /// The text.
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Adds a line for which room was kept.
+    pub(crate) fn over(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds what must stand there.
+    pub(crate) fn force(&mut self, text: &str) {
         self.text.push_str(text);
         self.left = self.left.saturating_sub(text.encode_utf16().count());
     }
 
     /// Takes whole parts as long as they fit and says how many.
-    fn fill(&mut self, parts: impl Iterator<Item = String>) -> usize {
+    pub(crate) fn fill(&mut self, parts: impl Iterator<Item = String>) -> usize {
         let mut taken = 0;
         for part in parts {
             if part.encode_utf16().count() > self.left {

@@ -51,6 +51,13 @@ pub struct Plan {
     pub deployable: bool,
 }
 
+impl Plan {
+    /// What a rank is here: a GPU, or where the machine has none, a process.
+    pub fn rank_noun(&self) -> &'static str {
+        if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) { "rank" } else { "GPU" }
+    }
+}
+
 /// What a node is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {

@@ -1,5 +1,6 @@
 //! What engine `worker` is told beside the mesh and the batch: the network by its parts, and the settings of the run.
 
+use super::architecture::RopeScaling;
 use super::origin::Val;
 use super::source_tree::SourceFile;
 use serde::Serialize;
@@ -53,8 +54,23 @@ pub struct WorkerModel {
     pub activation: WorkerActivation,
     /// Every product of the blocks has a bias; else none has.
     pub biases: bool,
-    /// Base of the rotary wavelengths and the part of each head that is rotated; none: learned positions.
-    pub rotary: Option<(f64, f64)>,
+    /// Added to the variance in norms; no unit.
+    pub norm_eps: Val<f64>,
+    /// Standard deviation of fresh weights.
+    pub initializer_range: Val<f64>,
+    /// Rotary positions; none: learned ones.
+    pub rotary: Option<Rotary>,
+}
+
+/// Rotary positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotary {
+    /// Base of the wavelengths.
+    pub theta: f64,
+    /// Part of each head that is turned, 0 to 1.
+    pub fraction: Val<f64>,
+    /// Stretching; none: as they are.
+    pub scaling: Option<Val<RopeScaling>>,
 }
 
 /// A family of tensor names.

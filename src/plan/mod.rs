@@ -3,12 +3,14 @@
 //! In: [`ir::Job`](crate::ir::Job), the catalogue, and the files of the program as the caller read them. Out:
 //! [`Plan`], with `None` where something is not known, and problems. Touches no file; guesses nothing.
 
+pub mod again;
 mod batch;
 mod cluster;
 pub mod divisors;
 mod image;
 pub mod mesh;
 mod model;
+mod network;
 mod newest;
 pub mod worker;
 

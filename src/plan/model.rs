@@ -3,7 +3,9 @@
 use crate::catalog::models;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::architecture::{Architecture, Class, Defaulted, Dimensions, Family, LoraProblem, Problem};
+use crate::ir::architecture::{
+    Architecture, Class, Defaulted, Details, Dimensions, Family, LoraProblem, Problem,
+};
 use crate::ir::{Job, Model, ModelFacts, Origin, Val};
 use crate::resolve::LayerFault;
 use crate::source::Span;
@@ -92,6 +94,7 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
                     },
                 },
                 trainable: None,
+                details: row.details,
                 defaulted: defaulted(&row.defaulted),
                 architecture: Some(row.architecture),
             });
@@ -104,6 +107,7 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
             class: None,
             parameters: parameters.clone(),
             trainable: None,
+            details: Details::default(),
             defaulted: Vec::new(),
         });
     }
@@ -159,7 +163,9 @@ fn from_dimensions(
     };
     match Architecture::from_dimensions(family, &written) {
         Ok(_) if !model.unusable.is_empty() => None,
-        Ok((architecture, filled)) => Some(facts(name, architecture, None, &filled, "the dimensions")),
+        Ok((architecture, filled)) => {
+            Some(facts(name, architecture, None, Details::default(), &filled, "the dimensions"))
+        }
         Err(faults) => {
             for fault in faults.iter().filter(|fault| !model.unusable.contains(&fault.key())) {
                 let at = model
@@ -224,7 +230,8 @@ fn from_config(
                         .map(str::to_owned)
                 })
                 .unwrap_or_else(|| architecture.family.name().to_owned());
-            Some(facts(&name, architecture, class, &[], path))
+            let details = Details::from_hf_config(&config, architecture.family);
+            Some(facts(&name, architecture, class, details, &[], path))
         }
         Err(faults) => {
             for fault in faults {
@@ -241,6 +248,7 @@ fn facts(
     name: &str,
     architecture: Architecture,
     class: Option<Class>,
+    details: Details,
     filled: &[Defaulted],
     from: &str,
 ) -> ModelFacts {
@@ -251,6 +259,7 @@ fn facts(
         class: Some(class),
         parameters: Val::derived(total, format!("counted from {from} of {}", architecture.family.name())),
         trainable: None,
+        details,
         defaulted: defaulted(filled),
         architecture: Some(architecture),
     }

@@ -1,12 +1,11 @@
 //! What engine `worker` is told: the network by its parts, the optimizer, the schedule. A model or a setting that the
 //! worker does not have is refused here, not by a container that has already been paid for.
 
+use super::network::{self, Source};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm, Positions};
 use crate::ir::worker::{
-    TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerModel, WorkerNorm,
-    WorkerOptimizer, WorkerSchedule,
+    TRAIN_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerModel, WorkerOptimizer, WorkerSchedule,
 };
 use crate::ir::{
     Engine, Field, Job, Model, ModelFacts, Optimizer, Parallel, Recompute, Run, Scalar, SourceFile, Val,
@@ -22,9 +21,6 @@ declare_code!(T0543, "worker-incomplete", Error, "something that engine `worker`
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0540, &T0541, &T0542, &T0543];
-
-/// Part of each head that GPT-NeoX rotates (`rotary_pct` of GPT-NeoX-20B and Pythia).
-const NEOX_FRACTION: f64 = 0.25;
 
 /// The worker's side of a job; `None` for other engines, or where something is missing and was reported.
 pub(super) fn worker(
@@ -152,7 +148,9 @@ fn network(job: &Job, facts: Option<&ModelFacts>, problems: &mut Problems) -> Op
         );
         return None;
     };
-    match parts(architecture, facts.class) {
+    let source = Source::of(written, facts);
+    let sequence_length = job.train.sequence_length.get().unwrap_or(0);
+    match network::parts(architecture, facts.class, &facts.details, source, sequence_length) {
         Ok(parts) => Some(parts),
         Err(why) => {
             problems.push(refused(written, span, &why));
@@ -166,49 +164,6 @@ fn refused(written: Option<&Model>, span: Span, why: &str) -> Diagnostic {
     Diagnostic::new(&T0540, span, format!("engine `worker` has no {why}: it cannot train `{name}`"))
         .help("write `parallel engine=\"fsdp\"` with a program of your own, or train a Llama, Mistral, GPT-2 or GPT-NeoX model")
         .note("schemas/worker.v1.json: decoder-only transformers of the Llama, GPT-2 and GPT-NeoX families")
-}
-
-/// The parts of a decoder that the worker has, or what it lacks.
-fn parts(a: &Architecture, class: Option<Class>) -> Result<WorkerModel, String> {
-    let family = match a.family {
-        Family::Llama | Family::Mistral => WorkerFamily::Llama,
-        Family::Gpt2 => WorkerFamily::Gpt2,
-        Family::GptNeoX => WorkerFamily::GptNeox,
-        other => return Err(format!("`{}` architecture", other.name())),
-    };
-    if class.is_some_and(|class| class != Class::CausalLm) {
-        return Err(format!("head for `{}`", class.map_or("", Class::name)));
-    }
-    let activation = match (a.activation, a.gated) {
-        (Activation::Silu, true) => WorkerActivation::Swiglu,
-        (Activation::Gelu, false) => WorkerActivation::Gelu,
-        (Activation::GeluTanh, false) => WorkerActivation::GeluTanh,
-        (other, gated) => {
-            return Err(format!(
-                "{} with {other:?}",
-                if gated { "gated feed-forward part" } else { "feed-forward part" }
-            ));
-        }
-    };
-    let norm = match a.norm {
-        Norm::LayerNorm => WorkerNorm::Layer,
-        Norm::RmsNorm => WorkerNorm::Rms,
-        Norm::LayerNormWithoutBias => return Err("layer norm without bias".to_owned()),
-    };
-    let biases = match [a.qkv_bias, a.out_bias, a.mlp_bias] {
-        [true, true, true] => true,
-        [false, false, false] => false,
-        _ => return Err("blocks with biases on some products only".to_owned()),
-    };
-    let rotary = match a.position_kind {
-        Positions::Learned => None,
-        Positions::Rotary => {
-            Some((a.rope_theta as f64, if family == WorkerFamily::GptNeox { NEOX_FRACTION } else { 1.0 }))
-        }
-        Positions::Alibi => return Err("ALiBi positions".to_owned()),
-        Positions::Relative => return Err("relative positions".to_owned()),
-    };
-    Ok(WorkerModel { family, norm, activation, biases, rotary })
 }
 
 fn settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {

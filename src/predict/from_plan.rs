@@ -2,7 +2,7 @@
 
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
-    Precision, Quantisation, Recompute, Sharding, System, Work,
+    Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 use crate::catalog::accelerators;
 use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
@@ -86,6 +86,7 @@ impl Layout {
             // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
+            worker: worker(plan),
         })
     }
 }
@@ -128,6 +129,17 @@ impl Model {
     }
 }
 
+fn worker(plan: &Plan) -> WorkerSettings {
+    let settings = plan.worker.as_ref();
+    let otherwise = WorkerSettings::default();
+    WorkerSettings {
+        cpu: plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()),
+        prefetch: settings.map_or(otherwise.prefetch, |worker| worker.prefetch.value as f64),
+        reshard: settings.map_or(otherwise.reshard, |worker| worker.reshard_after_forward.value),
+        adapter_rank: plan.job.adapter.as_ref().and_then(|adapter| adapter.rank.get()).unwrap_or(0) as f64,
+    }
+}
+
 fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
     Ok(match engine {
         Engine::Fsdp => System::Fsdp,
@@ -149,6 +161,22 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
 
 fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
     let machine = plan.machine.as_ref().ok_or(Unknown("the machine is not known"))?;
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    if machine.gpu.is_none() && worker {
+        // Processes on cores: of the cores nothing is known.
+        return Ok(Hardware {
+            gpu: None,
+            memory_bytes: None,
+            peak_flops: None,
+            memory_bytes_per_second: None,
+            gpus_per_node: gpus_per_node as f64,
+            nodes: nodes as f64,
+            intra_bytes_per_second: None,
+            inter_bytes_per_second: None,
+            host_memory_bytes: None,
+            efa: false,
+        });
+    }
     let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no accelerator that is known"))?;
     let row = match &plan.instance {
         Some(instance) => Some(instance.accelerator.clone()),

@@ -17,11 +17,11 @@ pub use constants::Constants;
 pub use from_plan::Unknown;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
-    Precision, Quantisation, Recompute, Sharding, System, Work,
+    Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 pub use prediction::{
-    Checkpoints, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed, SpeedParts,
-    Spot, Tflops,
+    Checkpoints, Communication, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed,
+    SpeedParts, Spot, Tflops,
 };
 
 use crate::ir::Plan;

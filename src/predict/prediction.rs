@@ -99,6 +99,45 @@ pub struct Speed {
     pub interval: Interval,
     /// Its parts.
     pub parts: SpeedParts,
+    /// What goes over links in it, hidden behind work or waited for.
+    pub communication: Communication,
+}
+
+/// Communication of a step by collective, seconds of one GPU; hidden and exposed together.
+///
+/// What tensor ranks, stages and experts exchange is waited for whole. The others run beside the passes: of them
+/// [`SpeedParts::exposed_communication`] holds what the work does not hide.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Communication {
+    /// All-reduces of a layer's tensor group.
+    pub tensor: f64,
+    /// Sends between stages.
+    pub pipeline: f64,
+    /// Tokens to their experts and back.
+    pub experts: f64,
+    /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
+    pub gather: f64,
+    /// All-reduce of each shard's gradients over the replicas.
+    pub replicas: f64,
+    /// All-reduce of whole gradients over all data ranks.
+    pub gradients: f64,
+}
+
+impl Communication {
+    /// The sum, seconds.
+    pub fn total(&self) -> f64 {
+        self.waited() + self.beside()
+    }
+
+    /// What nothing hides, seconds.
+    pub fn waited(&self) -> f64 {
+        self.tensor + self.pipeline + self.experts
+    }
+
+    /// What runs beside the passes, seconds.
+    pub fn beside(&self) -> f64 {
+        self.gather + self.replicas + self.gradients
+    }
 }
 
 /// TFLOP/s per GPU, by convention.
@@ -155,6 +194,14 @@ pub struct Run {
     pub cost_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
+}
+
+impl Run {
+    /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
+    pub fn cost_interval(&self) -> Option<Interval> {
+        let per_second = self.cost_usd? / self.seconds;
+        Some(Interval { low: per_second * self.interval.low, high: per_second * self.interval.high })
+    }
 }
 
 /// Parts of a run, seconds.

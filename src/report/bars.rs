@@ -38,7 +38,11 @@ pub(super) fn bar(
         while (drawn.len() as f64) < reached.round() && drawn.len() < cells {
             drawn.push(letter);
         }
-        words.push(format!("{letter} {name} {}", figure(amount)).replace(' ', "\u{a0}"));
+        let figure = figure(amount);
+        // What the bar cannot show and the figure rounds away is left to plan.json.
+        if figure != "0" {
+            words.push(format!("{letter} {name} {figure}").replace(' ', "\u{a0}"));
+        }
     }
     let over = if sum > whole { "!" } else { "" };
     Some((format!("[{drawn:.<cells$}]{over}"), words.join(", ")))
@@ -69,6 +73,13 @@ mod tests {
     fn too_much_is_marked() {
         let (bar, _) = bar(&[part("a", 30.0)], 10.0, 19, |x| format!("{x}")).unwrap();
         assert_eq!(bar, "[aaaaaaaaaaaaaaaa]!");
+    }
+
+    #[test]
+    fn what_rounds_to_nothing_is_left_out_of_the_words() {
+        let (_, words) =
+            bar(&[part("compute", 9.0), part("optimizer", 0.1)], 9.1, 20, |x| format!("{x:.0}")).unwrap();
+        assert_eq!(words, "c\u{a0}compute\u{a0}9");
     }
 
     #[test]

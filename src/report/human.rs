@@ -54,6 +54,7 @@ pub fn plan(
         lines_of(&mut page, "length", &sections::length(plan));
         memory(&mut page, document);
         speed(&mut page, document);
+        lines_of(&mut page, "run", &sections::run(document));
         lines_of(&mut page, "cost", &cost::lines(document, plan));
     }
     resources(&mut page, document, depth);
@@ -172,8 +173,7 @@ fn memory(page: &mut Page, document: &Document) {
     ]
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
-    let gib = |n: f64| format!("{} GiB", text::short(n / GIB as f64));
-    draw(page, bar(&parts, whole, page.columns(), gib));
+    draw(page, "GiB", bar(&parts, whole, page.columns(), |bytes| text::short(bytes / GIB as f64)));
 }
 
 fn speed(page: &mut Page, document: &Document) {
@@ -189,13 +189,13 @@ fn speed(page: &mut Page, document: &Document) {
         ("input", parts.input),
     ]
     .map(|(name, amount)| Part { name, amount });
-    draw(page, bar(&parts, step, page.columns(), |n| format!("{} s", text::short(n))));
+    draw(page, "s", bar(&parts, step, page.columns(), text::short));
 }
 
-fn draw(page: &mut Page, drawn: Option<(String, String)>) {
+fn draw(page: &mut Page, unit: &str, drawn: Option<(String, String)>) {
     if let Some((bar, words)) = drawn {
         page.field("", &bar);
-        page.field("", &words);
+        page.field("", &format!("{unit}: {words}"));
     }
 }
 
@@ -279,21 +279,17 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
         Depth::Origins => all.clone(),
     };
     for problem in &shown {
-        one(page, problem);
+        one(page, problem, depth);
     }
-    let hidden: Vec<&&Diagnostic> = all.iter().skip(shown.len()).collect();
-    let notes = hidden.iter().filter(|problem| problem.severity == Severity::Note).count();
-    match (hidden.len() - notes, notes) {
-        (0, 0) => {}
-        (0, 1) => page.field("", "`-v` shows the note"),
-        (0, _) => page.field("", "`-v` shows the notes"),
-        (more, 0) => page.field("", &format!("`-v` shows {more} more")),
-        (more, _) => page.field("", &format!("`-v` shows {more} more and the notes")),
+    if depth == Depth::Screen {
+        let hidden = all.len() - shown.len();
+        let more = if hidden > 0 { format!(", and {hidden} more") } else { String::new() };
+        page.field("", &format!("`trainc check` shows each at its place, with help{more}"));
     }
 }
 
-/// A problem in short: what, what it costs, and what to do.
-fn one(page: &mut Page, problem: &Diagnostic) {
+/// A problem in short: what, what it costs, and in the long plan what to do.
+fn one(page: &mut Page, problem: &Diagnostic, depth: Depth) {
     let style = match problem.severity {
         Severity::Error => RED,
         Severity::Warning => YELLOW,
@@ -304,7 +300,7 @@ fn one(page: &mut Page, problem: &Diagnostic) {
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
         page.hanging("  costs:", "", &one_line(note));
     }
-    if let Some(help) = &problem.help {
+    if let Some(help) = problem.help.as_ref().filter(|_| depth == Depth::Origins) {
         page.hanging("  help:", "", &one_line(help));
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         if degree <= 1 {
             continue;
         }
-        let member = if mesh.engine == Engine::None { "host" } else { "GPU" };
+        let member = if mesh.engine == Engine::None { "host" } else { plan.rank_noun() };
         let groups = mesh.ranks().checked_div(degree).unwrap_or(0).max(1);
         let nodes = mesh.nodes_of_group(axis);
         let mut line = if groups == 1 {

@@ -81,8 +81,9 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("length", sections::length(plan)));
     rows.push(("memory", sections::memory(document)));
     rows.push(("speed", sections::speed(document)));
+    rows.push(("run", sections::run(document)));
     rows.push(("cost", cost::lines(document, plan)));
-    for (label, lines) in rows {
+    for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         let lines: Vec<String> =
             lines.iter().filter(|line| !line.is_empty()).map(|line| cell(line)).collect();
         let _ = writeln!(out, "| {label} | {} |", lines.join("<br>"));

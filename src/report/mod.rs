@@ -1,12 +1,14 @@
-//! Reports: plan.json, plan.md and the terminal's plan, all from one plan and its problems.
+//! Reports: plan.json, plan.md, report.html and the terminal's plan, all from one plan and its problems.
 //!
 //! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, a
 //! sum over it, or what the cost model says of it.
 
 mod bars;
+pub mod bill;
 mod cost;
 pub mod document;
 mod forecast;
+pub mod html;
 pub mod human;
 pub mod json;
 mod links;

@@ -67,6 +67,33 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
     (lines, picture.legend())
 }
 
+/// Where the rank of a GPU stands, as far as cells tell: its replica's name, and its place on the other axes that are
+/// split. None for a GPU without a process.
+pub(super) fn standing(mesh: &Mesh, node: u64, gpu: u64) -> Option<Standing> {
+    let cells = Cells { mesh };
+    let rank = cells.rank(node, gpu)?;
+    Some(Standing {
+        replica: (mesh.replicas.value > 1).then(|| cells.replica(rank)),
+        place: cells.axes().map(|axis| mesh.coordinate(axis, rank).to_string()).collect::<Vec<_>>().join("."),
+        group: cells.cell(node, gpu).group.unwrap_or(0),
+    })
+}
+
+/// The axes on which [`Standing::place`] stands, in its order.
+pub(super) fn axes(mesh: &Mesh) -> Vec<Axis> {
+    Cells { mesh }.axes().collect()
+}
+
+/// Where a rank stands.
+pub(super) struct Standing {
+    /// The replica's name, where there are several.
+    pub(super) replica: Option<String>,
+    /// Its place on the other axes, as `3.0`; empty where nothing else is split.
+    pub(super) place: String,
+    /// Ranks of one group have one colour.
+    pub(super) group: u64,
+}
+
 fn plain(text: String) -> Piece {
     Piece { text, group: None }
 }

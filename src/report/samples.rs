@@ -15,7 +15,8 @@ pub(super) struct Sample {
     identity: Option<Identity>,
 }
 
-struct Nowhere;
+/// A world without files, but for the program's.
+pub(super) struct Nowhere;
 
 impl Loader for Nowhere {
     fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {

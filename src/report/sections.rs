@@ -208,7 +208,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     let mut line = format!("{engine}: {}", factors.join(" × "));
     let ranks = mesh.ranks();
     if mesh.engine != crate::ir::Engine::None {
-        let _ = write!(line, " = {}", text::count(ranks, "GPU"));
+        let _ = write!(line, " = {}", text::count(ranks, plan.rank_noun()));
         if ranks < mesh.world_size {
             let _ = write!(line, " of {}", text::group(mesh.world_size));
         }
@@ -277,17 +277,15 @@ pub(super) fn memory(document: &Document) -> Vec<String> {
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    let mut line = format!("{} a GPU", text::bytes(bytes));
+    // Without accelerators the ranks are processes.
+    let one = if document.cluster.gpu.name.is_some() { "GPU" } else { "rank" };
+    let mut line = format!("{} a {one}", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
     }
     if let Some(interval) = &memory.interval {
-        let _ = write!(
-            line,
-            ", between {} and {}",
-            text::bytes(whole(interval.low)),
-            text::bytes(whole(interval.high))
-        );
+        let _ =
+            write!(line, " ({} to {})", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
     }
     line.push_str(match memory.fits {
         Some(true) => ": fits",
@@ -302,7 +300,6 @@ fn whole(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
 }
 
-/// Step time, throughput, time and dollars of the run.
 /// That something is not known, and why: the note of plan.json.
 fn unknown(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
@@ -310,7 +307,7 @@ fn unknown(document: &Document, member: &str) -> String {
 }
 
 /// A predicted duration, without digits that mean nothing.
-fn about(seconds: f64) -> String {
+pub(super) fn about(seconds: f64) -> String {
     let grain = match seconds {
         long if long >= 36_000.0 => 600.0,
         long if long >= 3_600.0 => 60.0,
@@ -320,32 +317,43 @@ fn about(seconds: f64) -> String {
     text::duration(whole((seconds / grain).round() * grain))
 }
 
+/// Step time, throughput, time and dollars of the run.
 pub(super) fn speed(document: &Document) -> Vec<String> {
-    let (speed, run) = (&document.speed, &document.run);
+    let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
         return vec![unknown(document, "speed")];
     };
     let mut line = format!("{} s a step", text::short(step));
     if let Some(interval) = &speed.interval {
-        let _ = write!(line, ", between {} and {}", text::short(interval.low), text::short(interval.high));
+        let _ = write!(line, " ({} to {})", text::short(interval.low), text::short(interval.high));
     }
     if let Some(tokens) = speed.tokens_per_second {
-        let _ = write!(line, "; {} tokens/s", text::group(whole(tokens)));
+        let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
     }
     if let Some(tflops) = speed.tflops_per_gpu {
-        let _ = write!(line, "; {} TFLOPS a GPU", text::short(tflops));
+        let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
     }
-    let mut out = vec![line];
-    let mut whole_run = Vec::new();
-    whole_run.extend(run.seconds.map(|seconds| match &run.interval {
-        Some(interval) => {
-            format!("{}, between {} and {}", about(seconds), about(interval.low), about(interval.high))
+    vec![line]
+}
+
+/// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
+pub(super) fn run(document: &Document) -> Vec<String> {
+    let run = &document.run;
+    let mut out = Vec::new();
+    if let Some(seconds) = run.seconds {
+        let mut line = about(seconds);
+        if let Some(interval) = &run.interval {
+            let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
         }
-        None => about(seconds),
-    }));
-    whole_run.extend(run.cost_usd.map(text::dollars));
-    if !whole_run.is_empty() {
-        out.push(format!("the run: {}", whole_run.join("; ")));
+        if let Some(usd) = run.cost_usd {
+            let _ = write!(line, ", {}", text::dollars(usd));
+            // What is paid is paid by the second.
+            if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
+                let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
+                let _ = write!(line, " ({low} to {high})");
+            }
+        }
+        out.push(line);
     }
     if let Some(spot) = &run.spot {
         out.push(format!(

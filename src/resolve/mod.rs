@@ -40,15 +40,26 @@ pub struct Choices {
     pub suffix: Option<String>,
 }
 
-/// Resolves one file; `None` when it is a layer, which is not compiled alone.
-pub fn resolve(
+/// A job as it was written, all layers laid into one node.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// The node `job`; each value keeps the place where it was written.
+    pub node: ast::Node,
+    /// What a later layer changed.
+    pub overrides: Vec<ir::Override>,
+    /// Whether all of it could be read.
+    pub is_whole: bool,
+}
+
+/// Lays the layers of a file into one node; `None` when it is a layer, which is not compiled alone.
+pub fn lay(
     file: ast::File,
     source: SourceId,
     choices: &Choices,
     loader: &mut dyn Loader,
     sources: &mut SourceMap,
     problems: &mut Problems,
-) -> Option<ir::Job> {
+) -> Option<Merged> {
     let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
     // Where a layer or a block could not be read, what seems missing may stand there.
     let is_whole =
@@ -56,11 +67,21 @@ pub fn resolve(
     if !is_whole {
         poison::fill(&mut merged.job);
     }
-    require::require(&merged.job, problems);
-    let mut job = nodes::job(&merged.job, problems);
-    job.is_whole = is_whole;
+    Some(Merged { node: merged.job, overrides: merged.overrides, is_whole })
+}
+
+/// What a job as written means.
+pub fn resolve(
+    merged: &Merged,
+    choices: &Choices,
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> ir::Job {
+    require::require(&merged.node, problems);
+    let mut job = nodes::job(&merged.node, problems);
+    job.is_whole = merged.is_whole;
     job.take_preferred_count();
-    job.overrides = merged.overrides;
+    job.overrides.clone_from(&merged.overrides);
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         name.push_str(suffix);
     }
@@ -70,5 +91,5 @@ pub fn resolve(
         let span = crate::source::Span::new(at, "--account=".len(), text.len());
         job.account = ir::Field::Is(ir::Val::written(account.clone(), span));
     }
-    Some(job)
+    job
 }

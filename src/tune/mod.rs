@@ -4,6 +4,8 @@
 //! manifest, and the front of those that no other beats in both. The global batch stays: another batch is another
 //! training. Whether a candidate passes every check, only its own compilation says: the caller asks it.
 
+pub mod scaling;
+
 use crate::catalog::{instances, prices};
 use crate::ir::{Engine, Plan};
 use crate::predict::{Constants, GpuKind, Layout, Recompute, Sharding, predict};

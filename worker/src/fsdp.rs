@@ -1,6 +1,8 @@
 //! Fully sharded data parallelism: each rank holds a shard of every unit; a unit's whole parameters exist around its use.
 //! In: micro batches. Out: sums of the loss, gradients in the shards, updated shards.
 
+mod bytes;
+
 use std::collections::VecDeque;
 
 use crate::comm::shm::Plan;
@@ -10,10 +12,13 @@ use crate::exit::Failure;
 use crate::kernels::rows;
 use crate::model::adapter::Target;
 use crate::model::block::{self, Pass, Saved, Scratch};
+use crate::model::gradients::{Gradients, Room};
 use crate::model::init;
 use crate::model::layout::{Shape, Unit};
 use crate::model::root::{self, HeadScratch};
 use crate::optim;
+
+pub use bytes::Bytes;
 
 /// Shards begin at multiples of this many elements.
 const ALIGN: usize = 16;
@@ -65,103 +70,14 @@ pub struct Engine {
     head: HeadScratch<f32>,
     x: Vec<f32>,
     d: Vec<f32>,
+    adapting: Option<Adapting>,
+}
+
+/// What the adapters of a block need while it goes backward.
+struct Adapting {
     targets: Vec<Target>,
-    adapter_gradient: Vec<f32>,
-}
-
-/// Bytes of a rank by part; the names are those of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Bytes {
-    /// Master weights.
-    pub parameters: usize,
-    /// Gradient shards.
-    pub gradients: usize,
-    /// AdamW states.
-    pub optimizer: usize,
-    /// Kept and scratch activations.
-    pub activations: usize,
-    /// Gathered units, shards offered ahead, and the whole gradient of one unit.
-    pub gathered: usize,
-    /// A chunk of logits and the head's scratch.
-    pub logits: usize,
-    /// This rank's part of the memory for sums, and the copy that a save under way writes.
-    pub buffers: usize,
-}
-
-impl Bytes {
-    /// What a rank of this config will hold.
-    pub fn of(config: &Config) -> Self {
-        let shape = Shape::of(&config.model);
-        let degree = config.mesh.shard_degree;
-        let units = shape.units();
-        let held = |u: &Unit| shard_len(u.len, degree);
-        let shards: usize = units.iter().map(held).sum();
-        let trained: usize = units.iter().filter(|u| u.trained).map(held).sum();
-        let (units, adapters) = units.split_at(shape.layers + 2);
-        let rows = config.batch.micro * shape.heads.sequence;
-        let kept = if config.memory.recompute == Recompute::Block {
-            (shape.layers) * rows * shape.hidden + Saved::<f32>::elements(&shape, rows)
-        } else {
-            shape.layers * Saved::<f32>::elements(&shape, rows)
-        };
-        let full = |u: &Unit| shard_len(u.len, degree) * degree;
-        let largest = units.iter().map(full).max().unwrap_or(0);
-        // Gathered, and their gradients.
-        let adapter = 2 * adapters.iter().map(full).max().unwrap_or(0);
-        let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
-        let blocks: Vec<usize> = units.iter().take(units.len().saturating_sub(1)).skip(1).map(full).collect();
-        let gathered = if degree == 1 && config.precision.compute == Format::F32 && adapters.is_empty() {
-            0
-        } else {
-            let one = if config.memory.reshard_after_forward { 1 } else { blocks.len() };
-            // The embedding is free again before anything else is gathered, unless it is the head as well.
-            let embed = units.first().map_or(0, full);
-            let again = blocks.first() == Some(&embed) || units.last().map(full) == Some(embed);
-            let spared = if again && !shape.tied { embed } else { 0 };
-            ends + blocks.iter().take(one).sum::<usize>() - spared
-        };
-        let tied = if shape.tied { units.first().map_or(0, full) } else { 0 };
-        let plan = plan(config);
-        let ahead = plan.gather_bytes() / plan.ranks();
-        let saving = config.checkpoint.every_steps.is_some() || config.checkpoint.every_seconds.is_some();
-        let copy = if saving { 12 * trained } else { 0 };
-        Self {
-            parameters: 4 * shards,
-            gradients: 4 * trained,
-            optimizer: 8 * trained,
-            activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + 2 * rows * shape.hidden),
-            gathered: 4 * (gathered + largest + tied + adapter) + ahead,
-            logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
-            buffers: plan.bytes() / plan.ranks() - ahead + copy,
-        }
-    }
-
-    /// All parts.
-    pub fn total(&self) -> usize {
-        self.parameters
-            + self.gradients
-            + self.optimizer
-            + self.activations
-            + self.gathered
-            + self.logits
-            + self.buffers
-    }
-
-    /// For people.
-    pub fn human(&self) -> String {
-        let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
-        format!(
-            "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits {} + buffers {} = {} MiB",
-            mib(self.parameters),
-            mib(self.gradients),
-            mib(self.optimizer),
-            mib(self.activations),
-            mib(self.gathered),
-            mib(self.logits),
-            mib(self.buffers),
-            mib(self.total())
-        )
-    }
+    gradient: Vec<f32>,
+    room: Room<f32>,
 }
 
 /// What lies where in the memory that the ranks of a config share.
@@ -212,7 +128,10 @@ impl Engine {
             })
             .collect();
         let recompute = config.memory.recompute == Recompute::Block;
-        let largest = shards.iter().map(|s| s.master.len() * degree).max().unwrap_or(0);
+        // Units that stay as they are have no gradient; the adapters' is another.
+        let whole = shards.iter().take(shape.layers + 2).filter(|s| s.unit.trained);
+        let largest = whole.map(|s| s.master.len() * degree).max().unwrap_or(0);
+        let trains_embedding = shape.tied && shape.adapter.is_none();
         let width = pass.rows * shape.hidden;
         Self {
             live: shards.iter().map(|_| None).collect(),
@@ -220,18 +139,20 @@ impl Engine {
             order: VecDeque::new(),
             begun: 0,
             gradient: vec![0.0; largest],
-            embed_gradient: if shape.tied { vec![0.0; shards[0].master.len() * degree] } else { Vec::new() },
+            embed_gradient: vec![0.0; if trains_embedding { shards[0].master.len() * degree } else { 0 }],
             saved: (0..if recompute { 1 } else { shape.layers }).map(|_| Saved::new(&pass)).collect(),
             inputs: if recompute { vec![vec![0.0; width]; shape.layers] } else { Vec::new() },
             scratch: Scratch::new(&pass),
             head: HeadScratch::new(&pass),
             x: vec![0.0; width],
             d: vec![0.0; width],
-            targets: shape.adapter.as_ref().map(|lora| lora.unit(&shape, 0).1).unwrap_or_default(),
-            adapter_gradient: match shards.get(shape.layers + 2) {
-                Some(adapter) => vec![0.0; adapter.master.len() * degree],
-                None => Vec::new(),
-            },
+            adapting: shape.adapter.as_ref().zip(shards.get(shape.layers + 2)).map(|(lora, adapter)| {
+                Adapting {
+                    targets: lora.unit(&shape, 0).1,
+                    gradient: vec![0.0; adapter.master.len() * degree],
+                    room: Room::new(pass.rows, shape.hidden, lora.rank),
+                }
+            }),
             shards,
             groups,
             degree,
@@ -316,9 +237,9 @@ impl Engine {
             full.extend(master);
             full
         });
-        if let Some(lora) = &self.pass.shape.adapter {
+        if let (Some(lora), Some(adapting)) = (&self.pass.shape.adapter, &self.adapting) {
             let p = whole(&self.live, &self.shards, adapter);
-            lora.add(&self.targets, p, &mut full, self.pass.threads);
+            lora.add(&adapting.targets, p, &mut full, self.pass.threads);
         }
         self.live[unit] = Some(full);
         Ok(())
@@ -406,13 +327,20 @@ impl Engine {
         // Head.
         let n = self.shards[last].master.len() * self.degree;
         let table = self.pass.shape.vocab * self.pass.shape.hidden;
-        self.gradient[..n].fill(0.0);
-        if tied {
-            self.embed_gradient.fill(0.0);
-        }
         let at = root::matrix_offset(&self.pass.shape);
-        let (gnorm, rest) = self.gradient.split_at_mut(at);
-        let gmatrix = if tied { &mut self.embed_gradient[..table] } else { &mut rest[..table] };
+        let (gnorm, gmatrix) = match &mut self.adapting {
+            Some(adapting) => (&mut adapting.room.norm()[..at], None),
+            None => {
+                self.gradient[..n].fill(0.0);
+                let (gnorm, rest) = self.gradient.split_at_mut(at);
+                if tied {
+                    self.embed_gradient.fill(0.0);
+                    (gnorm, Some(&mut self.embed_gradient[..table]))
+                } else {
+                    (gnorm, Some(&mut rest[..table]))
+                }
+            }
+        };
         let sum = root::loss(
             &self.pass,
             whole(&self.live, &self.shards, last),
@@ -439,19 +367,23 @@ impl Engine {
                 saved.x.copy_from_slice(&self.inputs[layer]);
                 block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
             }
-            let len = self.shards[1 + layer].unit.len;
-            let n = self.shards[1 + layer].master.len() * self.degree;
-            self.gradient[len..n].fill(0.0);
-            block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, &mut self.gradient[..len]);
-            if let (Some(unit), Some(lora)) = (self.adapter(layer), &self.pass.shape.adapter) {
-                let p = whole(&self.live, &self.shards, unit);
-                let (block, g) = (&self.gradient[..len], &mut self.adapter_gradient);
-                lora.gradient(&self.targets, p, block, g, self.pass.threads);
-                self.groups.shard.reduce_scatter(
-                    &self.adapter_gradient,
-                    &mut self.shards[unit].grad,
-                    self.reduce,
-                )?;
+            let gradients = match (&mut self.adapting, &self.pass.shape.adapter) {
+                (Some(Adapting { targets, gradient, room }), Some(lora)) => {
+                    let p = whole(&self.live, &self.shards, layers + 2 + layer);
+                    Gradients::Adapters { lora, targets, p, g: gradient, room }
+                }
+                _ => {
+                    let len = self.shards[1 + layer].unit.len;
+                    let n = self.shards[1 + layer].master.len() * self.degree;
+                    let (block, padding) = self.gradient[..n].split_at_mut(len);
+                    padding.fill(0.0);
+                    Gradients::All(block)
+                }
+            };
+            block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, gradients);
+            if let Some(adapting) = &self.adapting {
+                let shard = &mut self.shards[layers + 2 + layer].grad;
+                self.groups.shard.reduce_scatter(&adapting.gradient, shard, self.reduce)?;
             }
             self.free_block(layer);
             self.reduce(1 + layer)?;
@@ -536,12 +468,16 @@ impl Engine {
         let live = self.live.iter().flatten().chain(&self.pool).map(|b| 4 * b.capacity()).sum::<usize>();
         let saved = self.saved.iter().map(Saved::held).chain(self.inputs.iter().map(Vec::capacity));
         let (scratch, head) = (self.scratch.held(), self.head.held());
+        let adapting = self.adapting.as_ref();
+        let (room, adapter) = (adapting.map_or(0, |a| a.room.held()), adapting.map(|a| &a.gradient));
         Bytes {
             parameters: of(|s| 4 * s.master.capacity()),
             gradients: of(|s| 4 * s.grad.capacity()),
             optimizer: of(|s| 4 * (s.exp_avg.capacity() + s.exp_avg_sq.capacity())),
-            activations: 4 * (saved.sum::<usize>() + scratch) + sum(&[&self.x, &self.d]),
-            gathered: live + sum(&[&self.gradient, &self.embed_gradient]),
+            activations: 4 * (saved.sum::<usize>() + scratch + room) + sum(&[&self.x, &self.d]),
+            gathered: live
+                + sum(&[&self.gradient, &self.embed_gradient])
+                + adapter.map_or(0, |gradient| sum(&[gradient])),
             logits: 4 * head,
             buffers: 0,
         }

@@ -220,6 +220,7 @@ fn what_cannot_run_is_refused() {
         c["model"]["adapter"] =
             json!({"kind": "lora", "rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": ["qkv"]});
     });
+    case(3, "`memory.offload`: `cpu` is not implemented", |c| c["memory"]["offload"] = json!("cpu"));
     case(3, "MiB available", |c| {
         c["model"]["vocab_size"] = json!(1_000_000_000);
         c["model"]["hidden_size"] = json!(8192);

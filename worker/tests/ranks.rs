@@ -55,12 +55,27 @@ fn what_a_rank_holds_is_what_was_foreseen() {
             ("recompute", json!("block")),
             ("reshard_after_forward", json!(false)),
         ] {
-            for tied in [false, true] {
+            for (tied, adapters, compute) in [
+                (false, false, "f32"),
+                (true, false, "f32"),
+                (false, true, "f32"),
+                (true, true, "f32"),
+                (false, false, "bf16"),
+                (false, true, "bf16"),
+            ] {
                 let mut config = mesh(base.clone(), shards, 1, 1);
                 config["memory"][field] = value.clone();
                 config["model"]["tied_embeddings"] = json!(tied);
+                config["precision"]["compute"] = json!(compute);
+                if adapters {
+                    config["model"]["weights"] = json!("not read here");
+                    config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0,
+                        "targets": ["q_proj", "down_proj"]});
+                }
                 let (found, foreseen) = held(&config);
-                let what = format!("{shards} shards, {field} {value}, tied {tied}: {found:?}, {foreseen:?}");
+                let what = format!(
+                    "{shards} shards, {field} {value}, tied {tied}, adapters {adapters}, {compute}: {found:?}, {foreseen:?}"
+                );
                 assert_eq!(found.parameters, foreseen.parameters, "{what}");
                 assert_eq!(found.gradients, foreseen.gradients, "{what}");
                 assert_eq!(found.optimizer, foreseen.optimizer, "{what}");
@@ -69,7 +84,7 @@ fn what_a_rank_holds_is_what_was_foreseen() {
                 // The slots of gathers begun ahead are shared memory, which an engine does not own.
                 let plan = plan(&parse(&config));
                 assert_eq!(found.gathered, foreseen.gathered - plan.gather_bytes() / plan.ranks(), "{what}");
-                if (field, tied) == ("recompute", false) {
+                if (field, tied, adapters, compute) == ("recompute", false, false, "f32") {
                     states.push(foreseen.parameters + foreseen.gradients + foreseen.optimizer);
                 }
             }

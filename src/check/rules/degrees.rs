@@ -62,12 +62,10 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         let fits: Vec<String> = [below, above]
             .into_iter()
             .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
-            .map(|n| n.to_string())
+            .map(|n| format!("`{name} {n}`"))
             .collect();
         diagnostic = match degree.origin.span() {
-            Some(_) if !fits.is_empty() => {
-                diagnostic.help(format!("write `{name}` {}", text::list(&fits, "or")))
-            }
+            Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
             Some(_) => diagnostic.help(format!(
                 "{below} and {above} do not divide the world size {}; take a power of two of nodes",
                 mesh.world_size

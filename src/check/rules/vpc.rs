@@ -93,13 +93,13 @@ fn rules(plan: &Plan, network: &Network, problems: &mut Problems) {
     );
     if let (Some(limit), Some(nodes)) = (limits::get(key), nodes) {
         let addresses = limit.value.saturating_mul(nodes);
+        let (take, each) =
+            if nodes == 1 { ("takes", String::new()) } else { ("take", format!(", {} each", limit.value)) };
         diagnostic = diagnostic
             .note(format!(
-                "{} {} at least {} free addresses of the subnet, {} each ({})",
+                "{} {take} at least {} free addresses of the subnet{each} ({})",
                 text::count(nodes, "instance"),
-                if nodes == 1 { "takes" } else { "take" },
                 text::group(addresses),
-                limit.value,
                 limit.provenance.source
             ))
             .fact("addresses", addresses);

@@ -6,6 +6,8 @@ use crate::cli::args::Global;
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::ir::Plan;
+use crate::predict::Layout;
+use crate::predict::memory::memory;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -62,7 +64,8 @@ pub(super) fn run(
     let json = args.output == "json";
     let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
     let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
-    let mut screen = Screen::new(steps, tokens, global.quiet || json, io.unicode);
+    let planned = planned(plan, args.ranks);
+    let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
     if json {
         io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
     }
@@ -71,7 +74,31 @@ pub(super) fn run(
     let last = watch.follow(io, &child, &lines);
     let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
     screen.end();
-    finish(io, json, global, &Run { code, last, screen: &screen, place })
+    finish(io, json, global, &Run { code, last, screen: &screen, place, planned })
+}
+
+/// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
+/// worker has it: the shard degree becomes the largest divisor of their number up to the plan's.
+fn planned(plan: &Plan, ranks: Option<u64>) -> Option<u64> {
+    let mut layout = Layout::of_plan(plan).ok()?;
+    if let Some(ranks) = ranks {
+        let most = plan.mesh.as_ref()?.shard_degree.value.min(ranks);
+        let degree = (1..=most).rev().find(|degree| ranks.is_multiple_of(*degree))?;
+        layout.degrees.shard = degree as f64;
+        layout.degrees.replicas = (ranks / degree) as f64;
+        layout.worker.cpu = true;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above zero")]
+    Some(memory(&layout).per_gpu_bytes.round() as u64)
+}
+
+/// What the worker itself counted, bytes, from the line with which it began.
+fn counted(place: &Place) -> Option<u64> {
+    let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
+    let start = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let start = start.filter(|line| line.get("event").is_some_and(|event| event == "start")).last()?;
+    let parts = start.get("memory_parts")?.as_object()?;
+    Some(parts.values().filter_map(Value::as_u64).sum())
 }
 
 /// Both streams, line by line, in the order in which they come.
@@ -167,6 +194,7 @@ struct Run<'a> {
     last: VecDeque<String>,
     screen: &'a Screen,
     place: &'a Place,
+    planned: Option<u64>,
 }
 
 fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
@@ -183,7 +211,11 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
     if json {
         let line = json!({
             "type": "result", "exit": ours, "worker_code": run.code, "steps": run.screen.steps_done(),
-            "loss": run.screen.last_loss(), "reason": reason, "out": run.place.out.to_string_lossy(),
+            "loss": run.screen.last_loss(), "memory": {
+                "resident_bytes": run.screen.resident(), "planned_bytes": run.planned,
+                "counted_bytes": counted(run.place),
+            },
+            "reason": reason, "out": run.place.out.to_string_lossy(),
         });
         io.print(&format!("{line}\n"));
         return ours;

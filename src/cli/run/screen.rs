@@ -23,12 +23,20 @@ pub(super) struct Screen {
     tokens: f64,
     tokens_per_step: u64,
     memory: u64,
+    planned: Option<u64>,
     validation: Option<f64>,
 }
 
 impl Screen {
-    /// A screen for a run of so many steps, each of so many tokens over all ranks.
-    pub(super) fn new(steps: u64, tokens_per_step: u64, silent: bool, unicode: bool) -> Self {
+    /// A screen for a run of so many steps, each of so many tokens over all ranks; `planned` is what a rank is predicted
+    /// to hold, bytes.
+    pub(super) fn new(
+        steps: u64,
+        tokens_per_step: u64,
+        planned: Option<u64>,
+        silent: bool,
+        unicode: bool,
+    ) -> Self {
         let bar = (!silent && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
             let glyphs = if unicode { "█▉▊▋▌▍▎▏ " } else { "#> " };
@@ -51,6 +59,7 @@ impl Screen {
             tokens: 0.0,
             tokens_per_step,
             memory: 0,
+            planned,
             validation: None,
         }
     }
@@ -69,11 +78,8 @@ impl Screen {
         self.tokens += self.tokens_per_step as f64;
         let tokens_per_s = line.get("tokens_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         self.memory = line.get("memory").and_then(Value::as_u64).unwrap_or(0);
-        let said = format!(
-            "loss {loss:.4}  {} tokens/s  {} a rank",
-            text::short(tokens_per_s.round()),
-            super::mib(self.memory)
-        );
+        let said =
+            format!("loss {loss:.4}  {} tokens/s  {}", text::short(tokens_per_s.round()), self.memory());
         if let Some(bar) = &self.bar {
             bar.set_position(step);
             bar.set_message(format!("{said}  {}", self.curve()));
@@ -117,23 +123,37 @@ impl Screen {
         self.losses.last().map(|(_, loss)| *loss)
     }
 
-    /// The run in three lines.
+    /// The run in four lines.
     pub(super) fn summary(&self) -> String {
         let (Some((first, from)), Some((last, to))) = (self.losses.first(), self.losses.last()) else {
             return format!("steps       nothing left to do: all {} were done before", self.steps);
         };
         let mut out = format!(
-            "steps       {first} to {last} of {} in {}\nloss        {from:.4} to {to:.4}  {}\nspeed       {} tokens/s, {} a rank",
+            "steps       {first} to {last} of {} in {}\nloss        {from:.4} to {to:.4}  {}\nspeed       {} tokens/s\nmemory      {}",
             self.steps,
             text::duration(self.began.elapsed().as_secs()),
             self.curve(),
             text::short((self.tokens / self.began.elapsed().as_secs_f64()).round()),
-            super::mib(self.memory)
+            self.memory()
         );
         if let Some(loss) = self.validation {
             out.push_str(&format!("\nvalidation  {loss:.4}"));
         }
         out
+    }
+
+    /// The most that the largest rank had resident, bytes.
+    pub(super) fn resident(&self) -> u64 {
+        self.memory
+    }
+
+    /// What is resident, program and libraries included, beside what the buffers were predicted to take.
+    fn memory(&self) -> String {
+        let resident = text::bytes(self.memory);
+        match self.planned {
+            Some(planned) => format!("{resident} a rank, {} planned", text::bytes(planned)),
+            None => format!("{resident} a rank"),
+        }
     }
 
     /// The loss over the run, as a row of blocks.

@@ -3,6 +3,8 @@
 //! Actions and resources follow SageMaker's own list for execution roles (developer guide, "SageMaker Roles",
 //! CreateTrainingJob), each narrowed to what the service authorization reference lets one name.
 
+use std::collections::BTreeSet;
+
 use super::reach::{self, Reach};
 use super::{INLINE_POLICY_LIMIT, PolicyDocument};
 use crate::emit::names;
@@ -280,6 +282,22 @@ impl Scope<'_> {
                 conditions: Vec::new(),
             });
         }
+        let contents: Vec<&String> = job
+            .channels
+            .iter()
+            .flat_map(|channel| [channel.hub.value(), channel.dataset.value()])
+            .flatten()
+            .collect();
+        if !contents.is_empty() {
+            let resources: BTreeSet<String> = contents.into_iter().flat_map(|arn| hub_content(arn)).collect();
+            out.push(Statement {
+                sid: "ReadHubContent".to_owned(),
+                because: "`hub=` and `dataset=`: what they name is looked up with the job's role".to_owned(),
+                actions: vec!["sagemaker:DescribeHubContent"],
+                resources: resources.into_iter().collect(),
+                conditions: Vec::new(),
+            });
+        }
         if job.remote_debug.get() == Some(true) {
             out.push(Statement {
                 sid: "RemoteDebug".to_owned(),
@@ -316,6 +334,16 @@ impl Scope<'_> {
             }
         }
     }
+}
+
+/// What DescribeHubContent is judged by: the hub, its content without a version (both as the service authorization
+/// reference writes their ARNs), and the version named. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
+fn hub_content(arn: &str) -> Vec<String> {
+    let Some((service, path)) = arn.split_once(":hub-content/") else { return vec![arn.to_owned()] };
+    let parts: Vec<&str> = path.split('/').collect();
+    let hub = parts.first().map(|hub| format!("{service}:hub/{hub}"));
+    let content = parts.get(..3).map(|parts| format!("{service}:hub-content/{}", parts.join("/")));
+    hub.into_iter().chain(content).chain([arn.to_owned()]).collect()
 }
 
 /// The texts of a member, wherever it stands in a raw value.

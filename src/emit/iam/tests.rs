@@ -123,6 +123,26 @@ fn a_job_with_everything_gets_each_and_no_more() {
 }
 
 #[test]
+fn content_of_a_hub_is_looked_up_in_its_hub() {
+    let content = "arn:aws:sagemaker:us-west-2:111122223333:hub-content/ours/ModelReference/llama/1.0.0";
+    let plan = sample::small(
+        "small",
+        &format!("channel \"weights\" s3=\"s3://example-in/weights/\" hub=\"{content}\" accept-eula=#true"),
+    );
+    hold(&plan);
+    let statement = find(&plan, "ReadHubContent");
+    assert_eq!(statement.actions, ["sagemaker:DescribeHubContent"]);
+    assert_eq!(
+        statement.resources,
+        [
+            "arn:aws:sagemaker:us-west-2:111122223333:hub-content/ours/ModelReference/llama",
+            content,
+            "arn:aws:sagemaker:us-west-2:111122223333:hub/ours",
+        ]
+    );
+}
+
+#[test]
 fn another_run_has_the_same_role() {
     let one = sample::full("full", "");
     let other = sample::full("full", "train { optimizer \"adamw\" lr=1e-4; }");

@@ -2,6 +2,7 @@
 //! nothing holds. Sizes are bytes, times seconds, counts integers.
 
 use super::GRACE_SECONDS;
+use crate::ir::architecture::RopeScaling;
 use crate::ir::worker::{
     TRAIN_CHANNEL, VALIDATION_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerNorm,
 };
@@ -11,10 +12,6 @@ use std::collections::BTreeMap;
 
 /// The form that is written.
 const SCHEMA: &str = "trainc.worker/v1";
-/// Epsilon of the norms: what the configurations of GPT-2, GPT-NeoX, Llama 2 and Mistral say.
-const NORM_EPS: f64 = 1e-5;
-/// Standard deviation of fresh weights: `initializer_range` of the same configurations.
-const INITIALIZER_RANGE: f64 = 0.02;
 /// Seconds between checkpoints where the job does not say: an interruption then costs a quarter of an hour on average.
 const CHECKPOINT_SECONDS: u64 = 1800;
 /// TCP port of the first host; any that the container does not use.
@@ -90,7 +87,7 @@ struct Positions {
     kind: &'static str,
     theta: Option<f64>,
     fraction: Option<f64>,
-    scaling: Option<()>,
+    scaling: Option<RopeScaling>,
 }
 #[derive(Serialize)]
 struct Adapter {
@@ -276,18 +273,18 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
         kv_heads: a.kv_heads,
         head_dim: a.head_dim,
         sequence_length: plan.job.train.sequence_length.get()?,
-        norm: Norm { kind: parts.norm, eps: NORM_EPS },
+        norm: Norm { kind: parts.norm, eps: parts.norm_eps.value },
         activation: parts.activation,
         biases: if parts.biases { "all" } else { "none" },
         positions: Positions {
             kind: if parts.rotary.is_some() { "rotary" } else { "learned" },
-            theta: parts.rotary.map(|(theta, _)| theta),
-            fraction: parts.rotary.map(|(_, fraction)| fraction),
-            scaling: None,
+            theta: parts.rotary.as_ref().map(|rotary| rotary.theta),
+            fraction: parts.rotary.as_ref().map(|rotary| rotary.fraction.value),
+            scaling: parts.rotary.as_ref().and_then(|rotary| Some(rotary.scaling.as_ref()?.value.clone())),
         },
         parallel_residual: a.parallel,
         tied_embeddings: a.tied,
-        initializer_range: INITIALIZER_RANGE,
+        initializer_range: parts.initializer_range.value,
         weights: directory(plan, WEIGHTS_CHANNEL),
         adapter: plan.job.adapter.as_ref().and_then(|adapter| {
             Some(Adapter {
@@ -295,7 +292,8 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
                 rank: adapter.rank.get()?,
                 alpha: adapter.alpha.get().unwrap_or(adapter.rank.get()? as f64),
                 dropout: adapter.dropout.get().unwrap_or(0.0),
-                targets: adapter.targets.value()?.clone(),
+                // As the count of what is trained takes it.
+                targets: adapter.targets.value().cloned().unwrap_or_else(|| vec!["all-linear".to_owned()]),
             })
         }),
     })

@@ -8,6 +8,7 @@
 mod config;
 mod count;
 mod defaults;
+mod details;
 mod dimensions;
 mod family;
 mod flops;
@@ -18,6 +19,7 @@ mod reader;
 mod spec;
 
 pub use count::{LoraProblem, ParameterCount};
+pub use details::{Details, RopeScaling, ScalingKind};
 pub use dimensions::{Defaulted, Dimensions, Problem};
 pub use family::Family;
 pub use flops::{Convention, ForwardFlops, Recompute};

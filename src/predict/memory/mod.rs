@@ -17,6 +17,7 @@ mod schedule;
 mod stages;
 mod states;
 mod units;
+mod worker;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
@@ -37,6 +38,9 @@ pub fn memory(layout: &Layout) -> Memory {
 
 /// Memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
+    if layout.system == System::Worker && layout.worker.cpu {
+        return worker::memory(layout);
+    }
     let capacity_bytes = layout.hardware.memory_bytes;
     let peak = moments::peak(layout);
     let reserve = reserve::reserve(peak.total(), layout, capacity_bytes, constants);

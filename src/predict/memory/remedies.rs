@@ -124,8 +124,7 @@ fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             }
         }
         Edit::OffloadStates => {
-            let takes = matches!(layout.system, System::Fsdp | System::Worker);
-            if !takes || layout.offload.parameters || layout.lora.is_some() {
+            if layout.system != System::Fsdp || layout.offload.parameters || layout.lora.is_some() {
                 return None;
             }
             new.offload.parameters = true;

@@ -84,7 +84,8 @@ pub fn frozen_bytes_per_parameter(quantisation: Option<Quantisation>) -> f64 {
 /// Bytes of a stage's frozen weights on one GPU, before sharding.
 fn frozen_bytes(layout: &Layout, stage: &Stage) -> f64 {
     let model = &layout.model;
-    let wide = layout.precision == Precision::Fp32;
+    // The worker keeps 32-bit weights whatever it computes in.
+    let wide = layout.precision == Precision::Fp32 || layout.system == System::Worker;
     let Some(_) = layout.quantisation else {
         return stage.parameters() * if wide { 4.0 } else { 2.0 };
     };

@@ -80,6 +80,7 @@ fn layout(architecture: &Architecture, gib: f64) -> Layout {
         code: Code::HuggingFace,
         optimizer_copies: false,
         per_parameter_sharding: false,
+        worker: crate::predict::WorkerSettings::default(),
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
 use super::layout::{Code, Layout, Precision, Recompute, Sharding, System};
-use super::prediction::{Interval, Speed, SpeedParts, Tflops};
+use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
 /// What the machine does in a second, and the constants at hand.
 pub(super) struct Machine<'a> {
@@ -82,7 +82,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown("only 16-bit and 8-bit arithmetic was measured"));
     }
     let machine = Machine::of(layout, constants)?;
-    let parts = parts(layout, &machine);
+    let (parts, communication) = parts(layout, &machine);
     let step_seconds = parts.total();
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is not complete"));
@@ -111,6 +111,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         mfu: rate(model_flops) * 1e12 / machine.peak,
         interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
         parts,
+        communication,
     })
 }
 
@@ -137,7 +138,8 @@ fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
     (all, all + again)
 }
 
-fn parts(layout: &Layout, machine: &Machine) -> SpeedParts {
+/// The step's parts, and what goes over links in it.
+fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let work = &layout.work;
     // One GPU works at a time under a device map: its layers' time adds up to the whole model's.
     let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
@@ -164,11 +166,19 @@ fn parts(layout: &Layout, machine: &Machine) -> SpeedParts {
     if stages > 1.0 {
         parts.bubble = (stages - 1.0) / layout.degrees.virtual_stages.max(1.0) * (stage + send);
     }
-    parts.exposed_communication += passes * links::experts(layout, machine);
+    let mut over_links = Communication {
+        tensor: passes * layers * layer_tensor,
+        pipeline: passes * send,
+        experts: passes * links::experts(layout, machine),
+        ..Communication::default()
+    };
+    parts.exposed_communication += over_links.experts;
     let one = stage + pass.head;
     if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
         if stages <= 1.0 {
-            let gather = links::gather(layout, machine) + links::second_hop(layout, machine) / passes;
+            let (shards, hop) = (links::gather(layout, machine), links::second_hop(layout, machine));
+            (over_links.gather, over_links.replicas) = (passes * shards, hop);
+            let gather = shards + hop / passes;
             let share = match layout.system {
                 System::DeepSpeed => machine.get(Name::OverlapDeepSpeed),
                 _ => machine.get(Name::OverlapFsdp),
@@ -179,12 +189,13 @@ fn parts(layout: &Layout, machine: &Machine) -> SpeedParts {
         }
     } else if layout.degrees.data() > 1.0 && layout.system != System::DeviceMap {
         let reduce = links::gradients(layout, machine);
+        over_links.gradients = reduce;
         // Megatron reduces after the last backward pass; DDP and its like during it.
         let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };
         let share = machine.get(Name::OverlapFsdp);
         parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
     }
-    parts
+    (parts, over_links)
 }
 
 /// Whether gradients are reduced as Megatron does it.

@@ -83,6 +83,7 @@ pub(super) fn gpt2_30b(
         code: Code::HuggingFace,
         optimizer_copies: false,
         per_parameter_sharding: false,
+        worker: crate::predict::WorkerSettings::default(),
     }
 }
 
@@ -163,6 +164,10 @@ proptest! {
         for part in [parts.compute, parts.exposed_communication, parts.bubble, parts.offload, parts.optimizer] {
             prop_assert!(part >= 0.0, "{parts:?}");
         }
+        let links = found.communication;
+        let least = parts.exposed_communication * (1.0 - 1e-12);
+        prop_assert!(links.waited() >= 0.0 && links.beside() >= 0.0 && links.total() >= least, "{parts:?} {links:?}");
+        prop_assert!(links.waited() <= parts.exposed_communication * (1.0 + 1e-12), "{parts:?} {links:?}");
         prop_assert!(found.interval.low < found.step_seconds && found.step_seconds < found.interval.high);
         prop_assert!(found.mfu > 0.0 && found.mfu < 1.0, "{}", found.mfu);
         prop_assert!(found.tflops.hardware >= found.tflops.model);

@@ -126,7 +126,7 @@ fn node(table: &mut Table, machine: &Machine, why: &str) {
 }
 
 fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
-    let ModelFacts { name: _, architecture, class, parameters, trainable, defaulted } = facts;
+    let ModelFacts { name: _, architecture, class, parameters, trainable, details: _, defaulted } = facts;
     table.below("model");
     table.val("parameters", parameters, |n| text::group(*n));
     if let Some(trainable) = trainable {
@@ -261,7 +261,7 @@ fn batch(table: &mut Table, batch: &Batch) {
 
 fn worker(table: &mut Table, worker: &Worker) {
     let Worker {
-        model: _,
+        model,
         optimizer,
         schedule,
         bf16,
@@ -277,6 +277,17 @@ fn worker(table: &mut Table, worker: &Worker) {
     } = worker;
     table.below("worker");
     let switch = |on: &bool| format!("#{on}");
+    table.val("norm-eps", &model.norm_eps, |x| format!("{x}"));
+    table.val("initializer-range", &model.initializer_range, |x| format!("{x}"));
+    if let Some(rotary) = &model.rotary {
+        table.val("rotary-fraction", &rotary.fraction, |x| format!("{x}"));
+        match &rotary.scaling {
+            Some(scaling) => {
+                table.val("rope-scaling", scaling, |s| format!("{} by {}", s.kind.name(), s.factor));
+            }
+            None => table.push("rope-scaling", "none", "positions are not stretched"),
+        }
+    }
     table.val("bf16", bf16, switch);
     table.val("reduce-bf16", reduce_bf16, switch);
     table.val("recompute", recompute, switch);

@@ -1,6 +1,6 @@
 //! What must hold inside a config, all problems at once.
 
-use super::{Backend, Config, NormKind, PositionKind, SCHEMA, ScalingKind};
+use super::{Backend, Config, NormKind, Offload, PositionKind, SCHEMA, ScalingKind};
 
 /// One problem.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,6 +188,11 @@ pub fn check(c: &Config) -> Vec<Problem> {
         c.memory.prefetch <= m.layers + 2,
         "memory.prefetch",
         format!("{} is more than the units of the model", c.memory.prefetch),
+    );
+    need(
+        c.memory.offload == Offload::None,
+        "memory.offload",
+        "`cpu` is not implemented: what a CPU rank holds is in host memory already".to_owned(),
     );
     let product = c.batch.micro.saturating_mul(c.batch.accumulation).saturating_mul(ranks);
     need(

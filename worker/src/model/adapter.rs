@@ -1,6 +1,5 @@
 //! Low-rank adapters (Hu et al. 2021): a product's weight is w + scale b a, and only a and b are trained. They are added
-//! to the gathered weights of their block, so that its arithmetic does not know of them; their gradients follow from the
-//! weight's: da = scale bᵀ dw, db = scale dw aᵀ.
+//! to the gathered weights of their block, so that its forward does not know of them; `gradients` says what backward makes.
 
 use std::ops::Range;
 
@@ -116,19 +115,6 @@ impl Lora {
                 View::new(&p[t.b.clone()], t.rows, self.rank),
             );
             gemm::nn(&mut block[t.weight.clone()], t.cols, Into::Add, b, a, self.scale, threads);
-        }
-    }
-
-    /// The adapters' gradients from those of a block's parameters.
-    pub fn gradient(&self, targets: &[Target], p: &[f32], block: &[f32], g: &mut [f32], threads: usize) {
-        for t in targets {
-            let (a, b) = (
-                View::new(&p[t.a.clone()], self.rank, t.cols),
-                View::new(&p[t.b.clone()], t.rows, self.rank),
-            );
-            let dw = View::new(&block[t.weight.clone()], t.rows, t.cols);
-            gemm::tn(&mut g[t.a.clone()], t.cols, Into::Replace, b, dw, self.scale, threads);
-            gemm::nt(&mut g[t.b.clone()], self.rank, Into::Replace, dw, a, self.scale, threads);
         }
     }
 }

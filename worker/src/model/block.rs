@@ -1,5 +1,8 @@
 //! One block of the decoder.
 
+use std::ops::Range;
+
+use super::gradients::Gradients;
 use super::layout::{BlockLayout, Shape};
 use crate::kernels::attention;
 use crate::kernels::gemm::{self, Into, View};
@@ -214,25 +217,30 @@ pub fn forward<T: Real>(
     pass.store(out);
 }
 
-/// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters' gradient, which
-/// need not be cleared before. Consumes `saved.up`.
+/// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters'. Consumes
+/// `saved.up`.
 pub fn backward<T: Real>(
     pass: &Pass<T>,
     p: &[T],
     saved: &mut Saved<T>,
     scratch: &mut Scratch<T>,
     d: &mut [T],
-    g: &mut [T],
+    mut g: Gradients<'_, T>,
 ) {
     let (s, l, n, threads) = (&pass.shape, &pass.layout, pass.rows, pass.threads);
     let (h, a, f) = (s.hidden, s.attention_width(), s.inner);
     let (wide, up_width) = (s.heads.width(), s.up_width());
-    for range in
-        [&l.norm1, &l.norm1_bias, &l.qkv_bias, &l.out_bias, &l.norm2, &l.norm2_bias, &l.up_bias, &l.down_bias]
-    {
-        g[range.clone()].fill(T::NIL);
-    }
-    // dx = dy w, dw = dyᵀ x, db = sum of dy.
+    g.clear(&[
+        &l.norm1,
+        &l.norm1_bias,
+        &l.qkv_bias,
+        &l.out_bias,
+        &l.norm2,
+        &l.norm2_bias,
+        &l.up_bias,
+        &l.down_bias,
+    ]);
+    // dx = dy w.
     let input = |dx: &mut [T], dy: &[T], weight: &[T], from: usize, to: usize| {
         gemm::nn(
             dx,
@@ -244,33 +252,27 @@ pub fn backward<T: Real>(
             threads,
         );
     };
-    let weight = |dw: &mut [T], dy: &[T], x: &[T], from: usize, to: usize| {
-        gemm::tn(dw, from, Into::Replace, View::new(dy, n, to), View::new(x, n, from), T::UNIT, threads);
-    };
     input(&mut scratch.dact, d, &p[l.down.clone()], f, h);
     pass.store(&mut scratch.dact);
-    weight(&mut g[l.down.clone()], d, &saved.act, f, h);
-    rows::bias_backward(d, &mut g[l.down_bias.clone()]);
+    g.product(&l.down, &l.down_bias, d, &saved.act, n, threads);
     rows::act_backward(s.act, &mut saved.up, &scratch.dact, f);
     pass.store(&mut saved.up);
     input(&mut scratch.dh2, &saved.up, &p[l.up.clone()], h, up_width);
     pass.store(&mut scratch.dh2);
-    weight(&mut g[l.up.clone()], &saved.up, &saved.h2, h, up_width);
-    rows::bias_backward(&saved.up, &mut g[l.up_bias.clone()]);
+    g.product(&l.up, &l.up_bias, &saved.up, &saved.h2, n, threads);
 
     let norm_backward =
-        |x: &[T], stats: &[T], dy: &[T], d: &mut [T], g: &mut [T], w: &std::ops::Range<usize>| {
-            let (dw, db) = g[w.start..].split_at_mut(h);
-            rows::norm_backward(s.norm, x, &p[w.clone()], stats, dy, d, dw, &mut db[..h]);
+        |x: &[T], stats: &[T], dy: &[T], d: &mut [T], g: &mut Gradients<'_, T>, w: &Range<usize>| {
+            let (dw, db) = g.norm(w, h);
+            rows::norm_backward(s.norm, x, &p[w.clone()], stats, dy, d, dw, db);
         };
     if !s.parallel {
-        norm_backward(&saved.middle, &saved.stats2, &scratch.dh2, d, g, &l.norm2);
+        norm_backward(&saved.middle, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
         pass.store(d);
     }
     input(&mut scratch.dattended, d, &p[l.out.clone()], a, h);
     pass.store(&mut scratch.dattended);
-    weight(&mut g[l.out.clone()], d, &saved.attended, a, h);
-    rows::bias_backward(d, &mut g[l.out_bias.clone()]);
+    g.product(&l.out, &l.out_bias, d, &saved.attended, n, threads);
     attention::backward(
         s.heads,
         &pass.begins,
@@ -286,11 +288,10 @@ pub fn backward<T: Real>(
     pass.store(&mut scratch.dqkv);
     input(&mut scratch.dh, &scratch.dqkv, &p[l.qkv.clone()], h, wide);
     pass.store(&mut scratch.dh);
-    weight(&mut g[l.qkv.clone()], &scratch.dqkv, &saved.h1, h, wide);
-    rows::bias_backward(&scratch.dqkv, &mut g[l.qkv_bias.clone()]);
+    g.product(&l.qkv, &l.qkv_bias, &scratch.dqkv, &saved.h1, n, threads);
     if s.parallel {
-        norm_backward(&saved.x, &saved.stats2, &scratch.dh2, d, g, &l.norm2);
+        norm_backward(&saved.x, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
     }
-    norm_backward(&saved.x, &saved.stats1, &scratch.dh, d, g, &l.norm1);
+    norm_backward(&saved.x, &saved.stats1, &scratch.dh, d, &mut g, &l.norm1);
     pass.store(d);
 }

@@ -123,7 +123,7 @@ pub fn matrix_offset(shape: &Shape) -> usize {
 }
 
 /// Loss and gradients in one go: gives the sum of the loss over the rows; `d` becomes the gradient of `x`, every row's
-/// loss counting `scale`; `gnorm` (cleared here) and `gmatrix` (added to) take the parameters' gradients.
+/// loss counting `scale`; `gnorm` (cleared here) and `gmatrix` (added to; none: not made) take the parameters' gradients.
 pub fn loss<T: Real>(
     pass: &Pass<T>,
     p: &[T],
@@ -134,7 +134,7 @@ pub fn loss<T: Real>(
     scratch: &mut HeadScratch<T>,
     d: &mut [T],
     gnorm: &mut [T],
-    gmatrix: &mut [T],
+    mut gmatrix: Option<&mut [T]>,
 ) -> f64 {
     norm(pass, p, x, scratch);
     let (s, h) = (&pass.shape, pass.shape.hidden);
@@ -148,7 +148,9 @@ pub fn loss<T: Real>(
         gemm::nt(logits, s.vocab, Into::Replace, chunk, matrix, T::UNIT, pass.threads);
         loss += rows::cross_entropy(logits, labels, s.vocab, scale);
         let dlogits = View::new(logits, rows, s.vocab);
-        gemm::tn(gmatrix, h, Into::Add, dlogits, chunk, T::UNIT, pass.threads);
+        if let Some(gmatrix) = gmatrix.as_deref_mut() {
+            gemm::tn(gmatrix, h, Into::Add, dlogits, chunk, T::UNIT, pass.threads);
+        }
         gemm::nn(&mut scratch.dnormed[at..], h, Into::Replace, dlogits, matrix, T::UNIT, pass.threads);
     }
     pass.store(&mut scratch.dnormed);
@@ -166,6 +168,7 @@ mod tests {
     use crate::kernels::attention::Heads;
     use crate::kernels::rows::{Act, IGNORED, Norm};
     use crate::model::block::{self, Saved, Scratch};
+    use crate::model::gradients::Gradients;
     use crate::model::init;
 
     fn whole<T: Real>(pass: &Pass<T>, p: &[Vec<T>], tokens: &[u32], labels: &[u32]) -> (f64, Vec<Vec<T>>) {
@@ -188,12 +191,23 @@ mod tests {
         let at = matrix_offset(s);
         let mut gm = vec![T::of(0.0); s.vocab * s.hidden];
         let matrix = if s.tied { &p[0][..s.vocab * s.hidden] } else { &p[last][at..] };
-        let sum =
-            loss(pass, &p[last], matrix, &x, labels, 1.0 / counted, &mut head, &mut d, &mut g[last], &mut gm);
+        let sum = loss(
+            pass,
+            &p[last],
+            matrix,
+            &x,
+            labels,
+            1.0 / counted,
+            &mut head,
+            &mut d,
+            &mut g[last],
+            Some(&mut gm),
+        );
         let to = if s.tied { &mut g[0][..s.vocab * s.hidden] } else { &mut g[last][at..] };
         rows::add(to, &gm);
         for layer in (0..s.layers).rev() {
-            block::backward(pass, &p[1 + layer], &mut kept[layer], &mut scratch, &mut d, &mut g[1 + layer]);
+            let gradients = Gradients::All(&mut g[1 + layer]);
+            block::backward(pass, &p[1 + layer], &mut kept[layer], &mut scratch, &mut d, gradients);
         }
         embed_backward(pass, tokens, &d, &mut g[0]);
         (sum / counted, g)

@@ -1,0 +1,153 @@
+//! Which files an argument means: a file, a directory that is walked, a glob, or standard input.
+
+use super::world::describe;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic};
+use crate::source::{SourceId, Span};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0141];
+
+/// A file that an argument leads to.
+pub(super) struct Named {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The path as it is shown.
+    pub shown: String,
+    /// The directory that was walked to find it.
+    pub walked: Option<PathBuf>,
+}
+
+/// What an argument leads to.
+pub(super) struct Expanded {
+    /// The files, sorted.
+    pub files: Vec<Named>,
+    /// Whether a directory or a glob was named: results are then lists.
+    pub many: Option<bool>,
+    /// Why nothing was found.
+    pub fault: Option<String>,
+}
+
+/// Finds the files that an argument means.
+pub(super) fn expand(argument: &str) -> Expanded {
+    if argument == "-" {
+        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: None }];
+        return Expanded { files, many: None, fault: None };
+    }
+    let path = Path::new(argument);
+    if path.is_dir() {
+        let mut found = Vec::new();
+        let fault = walk(path, &mut found, 0).err();
+        found.sort();
+        let files = found
+            .into_iter()
+            .map(|found| Named {
+                // `job.kdl`, as one would type it, not `./job.kdl`.
+                shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
+                path: found,
+                walked: Some(path.to_path_buf()),
+            })
+            .collect();
+        return Expanded { files, many: Some(true), fault };
+    }
+    if !path.exists() && argument.contains(['*', '?', '[']) {
+        return glob(argument);
+    }
+    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
+    if path.exists() || fs::symlink_metadata(path).is_ok() {
+        Expanded { files, many: None, fault: None }
+    } else {
+        Expanded { files: Vec::new(), many: None, fault: None }
+    }
+}
+
+/// Names that a walk passes over: hidden ones, and directories that others made.
+pub(super) fn is_passed_over(name: &str) -> bool {
+    name.starts_with('.') || matches!(name, "node_modules" | "target" | "__pycache__")
+}
+
+fn walk(dir: &Path, out: &mut Vec<PathBuf>, depth: usize) -> Result<(), String> {
+    if depth > 32 {
+        return Ok(());
+    }
+    let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_passed_over(&name) {
+            continue;
+        }
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if path.is_dir() && !is_link {
+            // An unreadable directory does not hide its neighbours.
+            let _ = walk(&path, out, depth + 1);
+        } else if path.extension().is_some_and(|extension| extension == "kdl") {
+            out.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn glob(pattern: &str) -> Expanded {
+    let built = globset::GlobBuilder::new(pattern).literal_separator(true).build();
+    let matcher = match built {
+        Ok(glob) => glob.compile_matcher(),
+        Err(error) => {
+            return Expanded { files: Vec::new(), many: Some(true), fault: Some(error.to_string()) };
+        }
+    };
+    let fixed: PathBuf = Path::new(pattern)
+        .components()
+        .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
+        .collect();
+    let base = if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed };
+    let mut found = Vec::new();
+    let _ = walk(&base, &mut found, 0);
+    let mut files: Vec<Named> = found
+        .into_iter()
+        .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
+        .filter(|path| matcher.is_match(path))
+        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
+        .collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Expanded { files, many: Some(true), fault: None }
+}
+
+/// What to say where an argument leads to nothing.
+pub(super) fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic {
+    let path = Path::new(argument);
+    let message = if let Some(fault) = fault {
+        format!("`{argument}`: {fault}")
+    } else if path.is_dir() {
+        format!("no `*.kdl` below `{argument}`")
+    } else if argument.contains(['*', '?', '[']) {
+        format!("nothing matches `{argument}`")
+    } else {
+        format!("`{argument}` is not there")
+    };
+    let diagnostic = Diagnostic::new(&T0141, Span::whole(source), message);
+    if path.is_dir() { diagnostic.help("write a first one with `trainc init`") } else { diagnostic }
+}
+
+/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
+pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
+    let own = if path == Path::new("-") {
+        PathBuf::from(".")
+    } else {
+        path.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    };
+    let own = own.canonicalize().unwrap_or(own);
+    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
+}
+
+/// The files that an argument leads to, layers included.
+pub(super) fn paths(argument: &str) -> Vec<PathBuf> {
+    expand(argument).files.into_iter().map(|file| file.path).collect()
+}

@@ -1,0 +1,169 @@
+//! The parts of packed data: what is trained on, and what is held out of it to evaluate on.
+
+use super::data::Stop;
+use super::exit;
+use super::feed::hex;
+use super::shards::{Writer, replaceable};
+use crate::data::document::Document;
+use crate::data::fault::Fault;
+use crate::data::pack::{Packer, held_out, shuffled};
+use crate::data::shard::{Index, Input, Layout, Split};
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
+
+/// What `--validation` asks for.
+pub(super) enum Held {
+    /// Nothing.
+    None,
+    /// A fraction of the documents, above 0 and below 1.
+    Fraction(f64),
+    /// The documents of these files.
+    Files(Vec<String>),
+}
+
+impl Held {
+    /// One fraction, or files.
+    pub(super) fn read(written: &[String]) -> Result<Self, Stop> {
+        let fractions: Vec<Option<f64>> = written.iter().map(|word| word.parse().ok()).collect();
+        let usage = |said: String| Err(Stop(exit::USAGE, format!("error: `--validation`: {said}\n")));
+        match fractions.as_slice() {
+            [] => Ok(Self::None),
+            [Some(fraction)] if *fraction > 0.0 && *fraction < 1.0 => Ok(Self::Fraction(*fraction)),
+            [Some(fraction)] => usage(format!("{fraction} is not between 0 and 1")),
+            many if many.iter().any(Option::is_some) => {
+                usage("expected one fraction, as `0.05`, or files; found both".to_owned())
+            }
+            _ => Ok(Self::Files(written.to_vec())),
+        }
+    }
+
+    /// Files that are read for it alone.
+    pub(super) fn files(&self) -> &[String] {
+        match self {
+            Self::Files(files) => files,
+            Self::None | Self::Fraction(_) => &[],
+        }
+    }
+
+    /// Whether the document at this place of all documents is held out.
+    pub(super) fn takes(&self, seed: u64, place: u64) -> bool {
+        matches!(self, Self::Fraction(fraction) if held_out(seed, place, *fraction))
+    }
+
+    /// Whether something is held out.
+    pub(super) fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// What an index says of it.
+    pub(super) fn split(&self, part: &'static str, seed: u64) -> Option<Split> {
+        match self {
+            Self::None => None,
+            Self::Fraction(fraction) => Some(Split { part, fraction: Some(*fraction), seed: Some(seed) }),
+            Self::Files(_) => Some(Split { part, fraction: None, seed: None }),
+        }
+    }
+}
+
+/// Where held-out data goes: beside, not inside, so that a channel of the one is not one of both.
+pub(super) fn beside(out: &Path) -> PathBuf {
+    let mut name = out.file_name().unwrap_or_default().to_os_string();
+    name.push("-validation");
+    out.with_file_name(name)
+}
+
+/// One directory of packed data on its way.
+pub(super) struct Part {
+    /// Where it will be.
+    pub(super) out: PathBuf,
+    /// What was read for it.
+    pub(super) inputs: Vec<Input>,
+    writer: Writer,
+    packer: Packer,
+    /// With a seed all documents wait for their order.
+    seed: Option<u64>,
+    kept: Vec<Document>,
+    records: Vec<u8>,
+    written: Result<(), Stop>,
+}
+
+impl Part {
+    /// Begins to write beside `out`, if that may be replaced.
+    pub(super) fn new(out: &Path, layout: Layout, seed: Option<u64>) -> Result<Self, Stop> {
+        replaceable(out)?;
+        Ok(Self {
+            out: out.to_path_buf(),
+            inputs: Vec::new(),
+            writer: Writer::new(out, layout)?,
+            packer: Packer::new(layout),
+            seed,
+            kept: Vec::new(),
+            records: Vec::new(),
+            written: Ok(()),
+        })
+    }
+
+    /// Takes a document in.
+    pub(super) fn take(&mut self, document: Document) {
+        if self.seed.is_some() {
+            self.kept.push(document);
+        } else {
+            self.pack(&document);
+        }
+    }
+
+    fn pack(&mut self, document: &Document) {
+        if self.written.is_ok() {
+            self.records.clear();
+            self.packer.push(document, &mut self.records);
+            self.written = self.writer.put(&self.records);
+        }
+    }
+
+    /// Packs what waited; gives the tokens that filled no sequence, or why there is no sequence.
+    pub(super) fn close(&mut self) -> Result<Result<u64, Fault>, Stop> {
+        let kept = std::mem::take(&mut self.kept);
+        for at in self.seed.map_or_else(Vec::new, |seed| shuffled(kept.len(), seed)) {
+            if let Some(document) = kept.get(at) {
+                self.pack(document);
+            }
+        }
+        std::mem::replace(&mut self.written, Ok(()))?;
+        Ok(self.packer.finish())
+    }
+
+    /// Leaves nothing behind.
+    pub(super) fn discard(&self) {
+        self.writer.discard();
+    }
+
+    /// Writes the index, and puts the directory in its place.
+    pub(super) fn publish(
+        mut self,
+        index: &Index,
+        dropped: u64,
+        split: Option<Split>,
+    ) -> Result<Index, Stop> {
+        let counts = self.packer.counts;
+        let files = self.writer.finish()?;
+        let mut digest = Sha256::new();
+        for file in &files {
+            digest.update(&file.sha256);
+        }
+        let index = Index {
+            sequences: counts.sequences,
+            masked: counts.trained_labels < counts.sequences * index.sequence_length as u64,
+            documents: counts.documents,
+            tokens: counts.tokens,
+            trained_labels: counts.trained_labels,
+            dropped_tokens: dropped,
+            inputs: self.inputs,
+            files,
+            digest: hex(&digest.finalize()),
+            split,
+            ..index.clone()
+        };
+        self.writer.publish(&index)?;
+        Ok(index)
+    }
+}

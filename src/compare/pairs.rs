@@ -1,0 +1,63 @@
+//! Which manifest before a change is which one after it.
+
+/// What a manifest is known by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// Its path, where that means the same on both sides; else empty.
+    pub path: String,
+    /// Its job's name.
+    pub job: Option<String>,
+}
+
+/// For each new manifest the old one: the one of its path and job, else the only one left of its path (the job was
+/// renamed), else the only one left of its job (the file was moved).
+pub fn pairs(new: &[Key], old: &[Key]) -> Vec<Option<usize>> {
+    let mut out: Vec<Option<usize>> = vec![None; new.len()];
+    let rules: [fn(&Key, &Key) -> bool; 3] =
+        [|a, b| a == b, |a, b| a.path == b.path, |a, b| a.job.is_some() && a.job == b.job];
+    for fits in rules {
+        for (at, key) in new.iter().enumerate() {
+            let open = |at: usize| out.get(at).is_some_and(Option::is_none);
+            let rivals = new.iter().enumerate().filter(|(at, other)| open(*at) && fits(key, other)).count();
+            let mut left =
+                old.iter().enumerate().filter(|(at, other)| !out.contains(&Some(*at)) && fits(key, other));
+            let found = match (left.next(), left.next()) {
+                (Some((found, _)), None) if open(at) && rivals == 1 => Some(found),
+                _ => continue,
+            };
+            if let Some(slot) = out.get_mut(at) {
+                *slot = found;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(of: &[(&str, &str)]) -> Vec<Key> {
+        of.iter()
+            .map(|(path, job)| Key {
+                path: (*path).to_owned(),
+                job: (!job.is_empty()).then(|| (*job).to_owned()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn manifests_are_known_by_path_and_job() {
+        let old = keys(&[("a", "one"), ("b", "two"), ("c", "three"), ("d", "four")]);
+        let new = keys(&[("b", "two"), ("a", "other"), ("moved", "three"), ("e", "five")]);
+        assert_eq!(pairs(&new, &old), [Some(1), Some(0), Some(2), None]);
+        // Two jobs of a sweep became three: those of the same name are the same.
+        let (old, new) =
+            (keys(&[("s", "s-1"), ("s", "s-2")]), keys(&[("s", "s-1"), ("s", "s-2"), ("s", "s-3")]));
+        assert_eq!(pairs(&new, &old), [Some(0), Some(1), None]);
+        // A lone file against another, whatever they are called; one that could not be read has no job.
+        assert_eq!(pairs(&keys(&[("", "x")]), &keys(&[("", "y")])), [Some(0)]);
+        assert_eq!(pairs(&keys(&[("a", "")]), &keys(&[("a", "x")])), [Some(0)]);
+        assert_eq!(pairs(&keys(&[("a", "")]), &keys(&[("b", "")])), [None]);
+    }
+}

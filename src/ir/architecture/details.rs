@@ -1,0 +1,167 @@
+//! What the arithmetic of a model needs beside its dimensions; none of it changes a count.
+
+use super::Family;
+use serde_json::Value;
+
+/// Facts of a model that only whoever computes with it needs; what is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
+pub struct Details {
+    /// Added to the variance in norms; no unit.
+    pub norm_eps: Option<f64>,
+    /// Standard deviation of fresh weights.
+    pub initializer_range: Option<f64>,
+    /// Part of each head that rotary positions turn, 0 to 1.
+    pub rotary_fraction: Option<f64>,
+    /// How rotary positions are stretched.
+    pub rope_scaling: Option<RopeScaling>,
+    /// Tokens that a query sees; all where there is none.
+    pub window: Option<u64>,
+    /// What else the model asks for: lowercase fragments, each a thing that few programs have.
+    #[serde(skip)]
+    pub unusual: Vec<String>,
+}
+
+/// Stretching of rotary positions, as Hugging Face's `rope_type` has it (`modeling_rope_utils.py` of transformers).
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all(deserialize = "kebab-case"), deny_unknown_fields)]
+pub struct RopeScaling {
+    /// Which way.
+    pub kind: ScalingKind,
+    /// How many times the original length.
+    pub factor: f64,
+    /// Wavelengths longer than the original length over this are stretched whole; `llama3` alone has it.
+    pub low_frequency_factor: Option<f64>,
+    /// Wavelengths shorter than the original length over this stay; `llama3` alone has it.
+    pub high_frequency_factor: Option<f64>,
+    /// Tokens that the model was first trained on; `linear` has none.
+    pub original_positions: Option<u64>,
+}
+
+/// Which way positions are stretched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScalingKind {
+    /// Every wavelength by the factor.
+    Linear,
+    /// The base grows with sequences longer than the original.
+    Dynamic,
+    /// Long wavelengths by the factor, short ones not, between them by degrees (Llama 3.1).
+    Llama3,
+}
+
+impl ScalingKind {
+    /// As Hugging Face and worker.json spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Dynamic => "dynamic",
+            Self::Llama3 => "llama3",
+        }
+    }
+}
+
+impl Details {
+    /// Reads them from a Hugging Face `config.json` of a decoder. A key that is absent stays unknown.
+    pub fn from_hf_config(config: &Value, family: Family) -> Self {
+        let get =
+            |keys: &[&str]| keys.iter().find_map(|key| config.get(key).filter(|value| !value.is_null()));
+        let number = |keys: &[&str]| get(keys).and_then(Value::as_f64);
+        let mut unusual = Vec::new();
+        if family == Family::Gpt2 {
+            for (key, usual) in [
+                ("scale_attn_weights", true),
+                ("scale_attn_by_inverse_layer_idx", false),
+                ("add_cross_attention", false),
+            ] {
+                if let Some(found) = get(&[key]).and_then(Value::as_bool).filter(|found| *found != usual) {
+                    unusual.push(format!("`{key}` {found}"));
+                }
+            }
+        }
+        let rope = get(&["rope_parameters", "rope_scaling"]);
+        let inner = |key: &str| rope.and_then(|rope| rope.get(key)).filter(|value| !value.is_null());
+        let kind = inner("rope_type").or_else(|| inner("type")).and_then(Value::as_str).unwrap_or("default");
+        let factor = |key: &str| inner(key).and_then(Value::as_f64);
+        let whole = |value: Option<&Value>| value.and_then(Value::as_u64);
+        let positions = whole(get(&["max_position_embeddings"]));
+        let stretched = |kind, original| RopeScaling {
+            kind,
+            factor: factor("factor").unwrap_or(1.0),
+            low_frequency_factor: None,
+            high_frequency_factor: None,
+            original_positions: original,
+        };
+        let rope_scaling = match kind {
+            "default" => None,
+            "linear" => Some(stretched(ScalingKind::Linear, None)),
+            // transformers takes the positions of the model for the original ones.
+            "dynamic" => Some(stretched(ScalingKind::Dynamic, positions)),
+            "llama3" => Some(RopeScaling {
+                low_frequency_factor: factor("low_freq_factor"),
+                high_frequency_factor: factor("high_freq_factor"),
+                ..stretched(
+                    ScalingKind::Llama3,
+                    whole(inner("original_max_position_embeddings")).or(positions),
+                )
+            }),
+            other => {
+                unusual.push(format!("positions scaled by `{other}`"));
+                None
+            }
+        };
+        Self {
+            norm_eps: number(&["rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"]),
+            initializer_range: number(&["initializer_range"]),
+            rotary_fraction: factor("partial_rotary_factor")
+                .or_else(|| number(&["rotary_pct", "partial_rotary_factor"])),
+            rope_scaling,
+            window: whole(get(&["sliding_window"])),
+            unusual,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_config_says_what_no_dimension_does() {
+        let llama = json!({"rms_norm_eps": 1e-6, "initializer_range": 0.01, "max_position_embeddings": 131_072,
+            "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8_192}});
+        let found = Details::from_hf_config(&llama, Family::Llama);
+        let scaling = RopeScaling {
+            kind: ScalingKind::Llama3,
+            factor: 8.0,
+            low_frequency_factor: Some(1.0),
+            high_frequency_factor: Some(4.0),
+            original_positions: Some(8_192),
+        };
+        assert_eq!((found.norm_eps, found.initializer_range), (Some(1e-6), Some(0.01)));
+        assert_eq!(found.rope_scaling, Some(scaling));
+        // The newer form, and `null` as absent.
+        let newer = json!({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
+            "sliding_window": null, "rms_norm_eps": null});
+        let found = Details::from_hf_config(&newer, Family::Mistral);
+        assert_eq!(
+            found.rope_scaling.map(|scaling| (scaling.kind, scaling.factor)),
+            Some((ScalingKind::Linear, 2.0))
+        );
+        assert_eq!((found.window, found.norm_eps), (None, None));
+        let yarn = json!({"rope_scaling": {"type": "yarn", "factor": 4.0}, "sliding_window": 4_096});
+        let found = Details::from_hf_config(&yarn, Family::Mistral);
+        assert_eq!(
+            (found.window, found.unusual),
+            (Some(4_096), vec!["positions scaled by `yarn`".to_owned()])
+        );
+        let gpt2 = json!({"layer_norm_epsilon": 1e-5, "scale_attn_by_inverse_layer_idx": true});
+        let found = Details::from_hf_config(&gpt2, Family::Gpt2);
+        assert_eq!(found.unusual, ["`scale_attn_by_inverse_layer_idx` true"]);
+        let neox = json!({"layer_norm_eps": 1e-5, "rotary_pct": 1.0, "rope_scaling": null});
+        let found = Details::from_hf_config(&neox, Family::GptNeoX);
+        assert_eq!((found.rotary_fraction, found.rope_scaling), (Some(1.0), None));
+    }
+}

@@ -1,0 +1,123 @@
+//! The bill for people at a terminal.
+
+use super::{Bill, Job, State, words};
+use crate::compare::Figure;
+use crate::report::page::{Options, Page};
+use crate::text;
+
+/// Columns of the figures' labels.
+const LABEL: usize = 11;
+
+/// The bill of a change.
+pub fn human(bill: &Bill, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.title("the bill of the change", &format!(" since {}", words::base(&bill.base)));
+    for job in bill.jobs.iter().filter(|job| job.state() != State::Unchanged) {
+        page.blank();
+        one(&mut page, bill, job);
+    }
+    page.blank();
+    page.field("total", &total(bill));
+    page.finish()
+}
+
+/// The sum of all jobs.
+pub(super) fn total(bill: &Bill) -> String {
+    let (before, after, unknown) = bill.total();
+    let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
+        .into_iter()
+        .filter(|state| bill.count(*state) > 0)
+        .map(|state| format!("{} {}", text::group(bill.count(state)), state.word()))
+        .collect();
+    let mut out = format!("{}: {}", text::count(bill.jobs.len() as u64, "job"), counts.join(", "));
+    if before == after && before > 0.0 {
+        out.push_str(&format!("; {} as before", text::dollars(before)));
+    } else if before > 0.0 || after > 0.0 {
+        out.push_str(&format!(
+            "; {} → {}, {}",
+            text::dollars(before),
+            text::dollars(after),
+            words::difference(Figure::Cost, before, after)
+        ));
+    }
+    if unknown > 0 {
+        out.push_str(&format!("; without {} whose cost is not known", text::count(unknown, "job")));
+    }
+    out
+}
+
+fn one(page: &mut Page, bill: &Bill, job: &Job) {
+    let path = job.shown().map_or("", |seen| seen.path);
+    let state = match job.state() {
+        State::New => ", new",
+        State::Removed => ", removed",
+        State::Changed | State::Unchanged => "",
+    };
+    page.title(job.name(), &format!(" ({path}){state}"));
+    for (at, (figure, line)) in figures(job).into_iter().enumerate() {
+        let before = if at == 0 { "bill" } else { "" };
+        page.item(before, &format!("{:<LABEL$}", words::label(figure)), "", &line);
+    }
+    let lines = words::lines(bill.sources, job);
+    for (at, line) in lines.iter().enumerate() {
+        for (row, (place, edit)) in line.edits.iter().enumerate() {
+            let label = if at == 0 && row == 0 { "edits" } else { "" };
+            page.field(label, &format!("{place}  {edit}"));
+        }
+        page.field("", &format!("    {}", line.does));
+    }
+    if let Some(rest) = words::together(job) {
+        page.field("", &format!("together  {rest}"));
+    }
+    if let Some(inert) = words::inert(job) {
+        page.field(if lines.is_empty() { "edits" } else { "" }, &inert);
+    }
+    for note in words::notes(bill.sources, job) {
+        page.field("note", &note);
+    }
+}
+
+/// Each figure that is shown, both sides and the difference.
+pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
+    let mut out = Vec::new();
+    for figure in Figure::ALL {
+        let (before, after) = job.figure(figure);
+        let line = match (&job.before, &job.after) {
+            (Some(old), Some(new)) => {
+                let moved = old.figures.moved(&new.figures, figure);
+                if !moved && (!words::ALWAYS.contains(&figure) || after.is_none()) {
+                    continue;
+                }
+                if !moved {
+                    format!("{}, as before", words::value(figure, after))
+                } else if let (Some(before), Some(after)) = (before, after) {
+                    format!(
+                        "{} → {}, {}",
+                        words::value(figure, Some(before)),
+                        words::value(figure, Some(after)),
+                        words::difference(figure, before, after)
+                    )
+                } else {
+                    format!("{} → {}", words::value(figure, before), words::value(figure, after))
+                }
+            }
+            (one, other) => {
+                let Some(seen) = one.as_ref().or(other.as_ref()) else { continue };
+                if seen.figures.get(figure).is_none() {
+                    continue;
+                }
+                words::value(figure, seen.figures.get(figure))
+            }
+        };
+        let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
+        let sure = matches!(figure, Figure::Cost | Figure::Time);
+        out.push((
+            figure,
+            match between.filter(|_| sure) {
+                Some(between) => format!("{line}; likely {between}"),
+                None => line,
+            },
+        ));
+    }
+    out
+}

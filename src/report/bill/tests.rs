@@ -1,0 +1,199 @@
+//! Bills of two texts: what moved, which edit did it, and the forms for people and scripts.
+
+use super::*;
+use crate::compare::{Side, compare};
+use crate::diag::judge;
+use crate::report::Options;
+use crate::report::samples::Nowhere;
+use crate::resolve::Merged;
+use crate::source::SourceMap;
+use crate::{Compiled, compile, forecast};
+
+/// On demand: what spot costs is not known.
+static LLAMA: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let text = include_str!("../../../examples/llama-7b-fsdp/trainc.kdl");
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("spot "))
+        .map(|line| format!("{line}\n"))
+        .collect()
+});
+
+struct Two {
+    sources: SourceMap,
+    before: Option<Compiled>,
+    after: Option<Compiled>,
+}
+
+fn two(before: Option<&str>, after: Option<&str>) -> Two {
+    let mut sources = SourceMap::default();
+    let mut one = |name: &str, text: &str| {
+        let id = sources.add(name, text);
+        compile(id, text, &crate::Options::default(), &mut Nowhere, &mut sources)
+    };
+    let before = before.map(|text| one("main:job.kdl", text));
+    let after = after.map(|text| one("job.kdl", text));
+    Two { sources, before, after }
+}
+
+impl Two {
+    fn bill(&self) -> Bill<'_> {
+        fn figures(one: &Compiled) -> Figures {
+            one.plan.as_ref().map(|plan| Figures::of(plan, &one.prediction)).unwrap_or_default()
+        }
+        fn seen<'a>(path: &'a str, one: &'a Compiled) -> Seen<'a> {
+            Seen { path, job: one.job.as_deref(), figures: figures(one), problems: &one.problems }
+        }
+        let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {
+            let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
+            let mut sources = self.sources.clone();
+            let mut predict = |node: &crate::syntax::ast::Node| {
+                let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
+                let options = crate::Options::default();
+                let tried = forecast(merged, Problems::default(), &options, &mut Nowhere, &mut sources);
+                (tried.problems.errors() == 0).then(|| figures(&tried))
+            };
+            let (was, is) = (figures(before), figures(after));
+            let sides = (Side { node: &old.node, figures: &was }, Side { node: &new.node, figures: &is });
+            Some(compare(sides.0, sides.1, Vec::new(), &mut predict))
+        });
+        let job = Job {
+            before: self.before.as_ref().map(|one| seen("main:job.kdl", one)),
+            after: self.after.as_ref().map(|one| seen("job.kdl", one)),
+            change,
+            program: false,
+        };
+        let commit = Some("0123456789abcdef0123456789abcdef01234567".to_owned());
+        Bill { base: Base { name: "main".to_owned(), commit }, jobs: vec![job], sources: &self.sources }
+    }
+}
+
+#[track_caller]
+fn edited(edits: &[(&str, &str)]) -> String {
+    edits.iter().fold(LLAMA.clone(), |text, (old, new)| {
+        assert!(text.contains(old), "{old}");
+        text.replacen(old, new, 1)
+    })
+}
+
+#[test]
+fn one_edit_is_the_whole_difference() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[
+            ("max-run \"5d\"", "max-run \"4d\""),
+            ("tokens 20_000_000_000", "tokens 10_000_000_000"),
+        ])),
+    );
+    let bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    let change = job.change.as_ref().unwrap();
+    let whole =
+        job.before.as_ref().unwrap().figures.difference(&job.after.as_ref().unwrap().figures, Figure::Cost);
+    let steps = change
+        .shares
+        .shares
+        .iter()
+        .find(|share| share.edits.iter().any(|at| change.edits[*at].path == "train.tokens"));
+    let steps = steps.unwrap();
+    let (alone, last) =
+        (&steps.alone.as_ref().unwrap()[&Figure::Cost], &steps.last.as_ref().unwrap()[&Figure::Cost]);
+    assert!((alone - whole.unwrap()).abs() < 1e-6 && (alone - last).abs() < 1e-6 && *alone < 0.0);
+    assert_eq!(change.shares.interaction(Figure::Cost), None);
+    let text = human(&bill, Options::default());
+    assert!(
+        text.contains("train.tokens 20_000_000_000 → 10_000_000_000") && !text.contains("together"),
+        "{text}"
+    );
+}
+
+#[test]
+fn edits_that_interact_say_so() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+    );
+    let bill = two.bill();
+    let change = bill.jobs[0].change.as_ref().unwrap();
+    let rest = change.shares.interaction(Figure::Time).unwrap();
+    // Half the time of each of twice the steps: the sum of the two alone is not what both do.
+    let told: f64 =
+        change.shares.shares.iter().map(|share| share.alone.as_ref().unwrap()[&Figure::Time]).sum();
+    let (was, is) = bill.jobs[0].figure(Figure::Time);
+    assert!((told + rest - (is.unwrap() - was.unwrap())).abs() < 1e-6);
+    let text = human(&bill, Options::default());
+    assert!(text.contains("they interact") && text.contains("on top of the others"), "{text}");
+}
+
+#[test]
+fn edits_that_only_make_a_job_together_are_one() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[("tokens 20_000_000_000", "steps 40_000"), ("max-run \"5d\"", "max-run \"6d\"")])),
+    );
+    let bill = two.bill();
+    let change = bill.jobs[0].change.as_ref().unwrap();
+    let pair = change.shares.shares.iter().find(|share| share.edits.len() == 2).unwrap();
+    let paths: Vec<&str> = pair.edits.iter().map(|at| change.edits[*at].path.as_str()).collect();
+    assert_eq!(paths, ["train.steps", "train.tokens"]);
+    assert!(pair.alone.is_some());
+}
+
+#[test]
+fn new_removed_broken_and_unchanged_jobs_are_told_apart() {
+    let state = |before: Option<&str>, after: Option<&str>| {
+        let two = two(before, after);
+        let bill = two.bill();
+        (bill.jobs[0].state(), human(&bill, Options::default()), bill.differs())
+    };
+    let (is, text, differs) = state(Some(LLAMA.as_str()), Some(&format!("// a comment\n{}", *LLAMA)));
+    assert_eq!((is, differs), (State::Unchanged, false), "{text}");
+    assert!(text.contains("1 unchanged") && text.contains("as before"), "{text}");
+    let (is, text, _) = state(None, Some(LLAMA.as_str()));
+    assert_eq!(is, State::New);
+    assert!(text.contains("new\n") && text.contains("$0.00 → $"), "{text}");
+    let (is, text, _) = state(Some(LLAMA.as_str()), None);
+    assert_eq!(is, State::Removed);
+    assert!(text.contains(", removed\n"), "{text}");
+    let (is, text, _) = state(Some("job \"a\" { train { steps \"x\" } }"), Some(LLAMA.as_str()));
+    assert_eq!(is, State::Changed);
+    assert!(text.contains("errors before: main:job.kdl:1 T0"), "{text}");
+    assert!(text.contains("not known → $"), "{text}");
+}
+
+#[test]
+fn the_schema_describes_every_bill() {
+    let all = [
+        (
+            Some(LLAMA.as_str()),
+            Some(edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+        ),
+        (Some(LLAMA.as_str()), None),
+        (None, Some(LLAMA.clone())),
+        (Some("job \"a\" {"), Some(LLAMA.clone())),
+    ];
+    let mut written = std::collections::BTreeSet::new();
+    for (before, after) in &all {
+        let two = two(*before, after.as_deref());
+        let document = serde_json::to_value(document(&two.bill())).unwrap();
+        assert_eq!(judge::against(SCHEMA, &document), Vec::<String>::new());
+        judge::keys(&document, &mut written);
+    }
+    // A problem's members are those of `check -o json`, and intervals go by figures.
+    let described = judge::described(SCHEMA);
+    let missing: Vec<&String> = described.iter().filter(|key| !written.contains(*key)).collect();
+    assert!(missing.is_empty(), "described and never written: {missing:?}");
+}
+
+#[test]
+fn the_comment_stays_within_its_limit() {
+    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")]);
+    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let mut bill = two.bill();
+    let one = bill.jobs[0].clone();
+    bill.jobs = vec![one; 400];
+    let text = markdown(&bill);
+    let length = text.encode_utf16().count();
+    assert!(text.starts_with(&format!("{MARKER}\n")) && length < 65_536, "{length}");
+    assert!(text.contains("more jobs without their edits"));
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+}

@@ -1,0 +1,191 @@
+//! The layouts of a search: time of a run against its cost, the front in full, what it beats faint behind it.
+
+use super::axis::{Axis, compact};
+use super::memory::gib;
+use super::page::{Cell, Page, Picture, Section, Table, figures, is_wide, words};
+use super::stack::spread;
+use super::svg::{Anchor, Svg};
+use super::words::about;
+use crate::text;
+use std::collections::BTreeSet;
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Front {
+    /// The job.
+    pub job: String,
+    /// The manifest as it was named.
+    pub manifest: String,
+    /// The layouts that none beats, the fastest first.
+    pub best: Vec<Choice>,
+    /// Those that fit and are beaten.
+    pub beaten: Vec<Spot>,
+    /// Whether the manifest itself is one of those beaten: where it stands.
+    pub written: Option<Spot>,
+    /// Whether cost is in US dollars; in node-hours where no price is known.
+    pub is_priced: bool,
+}
+
+/// A place on the picture: steps and start-up on instances alone, so that all layouts are measured by one measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spot {
+    /// Seconds of the run.
+    pub seconds: f64,
+    /// US dollars or node-hours.
+    pub cost: f64,
+}
+
+/// A layout of the front.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// Its place.
+    pub spot: Spot,
+    /// Instances, as `16 × ml.p4d.24xlarge`.
+    pub cluster: String,
+    /// What it changes, as `--set` takes it; empty for the manifest as it is.
+    pub sets: Vec<String>,
+    /// Seconds of a step.
+    pub step_seconds: f64,
+    /// Seconds of the whole run, checkpoints and data among them.
+    pub run_seconds: Option<f64>,
+    /// Dollars of the whole run, volumes and file systems among them.
+    pub cost_usd: Option<f64>,
+    /// Memory of a GPU, bytes.
+    pub memory_bytes: Option<f64>,
+}
+
+/// Height of the picture.
+const HEIGHT: f64 = 400.0;
+
+/// The page of a search.
+pub(super) fn page(front: &Front) -> Page {
+    let fit = (front.best.len() + front.beaten.len()) as u64;
+    Page {
+        title: format!("{}: layouts", front.job),
+        kicker: format!("layouts of a training job · {}", front.manifest),
+        heading: front.job.clone(),
+        lead: format!("{} fit; {} none beats in both time and cost.", text::count(fit, "layout"), front.best.len()),
+        sections: vec![section(front)],
+        footer: vec![
+            format!("Made by trainc {} with catalogue {}.", env!("CARGO_PKG_VERSION"), crate::catalog::VERSION),
+            "The global batch stays. Layouts of the front pass every check; `trainc tune --write` puts the fastest into the manifest.".to_owned(),
+        ],
+        ..Page::default()
+    }
+}
+
+fn cost(front: &Front, amount: f64) -> String {
+    if front.is_priced { text::dollars(amount) } else { format!("{} node-hours", compact(amount)) }
+}
+
+fn section(front: &Front) -> Section {
+    let mut section = Section { id: "front", title: "Time against cost", ..Section::default() };
+    let (Some(fastest), Some(cheapest)) = (front.best.first(), front.best.last()) else {
+        section.text.push("No layout of the space fits, passes every check and keeps the bounds.".to_owned());
+        return section;
+    };
+    section.text.push(if front.best.len() == 1 {
+        "One layout is both the fastest and the cheapest.".to_owned()
+    } else {
+        format!(
+            "The fastest takes {} and costs {}; the cheapest takes {} and costs {}.",
+            about(fastest.spot.seconds),
+            cost(front, fastest.spot.cost),
+            about(cheapest.spot.seconds),
+            cost(front, cheapest.spot.cost)
+        )
+    });
+    section.pictures.push(Picture::of(|width| draw(front, width)));
+    section.caption = "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.".to_owned();
+    let rows = (1..)
+        .zip(&front.best)
+        .map(|(number, one)| {
+            let change = if one.sets.is_empty() {
+                "as written".to_owned()
+            } else {
+                format!("`{}`", one.sets.join("` `"))
+            };
+            vec![
+                Cell::part("", "c1", number),
+                one.run_seconds.map_or_else(|| "–".into(), |seconds| about(seconds).into()),
+                one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
+                format!("{} s", text::short(one.step_seconds)).into(),
+                one.memory_bytes.map_or_else(|| "–".into(), |bytes| gib(bytes).into()),
+                one.cluster.as_str().into(),
+                change.into(),
+            ]
+        })
+        .collect();
+    let head = vec![
+        words(""),
+        figures("run"),
+        figures("cost"),
+        figures("step"),
+        figures("a GPU"),
+        words("cluster"),
+        words("changes"),
+    ];
+    section.tables.push(Table { summary: None, head, rows, has_sum: false });
+    section
+}
+
+fn draw(front: &Front, wide: f64) -> String {
+    let left = if is_wide(wide) { 64.0 } else { 54.0 };
+    let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
+    let spots =
+        || front.best.iter().map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written);
+    let ends = |of: fn(Spot) -> f64| {
+        let (low, high) =
+            spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
+        (low / 1.12, high * 1.12)
+    };
+    let hours = ends(|spot| spot.seconds / 3_600.0);
+    let costs = ends(|spot| spot.cost);
+    let x = Axis::log(hours.0, hours.1, left, right);
+    let y = Axis::log(costs.0, costs.1, bottom, top);
+    let mut svg = Svg::new(wide, HEIGHT);
+    let words = if front.is_priced { "US dollars of a run" } else { "node-hours of a run" };
+    svg.text("b", Anchor::Start, 0.0, 13.0, words);
+    for mark in y.marks(7) {
+        svg.line("grid", (left, y.at(mark)), (right, y.at(mark)));
+        let words = if front.is_priced { format!("${}", compact(mark)) } else { compact(mark) };
+        svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
+    }
+    svg.line("rule", (left, bottom), (right, bottom));
+    super::stack::ruler(&mut svg, &x, bottom, if is_wide(wide) { 9 } else { 5 }, |hours| {
+        about(hours * 3_600.0)
+    });
+    svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
+
+    // Beaten ones lie in heaps: one point for each place that can be told apart.
+    let mut seen = BTreeSet::new();
+    for spot in &front.beaten {
+        let at = (x.at(spot.seconds / 3_600.0), y.at(spot.cost));
+        #[expect(clippy::cast_possible_truncation, reason = "coordinates of a page")]
+        if seen.insert(((at.0 / 2.0).round() as i64, (at.1 / 2.0).round() as i64)) {
+            svg.circle("faint", at.0, at.1, 3.0);
+        }
+    }
+    let line: Vec<(f64, f64)> =
+        front.best.iter().map(|one| (x.at(one.spot.seconds / 3_600.0), y.at(one.spot.cost))).collect();
+    svg.polyline("curve", &line);
+    for (px, py) in &line {
+        svg.circle("dot", *px, *py, 5.0);
+    }
+    if let Some(spot) = front.written {
+        let (px, py) = (x.at(spot.seconds / 3_600.0), y.at(spot.cost));
+        svg.circle("own ring", px, py, 7.0);
+        let fits_right = px + 90.0 <= right;
+        let (anchor, at) = if fits_right { (Anchor::Start, px + 12.0) } else { (Anchor::End, px - 12.0) };
+        svg.text("s b", anchor, at, py + 4.0, "as written");
+    }
+    let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();
+    for ((number, (px, py)), at) in (1..).zip(&line).zip(spread(&wanted, 16.0, right - 4.0)) {
+        let above = (py - 12.0).max(top - 4.0);
+        if (at - px).abs() > 4.0 {
+            svg.line("tie", (*px, *py), (at, above + 3.0));
+        }
+        svg.text("b", Anchor::Middle, at, above, &number.to_string());
+    }
+    svg.finish("Layouts by the time and the cost of a run; the table below has every one of the front")
+}

@@ -1,0 +1,180 @@
+//! Parts side by side as one bar: each as long as its amount, named in it where the name fits, by its number where not.
+
+use super::svg::{Anchor, SIZE, SMALL, Svg, width};
+
+/// A part of a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Part {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// How much of it there is.
+    pub(super) amount: f64,
+    /// Its colour and pattern: a class of the page.
+    pub(super) class: &'static str,
+    /// Its number, where a table below tells parts by numbers.
+    pub(super) number: Option<usize>,
+}
+
+/// A place on a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    /// Where it begins.
+    pub(super) x: f64,
+    /// How long it is.
+    pub(super) width: f64,
+}
+
+/// Where a bar stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+/// The least width in which a number stands.
+const LEAST: f64 = 15.0;
+/// Room above a bar for the numbers of parts that are too thin to hold theirs.
+pub(super) const ABOVE: f64 = 18.0;
+
+/// Amounts side by side from `x` on, `whole` of them over `length`. Amounts that are no positive number have no width.
+pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Place> {
+    let scale = if whole > 0.0 && whole.is_finite() { length / whole } else { 0.0 };
+    let mut reached = 0.0;
+    amounts
+        .iter()
+        .map(|amount| {
+            let amount = if amount.is_finite() { amount.max(0.0) } else { 0.0 };
+            let place = Place { x: x + reached * scale, width: amount * scale };
+            reached += amount;
+            place
+        })
+        .collect()
+}
+
+/// Coordinates near those asked for, ascending, at least `apart` from each other and at most `end`.
+pub(super) fn spread(wanted: &[f64], apart: f64, end: f64) -> Vec<f64> {
+    let mut out: Vec<f64> = Vec::new();
+    for x in wanted {
+        let after = out.last().map_or(f64::MIN, |last| last + apart);
+        out.push(x.max(after));
+    }
+    let mut most = end;
+    for x in out.iter_mut().rev() {
+        *x = x.min(most);
+        most = *x - apart;
+    }
+    out
+}
+
+/// Draws the bar; `figure` says an amount in words.
+pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figure: impl Fn(f64) -> String) {
+    let amounts: Vec<f64> = parts.iter().map(|part| part.amount).collect();
+    let mut thin: Vec<(f64, String)> = Vec::new();
+    for (part, place) in parts.iter().zip(places(&amounts, whole, frame.x, frame.width)) {
+        svg.rect(part.class, place.x, frame.y, place.width, frame.height);
+        if place.width <= 0.0 {
+            continue;
+        }
+        let middle = place.x + place.width / 2.0;
+        let words = figure(part.amount);
+        let number = part.number.map(|n| n.to_string());
+        let fits = |text: &str, size: f64| width(text, size) + 10.0 <= place.width;
+        // Letters on a pattern stand on a plain ground.
+        let plain = |svg: &mut Svg, text: &str, size: f64, height: f64| {
+            if !part.class.starts_with('c') {
+                let wide = width(text, size).min(place.width - 4.0);
+                let y = frame.y + (frame.height - height) / 2.0;
+                svg.rect("ground", middle - wide / 2.0, y, wide, height);
+            }
+        };
+        if frame.height >= 36.0 && fits(part.name, SIZE) && fits(&words, SMALL) {
+            let longer = if width(part.name, SIZE) > width(&words, SMALL) {
+                (part.name, SIZE)
+            } else {
+                (&*words, SMALL)
+            };
+            plain(svg, longer.0, longer.1, 34.0);
+            svg.text("on b", Anchor::Middle, middle, frame.y + frame.height / 2.0 - 3.0, part.name);
+            svg.text("on s", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 12.0, &words);
+        } else if frame.height < 36.0 && fits(&format!("{} {words}", part.name), SMALL) {
+            let text = format!("{} {words}", part.name);
+            svg.text("on s", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 4.0, &text);
+        } else if let Some(number) = number {
+            if place.width >= LEAST {
+                plain(svg, &number, SIZE, 18.0);
+                svg.text("on b", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 4.5, &number);
+            } else {
+                thin.push((middle, number));
+            }
+        }
+    }
+    let wanted: Vec<f64> = thin.iter().map(|(x, _)| *x).collect();
+    for ((at, number), x) in thin.iter().zip(spread(&wanted, 13.0, frame.x + frame.width - 5.0)) {
+        svg.line("tie", (*at, frame.y), (x, frame.y - 5.0));
+        svg.text("s", Anchor::Middle, x, frame.y - 7.0, number);
+    }
+}
+
+/// Marks below a bar, from `axis.from` on: a tick and its words.
+pub(super) fn ruler(
+    svg: &mut Svg,
+    axis: &super::axis::Axis,
+    y: f64,
+    most: usize,
+    say: impl Fn(f64) -> String,
+) {
+    let mut free = f64::MIN;
+    for mark in axis.marks(most) {
+        let x = axis.at(mark);
+        let text = say(mark);
+        let half = width(&text, SMALL) / 2.0;
+        svg.line("tick", (x, y), (x, y + 5.0));
+        if x - half >= free {
+            let (anchor, from) = if x - half < 0.0 { (Anchor::Start, 0.0) } else { (Anchor::Middle, x) };
+            svg.text("s m", anchor, from, y + 17.0, &text);
+            free = x + half + 8.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Neighbours touch, nothing overlaps, and the parts together are as long as their sum.
+        #[test]
+        fn parts_fill_their_share_exactly(amounts in proptest::collection::vec(0.0_f64..1e12, 1..9), rest in 0.0_f64..1e12) {
+            let sum: f64 = amounts.iter().sum();
+            let whole = sum + rest;
+            prop_assume!(whole > 0.0);
+            let placed = places(&amounts, whole, 40.0, 800.0);
+            for pair in placed.windows(2) {
+                prop_assert!((pair[0].x + pair[0].width - pair[1].x).abs() < 1e-6);
+            }
+            let total: f64 = placed.iter().map(|place| place.width).sum();
+            prop_assert!((total - 800.0 * sum / whole).abs() < 1e-6);
+            prop_assert!(placed.iter().all(|place| place.x + place.width <= 840.0 + 1e-6));
+        }
+
+        #[test]
+        fn labels_keep_apart_and_inside(mut wanted in proptest::collection::vec(0.0_f64..380.0, 0..9)) {
+            wanted.sort_by(f64::total_cmp);
+            let placed = spread(&wanted, 13.0, 375.0);
+            for pair in placed.windows(2) {
+                prop_assert!(pair[1] - pair[0] >= 13.0 - 1e-9);
+            }
+            prop_assert!(placed.iter().all(|x| *x <= 375.0));
+        }
+    }
+
+    #[test]
+    fn amounts_that_are_none_have_no_width() {
+        let placed = places(&[f64::NAN, -1.0, 2.0], 4.0, 0.0, 100.0);
+        assert_eq!(placed.iter().map(|place| place.width).collect::<Vec<_>>(), [0.0, 0.0, 50.0]);
+        assert!(places(&[1.0], 0.0, 0.0, 100.0).iter().all(|place| place.width == 0.0));
+    }
+}

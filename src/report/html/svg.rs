@@ -1,0 +1,166 @@
+//! A picture as it is drawn: shapes and text by coordinates, written as inline SVG. Colours and type are the page's,
+//! by class; text is escaped here and nowhere else.
+
+use std::fmt::Write as _;
+
+/// Where a text hangs on its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Height of the letters of labels, in the picture's units; the page draws one unit as about one CSS pixel.
+pub(super) const SIZE: f64 = 13.0;
+/// Of small labels, class `s`.
+pub(super) const SMALL: f64 = 11.0;
+
+/// A picture that is being drawn.
+pub(super) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Svg {
+    pub(super) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    /// A filled rectangle; nothing where it has no size.
+    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+        if width > 0.0 && height > 0.0 {
+            let _ = write!(
+                self.body,
+                "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+                number(x),
+                number(y),
+                number(width),
+                number(height)
+            );
+        }
+    }
+
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let _ = write!(
+            self.body,
+            "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>",
+            number(from.0),
+            number(from.1),
+            number(to.0),
+            number(to.1)
+        );
+    }
+
+    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        let points: Vec<String> =
+            points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).collect();
+        let _ = write!(self.body, "<polyline class=\"{class}\" points=\"{}\"/>", points.join(" "));
+    }
+
+    pub(super) fn circle(&mut self, class: &str, x: f64, y: f64, radius: f64) {
+        let _ = write!(
+            self.body,
+            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"/>",
+            number(x),
+            number(y),
+            number(radius)
+        );
+    }
+
+    /// A line of text; `class` may hold `s` for small letters.
+    pub(super) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let _ = write!(
+            self.body,
+            "<text class=\"{class}\"{anchor} x=\"{}\" y=\"{}\">{}</text>",
+            number(x),
+            number(y),
+            escape(text)
+        );
+    }
+
+    /// The element; `name` says in a sentence what is to be seen.
+    pub(super) fn finish(self, name: &str) -> String {
+        let Self { width, height, body } = self;
+        format!(
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{body}</svg>",
+            number(width),
+            number(height),
+            escape(name)
+        )
+    }
+}
+
+/// Text as HTML and XML hold it, in elements and in quoted attributes; without what XML cannot hold at all.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(character),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            other if other.is_control() => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A coordinate with one digit behind the point, so that pictures stay small and do not tell platforms apart.
+fn number(value: f64) -> String {
+    let text = format!("{:.1}", if value.is_finite() { value } else { 0.0 });
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// How wide a text is at most in the usual sans-serif faces, for letters of this size. An estimate on the safe side.
+pub(super) fn width(text: &str, size: f64) -> f64 {
+    let ems: f64 = text
+        .chars()
+        .map(|c| match c {
+            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.32,
+            ' ' | 'f' | 't' | 'r' | '(' | ')' | '/' | '-' | '[' | ']' => 0.40,
+            'm' | 'w' | 'M' | 'W' | '%' | '×' | '–' | '@' => 0.92,
+            c if c.is_ascii_uppercase() => 0.72,
+            c if c.is_ascii() => 0.60,
+            _ => 1.0,
+        })
+        .sum();
+    ems * size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_leave_its_element() {
+        let mut svg = Svg::new(10.0, 10.0);
+        svg.text("t", Anchor::Start, 0.0, 5.0, "</text><script>\"'&\u{7}");
+        let out = svg.finish("a \"b\" <c>");
+        assert!(out.contains("&lt;/text&gt;&lt;script&gt;&quot;&#39;&amp;\u{fffd}</text>"), "{out}");
+        assert!(out.contains("aria-label=\"a &quot;b&quot; &lt;c&gt;\""), "{out}");
+    }
+
+    #[test]
+    fn coordinates_are_short_and_finite() {
+        assert_eq!([12.0, 0.05, -0.01, 3.14159, f64::NAN].map(number), ["12", "0.1", "0", "3.1", "0"]);
+    }
+
+    #[test]
+    fn nothing_is_drawn_for_nothing() {
+        let mut svg = Svg::new(10.0, 10.0);
+        svg.rect("a", 1.0, 1.0, 0.0, 5.0);
+        assert!(!svg.finish("").contains("rect"));
+    }
+}

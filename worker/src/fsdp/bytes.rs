@@ -1,0 +1,109 @@
+//! What a rank holds, by part, from its config alone.
+
+use super::{plan, shard_len};
+use crate::config::{Config, Format, Recompute};
+use crate::model::block::{Saved, Scratch};
+use crate::model::gradients::Room;
+use crate::model::layout::{Shape, Unit};
+use crate::model::root::HeadScratch;
+
+/// Bytes of a rank by part; the names are those of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Bytes {
+    /// Master weights.
+    pub parameters: usize,
+    /// Gradient shards.
+    pub gradients: usize,
+    /// AdamW states.
+    pub optimizer: usize,
+    /// Kept and scratch activations.
+    pub activations: usize,
+    /// Gathered units, shards offered ahead, and the whole gradient of one unit.
+    pub gathered: usize,
+    /// A chunk of logits and the head's scratch.
+    pub logits: usize,
+    /// This rank's part of the memory for sums, and the copy that a save under way writes.
+    pub buffers: usize,
+}
+
+impl Bytes {
+    /// What a rank of this config will hold.
+    pub fn of(config: &Config) -> Self {
+        let shape = Shape::of(&config.model);
+        let degree = config.mesh.shard_degree;
+        let units = shape.units();
+        let held = |u: &Unit| shard_len(u.len, degree);
+        let shards: usize = units.iter().map(held).sum();
+        let trained: usize = units.iter().filter(|u| u.trained).map(held).sum();
+        let (units, adapters) = units.split_at(shape.layers + 2);
+        let rows = config.batch.micro * shape.heads.sequence;
+        let kept = if config.memory.recompute == Recompute::Block {
+            (shape.layers) * rows * shape.hidden + Saved::<f32>::elements(&shape, rows)
+        } else {
+            shape.layers * Saved::<f32>::elements(&shape, rows)
+        };
+        let full = |u: &Unit| shard_len(u.len, degree) * degree;
+        // The whole gradient of one unit; of frozen ones there is none.
+        let largest = units.iter().filter(|u| u.trained).map(full).max().unwrap_or(0);
+        let room = shape.adapter.as_ref().map_or(0, |l| Room::<f32>::elements(rows, shape.hidden, l.rank));
+        let adapter_gradient = adapters.iter().map(full).max().unwrap_or(0);
+        let blocks = || units.iter().take(units.len().saturating_sub(1)).skip(1).map(full);
+        let at_once = if config.memory.reshard_after_forward { 1 } else { shape.layers };
+        let gathered = if degree > 1 || config.precision.compute == Format::Bf16 {
+            let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
+            // The embedding is free again before anything else is gathered, unless it is the head as well.
+            let embed = units.first().map_or(0, full);
+            let again = blocks().next() == Some(embed) || units.last().map(full) == Some(embed);
+            let spared = if again && !shape.tied { embed } else { 0 };
+            let adapters: usize = adapters.iter().map(full).take(at_once).sum();
+            ends + blocks().take(at_once).sum::<usize>() + adapters - spared
+        } else if adapters.is_empty() {
+            // Master weights are used where they lie.
+            0
+        } else {
+            // Adapters are added to a copy.
+            blocks().take(at_once).sum()
+        };
+        let tied = if shape.tied && adapters.is_empty() { units.first().map_or(0, full) } else { 0 };
+        let plan = plan(config);
+        let ahead = plan.gather_bytes() / plan.ranks();
+        let saving = config.checkpoint.every_steps.is_some() || config.checkpoint.every_seconds.is_some();
+        let copy = if saving { 12 * trained } else { 0 };
+        Self {
+            parameters: 4 * shards,
+            gradients: 4 * trained,
+            optimizer: 8 * trained,
+            activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + room + 2 * rows * shape.hidden),
+            gathered: 4 * (gathered + largest + tied + adapter_gradient) + ahead,
+            logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
+            buffers: plan.bytes() / plan.ranks() - ahead + copy,
+        }
+    }
+
+    /// All parts.
+    pub fn total(&self) -> usize {
+        self.parameters
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.gathered
+            + self.logits
+            + self.buffers
+    }
+
+    /// For people.
+    pub fn human(&self) -> String {
+        let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+        format!(
+            "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits {} + buffers {} = {} MiB",
+            mib(self.parameters),
+            mib(self.gradients),
+            mib(self.optimizer),
+            mib(self.activations),
+            mib(self.gathered),
+            mib(self.logits),
+            mib(self.buffers),
+            mib(self.total())
+        )
+    }
+}

@@ -1,0 +1,237 @@
+//! Where a block's backward puts the gradients of parameters: all of them, or those of adapters alone.
+
+use std::ops::Range;
+
+use super::adapter::{Lora, Target};
+use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::real::Real;
+use crate::kernels::rows;
+
+/// What a block's backward finds beside the gradient of its input.
+pub enum Gradients<'a, T> {
+    /// Every parameter's, laid out as the block's unit; need not be cleared before.
+    All(&'a mut [T]),
+    /// Those of low-rank adapters. With w' = w + scale b a and y = x w'ᵀ they follow from dy and x by products with the
+    /// rank, and the gradient of w is never made: da = scale (dy b)ᵀ x, db = scale dyᵀ (x aᵀ).
+    Adapters {
+        /// Rank and scale.
+        lora: &'a Lora,
+        /// Which products have one.
+        targets: &'a [Target],
+        /// The adapters' whole parameters.
+        p: &'a [T],
+        /// Takes their gradients; need not be cleared before.
+        g: &'a mut [T],
+        /// For passes of as many rows.
+        room: &'a mut Room<T>,
+    },
+}
+
+/// Room for the gradients of one adapter, and for norms' that nobody wants.
+#[derive(Debug)]
+pub struct Room<T> {
+    /// x aᵀ, rows x rank.
+    inputs: Vec<T>,
+    /// dy b, rows x rank.
+    outputs: Vec<T>,
+    norm: Vec<T>,
+}
+
+impl<T: Real> Room<T> {
+    /// For passes of `rows` rows of `hidden` elements.
+    pub fn new(rows: usize, hidden: usize, rank: usize) -> Self {
+        let make = |n: usize| vec![T::NIL; n];
+        Self { inputs: make(rows * rank), outputs: make(rows * rank), norm: make(2 * hidden) }
+    }
+
+    /// The elements of a norm's weight and bias, whose gradients are made on the way to the input's.
+    pub fn norm(&mut self) -> &mut [T] {
+        &mut self.norm
+    }
+
+    /// Elements that are held.
+    pub fn held(&self) -> usize {
+        let Self { inputs, outputs, norm } = self;
+        [inputs, outputs, norm].into_iter().map(Vec::capacity).sum()
+    }
+
+    /// Elements.
+    pub fn elements(rows: usize, hidden: usize, rank: usize) -> usize {
+        2 * rows * rank + 2 * hidden
+    }
+}
+
+impl<T: Real> Gradients<'_, T> {
+    /// The gradients of vectors are sums over rows: they begin at 0.
+    pub(super) fn clear(&mut self, vectors: &[&Range<usize>]) {
+        if let Self::All(g) = self {
+            for range in vectors {
+                g[(*range).clone()].fill(T::NIL);
+            }
+        }
+    }
+
+    /// Of y = x wᵀ + bias over `n` rows, w lying at `weight` of the block's unit.
+    pub(super) fn product(
+        &mut self,
+        weight: &Range<usize>,
+        bias: &Range<usize>,
+        dy: &[T],
+        x: &[T],
+        n: usize,
+        threads: usize,
+    ) {
+        let (to, from) = (dy.len() / n, x.len() / n);
+        let x = View::new(x, n, from);
+        match self {
+            Self::All(g) => {
+                let dy_view = View::new(dy, n, to);
+                gemm::tn(&mut g[weight.clone()], from, Into::Replace, dy_view, x, T::UNIT, threads);
+                rows::bias_backward(dy, &mut g[bias.clone()]);
+            }
+            Self::Adapters { lora, targets, p, g, room } => {
+                let (rank, scale) = (lora.rank, T::of(f64::from(lora.scale)));
+                for t in
+                    targets.iter().filter(|t| weight.start <= t.weight.start && t.weight.end <= weight.end)
+                {
+                    let first = (t.weight.start - weight.start) / from;
+                    let dy = View { data: &dy[first..], rows: n, cols: t.rows, stride: to };
+                    let a = View::new(&p[t.a.clone()], rank, t.cols);
+                    let b = View::new(&p[t.b.clone()], t.rows, rank);
+                    gemm::nt(&mut room.inputs, rank, Into::Replace, x, a, T::UNIT, threads);
+                    gemm::nn(&mut room.outputs, rank, Into::Replace, dy, b, T::UNIT, threads);
+                    let (inputs, outputs) =
+                        (View::new(&room.inputs, n, rank), View::new(&room.outputs, n, rank));
+                    gemm::tn(&mut g[t.a.clone()], t.cols, Into::Replace, outputs, x, scale, threads);
+                    gemm::tn(&mut g[t.b.clone()], rank, Into::Replace, dy, inputs, scale, threads);
+                }
+            }
+        }
+    }
+
+    /// Where a norm's gradients go, weight and bias; the bias of one without is a stretch that is not written.
+    pub(super) fn norm(&mut self, weight: &Range<usize>, hidden: usize) -> (&mut [T], &mut [T]) {
+        let both = match self {
+            Self::All(g) => &mut g[weight.start..],
+            Self::Adapters { room, .. } => &mut room.norm,
+        };
+        let (dw, db) = both.split_at_mut(hidden);
+        (dw, &mut db[..hidden])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Activation, Adapter, Biases, Family, NormKind, PositionKind, Positions};
+    use crate::model::block::{self, Pass, Saved, Scratch};
+    use crate::model::init::mix;
+    use crate::model::layout::Shape;
+
+    fn number(seed: u64, i: usize) -> f64 {
+        (mix(seed.wrapping_mul(0x1_0000_0000).wrapping_add(i as u64)) >> 11) as f64 / (1u64 << 53) as f64
+            - 0.5
+    }
+
+    fn numbers(seed: u64, n: usize) -> Vec<f64> {
+        (0..n).map(|i| number(seed, i)).collect()
+    }
+
+    /// The adapters' gradients from the weight's: da = scale bᵀ dw, db = scale dw aᵀ, sum by sum.
+    fn by_the_weights(lora: &Lora, targets: &[Target], p: &[f64], block: &[f64], g: &mut [f64]) {
+        let scale = f64::from(lora.scale);
+        for t in targets {
+            let (a, b, dw) = (&p[t.a.clone()], &p[t.b.clone()], &block[t.weight.clone()]);
+            for r in 0..lora.rank {
+                for c in 0..t.cols {
+                    let sum: f64 = (0..t.rows).map(|o| b[o * lora.rank + r] * dw[o * t.cols + c]).sum();
+                    g[t.a.start + r * t.cols + c] = scale * sum;
+                }
+                for o in 0..t.rows {
+                    let sum: f64 = (0..t.cols).map(|c| dw[o * t.cols + c] * a[r * t.cols + c]).sum();
+                    g[t.b.start + o * lora.rank + r] = scale * sum;
+                }
+            }
+        }
+    }
+
+    /// A block of each family: plain heads with biases, grouped heads without.
+    fn model(family: Family, targets: &[&str]) -> config::Model {
+        let llama = family == Family::Llama;
+        let learned = family == Family::Gpt2;
+        config::Model {
+            family,
+            vocab_size: 37,
+            hidden_size: 20,
+            intermediate_size: 28,
+            layers: 2,
+            heads: 4,
+            kv_heads: if llama { 2 } else { 4 },
+            head_dim: 6,
+            sequence_length: 67,
+            norm: config::Norm { kind: if llama { NormKind::Rms } else { NormKind::Layer }, eps: 1e-5 },
+            activation: if llama { Activation::Swiglu } else { Activation::Gelu },
+            biases: if llama { Biases::None } else { Biases::All },
+            positions: Positions {
+                kind: if learned { PositionKind::Learned } else { PositionKind::Rotary },
+                theta: (!learned).then_some(10_000.0),
+                fraction: (!learned).then_some(1.0),
+                scaling: None,
+            },
+            parallel_residual: family == Family::GptNeox,
+            tied_embeddings: false,
+            initializer_range: 0.02,
+            weights: None,
+            adapter: Some(Adapter {
+                kind: "lora".to_owned(),
+                rank: 3,
+                alpha: 12.0,
+                dropout: 0.0,
+                targets: targets.iter().map(|t| (*t).to_owned()).collect(),
+            }),
+        }
+    }
+
+    #[track_caller]
+    fn check(family: Family, targets: &[&str]) {
+        let shape = Shape::of(&model(family, targets));
+        let lora = shape.adapter.clone().unwrap();
+        let (unit, targets) = lora.unit(&shape, 0);
+        let pass = Pass::<f64>::new(&shape, 2, 1, false);
+        let weights = numbers(1, shape.block(0).0.len);
+        let p = numbers(2, unit.len);
+        let (mut saved, mut scratch) = (Saved::new(&pass), Scratch::new(&pass));
+        saved.x = numbers(3, pass.rows * shape.hidden);
+        let mut out = vec![0.0; pass.rows * shape.hidden];
+        block::forward(&pass, &weights, &mut saved, &mut scratch, &mut out);
+        // Backward consumes `up`.
+        let up = saved.up.clone();
+        let after = numbers(4, out.len());
+        let (mut whole, mut d) = (vec![f64::NAN; weights.len()], after.clone());
+        block::backward(&pass, &weights, &mut saved, &mut scratch, &mut d, Gradients::All(&mut whole));
+        let mut expected = vec![0.0; unit.len];
+        by_the_weights(&lora, &targets, &p, &whole, &mut expected);
+        saved.up = up;
+        let (mut found, mut narrow) = (vec![f64::NAN; unit.len], after);
+        let mut room = Room::new(pass.rows, shape.hidden, lora.rank);
+        assert_eq!(room.held(), Room::<f64>::elements(pass.rows, shape.hidden, lora.rank));
+        let gradients =
+            Gradients::Adapters { lora: &lora, targets: &targets, p: &p, g: &mut found, room: &mut room };
+        block::backward(&pass, &weights, &mut saved, &mut scratch, &mut narrow, gradients);
+        assert_eq!(d, narrow, "the gradient of the input is the same");
+        let scale = expected.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        assert!(scale > 1e-3, "{scale}");
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() < 1e-12 * scale, "{i}: {found:e} for {expected:e}");
+        }
+    }
+
+    #[test]
+    fn adapters_alone_are_what_the_weights_gradients_give() {
+        for family in [Family::Llama, Family::Gpt2, Family::GptNeox] {
+            check(family, &["all-linear"]);
+        }
+        check(Family::Llama, &["k_proj", "up_proj"]);
+        check(Family::GptNeox, &["dense"]);
+    }
+}
