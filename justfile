@@ -25,3 +25,11 @@ bench:
 bench-worker python=".venv-torch/bin/python":
     cargo build --release -p trainc-worker
     python3 worker/benches/fsdp.py --torch {{python}} --worker target/release/trainc-worker --gemm --check
+
+# The worker for SageMaker's containers, the oldest of which (ubuntu20.04) has glibc 2.31: a plain build asks for the
+# version of the machine that it was built on. zig and cargo-zigbuild come from PyPI.
+release-worker:
+    python3 -m venv target/zig
+    target/zig/bin/pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
+    PATH="$PWD/target/zig/bin:$PATH" cargo zigbuild --release --locked -p trainc-worker --target x86_64-unknown-linux-gnu.2.31
+    TRAINC_RELEASED_WORKER="$PWD/target/x86_64-unknown-linux-gnu/release/trainc-worker" cargo test --locked -p trainc-worker --test main release

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text --syntax--> ast --resolve--> ir::Job --plan--> ir::Plan --bind--> ir::Plan --check--> Problems
-//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, terminal
+//! ir::Plan --emit--> Bundle        Plan, Problems --report--> plan.json, plan.md, report.html, terminal
 //! ```
 //!
 //! [`compile`] is the whole way from text to a checked plan; the stages stand below in reading order. Every

@@ -331,6 +331,7 @@ fn files_are_held_out_to_evaluate_on() {
     std::fs::remove_dir_all(dir.0.join("packed-validation")).unwrap();
     dir.write("packed-validation/notes.md", "mine");
     usage(&["--validation", "b.jsonl", "a.jsonl"], "notes.md");
+    assert!(!dir.0.join("packed.partial").exists(), "nothing is left");
 }
 
 #[track_caller]

@@ -49,7 +49,7 @@ fn wrong_usage_says_what_to_type() {
         (&["check", "--set", "="], "no path before the `=`; expected PATH=VALUE, as cluster.nodes=4"),
         (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
         (&["check", "--set", "cluster"], "no `=`"),
-        (&["schema", "wroker"], "manifest, plan, diagnostic, worker"),
+        (&["schema", "wroker"], "manifest, plan, bill, diagnostic, worker"),
     ] {
         let ran = run(&dir.0, args);
         assert_eq!(ran.code, Some(2), "{args:?}");

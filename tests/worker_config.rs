@@ -139,3 +139,35 @@ fn what_the_worker_lacks_is_refused_before_anything_runs() {
     scratch.write("config.json", config.to_string());
     refused(&manifest("model config=\"config.json\"", 16), "no positions scaled by `yarn`");
 }
+
+/// What the training toolkit sets for EFA where it runs (aws/sagemaker-training-toolkit @3383937); the worker runs without.
+#[test]
+fn remote_dma_is_asked_for_where_the_device_has_to_be_asked() {
+    let scratch = Scratch::new("config-efa");
+    let example = fs::read_to_string(root().join("examples/llama-7b-worker/trainc.kdl")).unwrap();
+    // What it costs is not what is asked.
+    let example = example.replace("    budget usd=60_000 hard=#true\n", "");
+    assert!(example.contains("\"ml.p4d.24xlarge\"") && !example.contains("budget"));
+    let environment = |instance: &str| -> Value {
+        scratch.write("efa.kdl", example.replace("ml.p4d.24xlarge", instance));
+        let ran = trainc(&scratch.0, &["emit", "efa.kdl", "--out", "out", "--worker", worker()]);
+        assert_eq!(ran.code, Some(0), "{instance}: {}", ran.err);
+        let read = |name: &str| -> Value {
+            serde_json::from_str(&fs::read_to_string(scratch.0.join("out").join(name)).unwrap()).unwrap()
+        };
+        let told = read("worker/worker.json")["communication"]["environment"].clone();
+        assert_eq!(read("worker/launch.json")["environment"], told, "{instance}");
+        let request = read("sagemaker/training-job.json")["Environment"].clone();
+        for (key, value) in told.as_object().unwrap() {
+            assert_eq!(&request[key], value, "{instance}: the request has it too");
+        }
+        told
+    };
+    let rdma = json!({"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"});
+    assert_eq!(environment("ml.p4d.24xlarge"), rdma);
+    assert_eq!(environment("ml.p4de.24xlarge"), rdma);
+    assert_eq!(environment("ml.p5.48xlarge"), json!({"FI_PROVIDER": "efa"}));
+    assert_eq!(environment("ml.p5en.48xlarge"), json!({"FI_PROVIDER": "efa"}));
+    let script = fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
+    assert!(script.contains("container_entry_point") && script.contains("FI_PROVIDER"), "{script}");
+}

@@ -171,12 +171,13 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let layout = Layout::new(index.sequence_length, maker.vocabulary.size);
+    let discard = |parts: &[Part]| parts.iter().for_each(Part::discard);
     let mut parts = vec![Part::new(&args.out, layout, args.seed)?];
     if held.is_some() {
         // Shuffling what is evaluated would change nothing.
-        parts.push(Part::new(&beside(&args.out), layout, None)?);
+        let part = Part::new(&beside(&args.out), layout, None).inspect_err(|_| discard(&parts))?;
+        parts.push(part);
     }
-    let discard = |parts: &[Part]| parts.iter().for_each(Part::discard);
     let bar = bar(args, global);
     let (mut failed, mut place, seed) = (0_u64, 0_u64, args.seed.unwrap_or(0));
     let named = args.inputs.iter().map(|input| (input, false));
@@ -226,6 +227,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
             part.inputs.push(input.clone());
         }
     }
+    bar.finish_and_clear();
     let mut dropped = Vec::new();
     if failed == 0 {
         for at in 0..parts.len() {
@@ -249,7 +251,6 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
             }
         }
     }
-    bar.finish_and_clear();
     if failed > 0 {
         discard(&parts);
         return Err(Stop(exit::MANIFEST, String::new()));

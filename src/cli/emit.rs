@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// Write everything that a manifest becomes into a directory
 ///
-/// The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
+/// Definitions, the source archive's content, and the plan: `plan.json`, `plan.md`, and `report.html` with pictures, one
+/// file that loads nothing. The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
 /// written, or none. A directory that holds a file that `emit` did not write is refused, and the file named.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -25,6 +25,7 @@ mod explain;
 mod feed;
 mod fmt;
 mod git;
+mod held;
 mod import;
 mod init;
 mod io;

@@ -95,10 +95,19 @@ fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
 }
 
 fn price(job: &Job, given: &Given) -> Option<Price> {
-    let cluster = job.cluster.as_ref()?;
-    let instance = cluster.instance.value()?;
-    let region = job.region.value()?;
-    let written = given.prices.iter().rev().find(|(name, _)| name == instance);
+    let instance = job.cluster.as_ref()?.instance.value()?;
+    price_of(instance, job.region.value()?, &given.prices, given.discount)
+}
+
+/// The price of an instance type in a region: the user's own (type and US dollars per hour, the last counts), else the
+/// catalogue's newest; less a discount, a fraction.
+pub fn price_of(
+    instance: &str,
+    region: &str,
+    prices: &[(String, f64)],
+    discount: Option<f64>,
+) -> Option<Price> {
+    let written = prices.iter().rev().find(|(name, _)| name == instance);
     let mut price = if let Some((_, usd)) = written {
         Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
     } else {
@@ -106,12 +115,12 @@ fn price(job: &Job, given: &Given) -> Option<Price> {
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
         Price {
             usd_per_hour: row.usd_per_hour,
-            region: Some(region.clone()),
+            region: Some(region.to_owned()),
             date: Some(date),
             source: row.provenance.source,
         }
     };
-    if let Some(discount) = given.discount {
+    if let Some(discount) = discount {
         price.usd_per_hour *= 1.0 - discount;
         price.source = format!("{}, less --discount {discount}", price.source);
     }

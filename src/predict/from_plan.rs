@@ -6,7 +6,8 @@ use super::layout::{
 };
 use crate::catalog::accelerators;
 use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
-use crate::ir::{Engine, Parallel, Plan, Scalar, Smp, Train};
+use crate::ir::hardware::{Accelerator, Instance};
+use crate::ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 
 /// Why nothing can be predicted: a lowercase fragment for a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +160,40 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
     })
 }
 
+impl Hardware {
+    /// So many instances of a type.
+    pub fn of_instance(row: &Instance, nodes: u64) -> Self {
+        let accelerator = &row.accelerator;
+        Self {
+            memory_bytes: accelerator.memory_bytes.map(|bytes| bytes as f64),
+            gpus_per_node: f64::from(row.accelerators),
+            nodes: nodes as f64,
+            inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
+            host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
+            efa: row.efa == Some(true),
+            ..Self::of_accelerator(&accelerator.product, Some(accelerator))
+        }
+    }
+
+    /// One accelerator of that product name, with what its row says.
+    fn of_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
+        Self {
+            gpu: GpuKind::from_name(name),
+            memory_bytes: None,
+            peak_flops: row
+                .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
+                .map(|tflops| tflops * 1e12),
+            memory_bytes_per_second: row.and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9),
+            gpus_per_node: 1.0,
+            nodes: 1.0,
+            intra_bytes_per_second: row.and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9),
+            inter_bytes_per_second: None,
+            host_memory_bytes: None,
+            efa: false,
+        }
+    }
+}
+
 fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
     let machine = plan.machine.as_ref().ok_or(Unknown("the machine is not known"))?;
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
@@ -179,31 +214,21 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     }
     let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no accelerator that is known"))?;
     let row = match &plan.instance {
-        Some(instance) => Some(instance.accelerator.clone()),
+        Some(instance) => return Ok(Hardware::of_instance(instance, nodes)),
         None => accelerators::all().find(|row| row.product == name),
     };
     let cluster = plan.job.cluster.as_ref();
-    let instance = plan.instance.as_ref();
+    let accelerator = Hardware::of_accelerator(name, row.as_ref());
+    let written = |field: fn(&Cluster) -> Option<u64>| cluster.and_then(field).map(|bytes| bytes as f64);
     Ok(Hardware {
-        gpu: GpuKind::from_name(name),
         memory_bytes: machine.gpu_memory_bytes.map(|bytes| bytes as f64),
-        peak_flops: row
-            .as_ref()
-            .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
-            .map(|tflops| tflops * 1e12),
-        memory_bytes_per_second: row.as_ref().and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9),
         gpus_per_node: gpus_per_node as f64,
         nodes: nodes as f64,
-        intra_bytes_per_second: cluster
-            .and_then(|cluster| cluster.intra_bytes_per_second.get())
-            .map(|bytes| bytes as f64)
-            .or_else(|| row.as_ref().and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9)),
-        inter_bytes_per_second: cluster
-            .and_then(|cluster| cluster.inter_bytes_per_second.get())
-            .map(|bytes| bytes as f64)
-            .or_else(|| instance.and_then(|row| row.network_gbps).map(|gbps| gbps * 1e9 / 8.0)),
-        host_memory_bytes: instance.and_then(|row| row.host_memory_bytes).map(|bytes| bytes as f64),
+        intra_bytes_per_second: written(|cluster| cluster.intra_bytes_per_second.get())
+            .or(accelerator.intra_bytes_per_second),
+        inter_bytes_per_second: written(|cluster| cluster.inter_bytes_per_second.get()),
         efa: machine.efa == Some(true),
+        ..accelerator
     })
 }
 

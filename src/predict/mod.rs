@@ -52,7 +52,7 @@ pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
     };
     let mut prediction = predict(&layout, constants);
     let (run, no_run) = match &prediction.speed {
-        Some(speed) => split(run::run(plan, &layout, speed, constants)),
+        Some(speed) => split(run::Terms::of(plan, constants).map(|terms| terms.run(&layout, speed))),
         None => (None, prediction.no_speed),
     };
     Prediction { run, no_run, ..std::mem::take(&mut prediction) }

@@ -2,7 +2,8 @@
 
 use super::cost;
 use super::json::{
-    Checkpoint, CostParts, Interval, Memory, MemoryParts, Run, RunParts, Speed, SpeedParts, Spot, Tflops,
+    Checkpoint, Communication, CostParts, Interval, Memory, MemoryParts, Run, RunParts, Speed, SpeedParts,
+    Spot, Tflops,
 };
 use crate::ir::Plan;
 use crate::predict::{self, Prediction};
@@ -80,6 +81,14 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             optimizer: Some(speed.parts.optimizer),
             // Nothing is known of the program's loader.
             input: None,
+        },
+        communication: Communication {
+            tensor: Some(speed.communication.tensor),
+            pipeline: Some(speed.communication.pipeline),
+            experts: Some(speed.communication.experts),
+            gather: Some(speed.communication.gather),
+            replicas: Some(speed.communication.replicas),
+            gradients: Some(speed.communication.gradients),
         },
     }
 }

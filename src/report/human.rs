@@ -173,7 +173,9 @@ fn memory(page: &mut Page, document: &Document) {
     ]
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
-    draw(page, "GiB", bar(&parts, whole, page.columns(), |bytes| text::short(bytes / GIB as f64)));
+    // A small model's parts would all be 0 GiB.
+    let (unit, size) = if whole < GIB as f64 { ("MiB", GIB >> 10) } else { ("GiB", GIB) };
+    draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short(bytes / size as f64)));
 }
 
 fn speed(page: &mut Page, document: &Document) {

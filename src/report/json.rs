@@ -175,6 +175,18 @@ pub struct Speed {
     pub tflops: Tflops,
     pub interval: Option<Interval>,
     pub parts: SpeedParts,
+    pub communication: Communication,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Communication {
+    pub tensor: Option<f64>,
+    pub pipeline: Option<f64>,
+    pub experts: Option<f64>,
+    pub gather: Option<f64>,
+    pub replicas: Option<f64>,
+    pub gradients: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -14,6 +14,7 @@ use crate::fsdp::Bytes;
 use crate::launch::{self, Purpose};
 use crate::model::layout::Shape;
 use crate::place;
+use crate::simulate;
 use crate::train::Outcome;
 
 /// Trains decoder-only transformers with fully sharded data parallelism.
@@ -65,6 +66,17 @@ enum Verb {
         /// As for `launch`
         #[arg(long)]
         ranks: Option<usize>,
+    },
+    /// One step without training: what each rank reads, says and holds, on a cluster of any size
+    Simulate {
+        /// worker.json
+        config: PathBuf,
+        /// Ranks instead of the config's; the global batch stays
+        #[arg(long)]
+        world: Option<usize>,
+        /// Which optimizer step, from 0
+        #[arg(long, default_value_t = 0)]
+        step: u64,
     },
     /// Write the model of a checkpoint as `transformers` reads it, or its adapters as `peft` does
     Export {
@@ -164,6 +176,12 @@ fn run(command: Verb) -> Result<u8, Failure> {
                     "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
                 })
             );
+            Ok(0)
+        }
+        Verb::Simulate { config, world, step } => {
+            for line in simulate::lines(&read(&config, world)?, step)? {
+                println!("{line}");
+            }
             Ok(0)
         }
         Verb::Export { config, checkpoint: path, out, dtype, merge } => {

@@ -2,6 +2,7 @@
 //! In: micro batches. Out: sums of the loss, gradients in the shards, updated shards.
 
 mod bytes;
+pub mod schedule;
 
 use std::collections::VecDeque;
 

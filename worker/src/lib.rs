@@ -21,4 +21,5 @@ pub mod place;
 pub mod preflight;
 pub mod rendezvous;
 pub mod safetensors;
+pub mod simulate;
 pub mod train;

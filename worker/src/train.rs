@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::checkpoint::{self, Saver};
 use crate::comm::Groups;
 use crate::config::Config;
-use crate::data::order::Order;
+use crate::data::order::{Order, places};
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, Engine};
@@ -145,7 +145,7 @@ pub fn run(
         });
     }
 
-    let (micro, accumulation) = (config.batch.micro, config.batch.accumulation);
+    let accumulation = config.batch.accumulation;
     let mut rows = Rows::default();
     let mut last_save = Instant::now();
     // What `auto` found is already saved.
@@ -154,9 +154,8 @@ pub fn run(
         let start = Instant::now();
         rows.clear();
         for pass in 0..accumulation {
-            for row in 0..micro {
-                let place = ((pass * ranks + rank) * micro + row) as u64;
-                train.read(order.at(step as u64 * global + place), &mut rows)?;
+            for place in places(&config.batch, ranks, rank, step as u64, pass) {
+                train.read(order.at(place), &mut rows)?;
             }
         }
         let tokens = (config.batch.global_sequences * sequence) as f64;

@@ -9,4 +9,6 @@ mod layouts;
 mod parity;
 mod processes;
 mod ranks;
+mod release;
 mod schema;
+mod simulate;

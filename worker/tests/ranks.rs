@@ -13,7 +13,7 @@ use trainc_worker::fsdp::{Bytes, Engine, plan};
 use crate::cases::{Place, llama, mesh, parse};
 
 /// Runs `work` on every rank of a config; gives what each made.
-fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
+pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
     let plan = plan(config);
     let memory = Memory::create(plan.bytes()).unwrap();
     let long = Duration::from_mins(1);

@@ -128,13 +128,17 @@ pub(super) fn metrics() -> Vec<MetricDefinition> {
 }
 
 /// What the training toolkit would set up for EFA: the worker is the first process, so nothing else does.
+///
+/// Remote DMA is asked for where the toolkit asks for it: later devices use it unasked, and libfabric 1.18 and later end
+/// a program that asks for it on a device without (ofiwg/libfabric #8573, #8661).
 pub(super) fn environment(plan: &Plan) -> Vec<(String, String)> {
-    let efa = plan.instance.as_ref().and_then(|instance| instance.efa) == Some(true);
-    if !efa {
+    let Some(instance) = plan.instance.as_ref().filter(|instance| instance.efa == Some(true)) else {
         return Vec::new();
-    }
-    [("FI_PROVIDER", "efa"), ("FI_EFA_USE_DEVICE_RDMA", "1"), ("RDMAV_FORK_SAFE", "1")]
-        .into_iter()
+    };
+    let rdma = [("FI_EFA_USE_DEVICE_RDMA", "1"), ("RDMAV_FORK_SAFE", "1")];
+    let rdma = rdma.into_iter().filter(|_| instance.toolkit_sets_efa_rdma_env);
+    std::iter::once(("FI_PROVIDER", "efa"))
+        .chain(rdma)
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
 }

@@ -14,7 +14,7 @@ fn processes(layout: &Layout) -> f64 {
 }
 
 fn fullest(layout: &Layout) -> Option<Stage> {
-    stages(layout).into_iter().max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
+    stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
 }
 
 /// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
@@ -56,10 +56,9 @@ fn checkpoint_staging(layout: &Layout) -> f64 {
 /// GPU memory while a checkpoint is saved: the states, and one gathered unit where weights are sharded; bytes.
 pub(super) fn peak_checkpoint(layout: &Layout) -> f64 {
     stages(layout)
-        .iter()
         .map(|stage| {
-            let states = states::states(layout, stage);
-            let units = units::units(layout, stage);
+            let states = states::states(layout, &stage);
+            let units = units::units(layout, &stage);
             states.parameters
                 + states.gradients
                 + states.optimizer

@@ -22,6 +22,7 @@ mod worker;
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
 pub use reserve::MeasuredAs;
+use reserve::Reserve;
 pub use states::{StateBytes, frozen_bytes_per_parameter};
 
 use super::constants::Constants;
@@ -42,9 +43,7 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         return worker::memory(layout);
     }
     let capacity_bytes = layout.hardware.memory_bytes;
-    let peak = moments::peak(layout);
-    let reserve = reserve::reserve(peak.total(), layout, capacity_bytes, constants);
-    let parts = MemoryParts { reserve: reserve.total(), ..peak };
+    let (parts, reserve) = parts(layout, constants);
     let per_gpu_bytes = parts.total();
     Memory {
         per_gpu_bytes,
@@ -58,6 +57,17 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context + reserve.driver),
         parts,
     }
+}
+
+/// Memory of the fullest GPU by part, bytes; nothing of hosts and checkpoints.
+pub fn of_gpu(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
+    parts(layout, constants).0
+}
+
+fn parts(layout: &Layout, constants: &MemoryConstants) -> (MemoryParts, Reserve) {
+    let peak = moments::peak(layout);
+    let reserve = reserve::reserve(peak.total(), layout, layout.hardware.memory_bytes, constants);
+    (MemoryParts { reserve: reserve.total(), ..peak }, reserve)
 }
 
 /// What a source that measures in its own way would have printed for this layout, bytes.

@@ -54,7 +54,7 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
 }
 
 /// The stages that can be the fullest: the first, one in the middle, the last.
-pub(super) fn stages(layout: &Layout) -> Vec<Stage> {
+pub(super) fn stages(layout: &Layout) -> impl Iterator<Item = Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let per_layer = layer_parameters(layout);
     let tensor = degrees.tensor;
@@ -67,7 +67,8 @@ pub(super) fn stages(layout: &Layout) -> Vec<Stage> {
         last,
     };
     if count <= 1.0 {
-        return vec![stage(0.0, model.layers, model.outer_parameters, true)];
+        let only = stage(0.0, model.layers, model.outer_parameters, true);
+        return [Some(only), None, None].into_iter().flatten();
     }
     let head = head_parameters(layout);
     let embedding = model.outer_parameters - head;
@@ -77,10 +78,8 @@ pub(super) fn stages(layout: &Layout) -> Vec<Stage> {
         || matches!(layout.system, System::SmpV1 | System::DeviceMap);
     let tail = if model.tied && copied { model.vocab * model.hidden } else { head };
     let [first, inner, last] = layers_of_stages(model.layers, count);
-    let mut stages = vec![stage(0.0, first, embedding, false)];
-    if count > 2.0 {
-        stages.push(stage(1.0, inner, 0.0, false));
-    }
-    stages.push(stage(count - 1.0, last, tail, true));
-    stages
+    let middle = (count > 2.0).then(|| stage(1.0, inner, 0.0, false));
+    [Some(stage(0.0, first, embedding, false)), middle, Some(stage(count - 1.0, last, tail, true))]
+        .into_iter()
+        .flatten()
 }

@@ -101,7 +101,7 @@ fn near(found: f64, expected: f64, share: f64) {
 
 /// Bytes per parameter of the states.
 fn states_per_parameter(layout: &Layout) -> f64 {
-    let stage = stages::stages(layout).remove(0);
+    let stage = stages::stages(layout).next().unwrap();
     let states = states::states(layout, &stage);
     (states.parameters + states.gradients + states.optimizer) / stage.parameters()
 }
@@ -161,7 +161,7 @@ fn activations_of_korthikanti() {
         one.work.micro_batch = micro;
         one.work.passes = 64.0;
         let waiting = |layout: &Layout| {
-            let first = stages::stages(layout).remove(0);
+            let first = stages::stages(layout).next().unwrap();
             let each = activations::saved(layout).kept * 2_048.0 * micro * first.layers;
             each * schedule::in_flight(layout, &first) / GIB
         };

@@ -115,6 +115,43 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     })
 }
 
+/// Seconds of a step that each kind of collective takes, whether it is hidden or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Collectives {
+    /// All-reduces of tensor groups.
+    pub tensor: f64,
+    /// Sends between stages.
+    pub sends: f64,
+    /// Gathering parameters and scattering gradients within shard groups.
+    pub gathers: f64,
+    /// Reducing gradients over replicas.
+    pub gradients: f64,
+    /// Tokens to their experts and back.
+    pub experts: f64,
+}
+
+/// The collectives of a layout's step, or what is missing to know them.
+pub fn collectives(layout: &Layout, constants: &Constants) -> Result<Collectives, Unknown> {
+    let machine = Machine::of(layout, constants)?;
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
+    let layers = (layout.model.layers / stages).ceil();
+    let passes = layout.work.passes.max(1.0);
+    let sharded = matches!(layout.sharding, Sharding::Full | Sharding::Gradients);
+    let repeats_all = repeated(layout, constants).0 >= 1.0;
+    let alone = layout.degrees.data() <= 1.0 || layout.system == System::DeviceMap;
+    Ok(Collectives {
+        tensor: passes * layers * links::tensor(layout, &machine, repeats_all),
+        sends: if stages > 1.0 { passes * links::send(layout, &machine) } else { 0.0 },
+        gathers: if sharded && stages <= 1.0 { passes * links::gather(layout, &machine) } else { 0.0 },
+        gradients: match (sharded, alone) {
+            (true, _) => links::second_hop(layout, &machine),
+            (false, false) => links::gradients(layout, &machine),
+            (false, true) => 0.0,
+        },
+        experts: passes * links::experts(layout, &machine),
+    })
+}
+
 /// Forward and backward of one sequence, without and with what is computed again, FLOP.
 fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
     let model = &layout.model;

@@ -183,19 +183,64 @@ proptest! {
         prop_assert!(seconds(&slow).step_seconds >= seconds(&layout).step_seconds * (1.0 - 1e-12));
     }
 
-    /// The same global batch on twice the nodes: never more than twice as fast, and once gathering is the longer half,
-    /// more nodes gain nothing more than their shorter passes.
+    /// The same global batch on twice the nodes, each GPU with half the passes: what is not communication falls, the
+    /// computing by half, so that time falls until exposed communication grows by more.
     #[test]
-    fn more_nodes_never_gain_more_than_their_number(nodes in 1_u32..6) {
-        let at = |nodes: f64| seconds(&gpt2_30b(nodes, nodes * 8.0, 2048.0, 1.0, 2048.0)).step_seconds;
-        let nodes = f64::from(1 << nodes);
-        let gain = at(nodes) / at(2.0 * nodes);
-        prop_assert!(gain <= 2.0 + 1e-9, "{gain}");
+    fn time_falls_with_nodes_until_communication_wins(
+        layout in layouts(), log_nodes in 0_u32..5, log_passes in 1_u32..6, across in any::<bool>(),
+    ) {
+        let at = |nodes: f64, passes: f64| {
+            let mut layout = layout.clone();
+            layout.hardware.nodes = nodes;
+            layout.degrees.pipeline = 1.0;
+            layout.degrees.tensor = layout.degrees.tensor.min(8.0);
+            let data = layout.hardware.gpus() / layout.degrees.tensor;
+            // The shard group grows with the cluster, or stays inside a node.
+            let inside = 8.0 / layout.degrees.tensor;
+            let shard = if across { data } else { inside };
+            layout.degrees.shard = if layout.sharding == Sharding::None { 1.0 } else { shard };
+            layout.degrees.replicas = data / layout.degrees.shard;
+            layout.work.passes = passes;
+            layout.work.global_sequences = layout.work.micro_batch * passes * data;
+            (layout.work.global_sequences, seconds(&layout))
+        };
+        let (nodes, passes) = (f64::from(1 << log_nodes), f64::from(1 << log_passes));
+        let ((global, few), (same, many)) = (at(nodes, passes), at(2.0 * nodes, passes / 2.0));
+        prop_assert_eq!(global, same);
+        prop_assert!((many.parts.compute / few.parts.compute - 0.5).abs() < 1e-9);
+        let rest = |speed: &Speed| speed.step_seconds - speed.parts.exposed_communication;
+        prop_assert!(rest(&many) < rest(&few));
+        let more = many.parts.exposed_communication - few.parts.exposed_communication;
+        prop_assert_eq!(many.step_seconds < few.step_seconds, more < rest(&few) - rest(&many));
+        // Never more than twice as fast once there are several nodes.
+        prop_assert!(nodes < 2.0 || few.step_seconds / many.step_seconds <= 2.0 + 1e-9);
+    }
+
+    /// The same work for each GPU on twice the nodes, sharded over all: no step is shorter, and what is longer is
+    /// exposed communication.
+    #[test]
+    fn communication_wins_in_the_end(layout in layouts(), log_nodes in 1_u32..9) {
+        let at = |nodes: f64| {
+            let mut layout = layout.clone();
+            layout.hardware.nodes = nodes;
+            layout.sharding = Sharding::Full;
+            let data = layout.hardware.gpus();
+            layout.degrees = Degrees { replicas: 1.0, shard: data, tensor: 1.0, pipeline: 1.0, ..layout.degrees };
+            layout.work.global_sequences = layout.work.micro_batch * layout.work.passes * data;
+            seconds(&layout).parts
+        };
+        let nodes = f64::from(1 << log_nodes);
+        let (few, many) = (at(nodes), at(2.0 * nodes));
+        prop_assert!((many.compute / few.compute - 1.0).abs() < 1e-9);
+        prop_assert!(many.exposed_communication > few.exposed_communication);
+        // Without bound: a group wide enough waits longer than it computes.
+        let wide = at(65_536.0 * 64.0);
+        prop_assert!(wide.exposed_communication > wide.compute);
     }
 }
 
 #[test]
-fn time_falls_with_nodes_until_communication_wins() {
+fn a_fixed_batch_gains_less_from_each_node() {
     // A fixed batch of 512 sequences, fully sharded: from one pass on, a node more only lengthens the gathers.
     let at = |nodes: f64, micro: f64| {
         seconds(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes

@@ -68,8 +68,12 @@ fn log_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
             .flat_map(|power| times.iter().map(move |n| n * 10_f64.powf(power)))
             .filter(|mark| *mark >= low && *mark <= high)
             .collect();
-        if marks.len() <= most && !marks.is_empty() {
+        if marks.len() <= most && marks.len() > 2 {
             return marks;
+        }
+        if marks.len() <= 2 {
+            // Within a decade round steps tell more than round ratios.
+            return linear_marks(low, high, most);
         }
     }
     let powers: Vec<f64> =
@@ -84,9 +88,16 @@ pub(super) fn compact(value: f64) -> String {
         n if n >= 1e9 => (value / 1e9, "G"),
         n if n >= 1e6 => (value / 1e6, "M"),
         n if n >= 1e4 => (value / 1e3, "k"),
+        n if n >= 1e3 => return crate::text::group(whole(value)),
         _ => (value, ""),
     };
     format!("{}{unit}", crate::text::short(scaled))
+}
+
+/// A rate or an amount, rounded; never below zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held above zero")]
+pub(super) fn whole(value: f64) -> u64 {
+    value.max(0.0).round() as u64
 }
 
 #[cfg(test)]
@@ -106,6 +117,7 @@ mod tests {
         assert_eq!(marks.iter().map(|mark| mark.round()).collect::<Vec<_>>(), [1e3, 2e3, 5e3, 1e4]);
         assert_eq!(log_marks(1.0, 1e6, 4), [1.0, 1e2, 1e4, 1e6]);
         assert_eq!(log_marks(1.0, 1e6, 7).len(), 7);
+        assert_eq!(log_marks(350.0, 1_200.0, 7), [400.0, 600.0, 800.0, 1_000.0, 1_200.0]);
     }
 
     #[test]
@@ -119,6 +131,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([980.0, 12_540.0, 1_300_000.0].map(compact), ["980", "12.5k", "1.3M"]);
+        assert_eq!([980.0, 9_783.2, 12_540.0, 1_300_000.0].map(compact), ["980", "9,783", "12.5k", "1.3M"]);
     }
 }

@@ -29,25 +29,25 @@ fn parts(all: [(&'static str, Option<f64>, &'static str); 4], first: usize) -> V
 }
 
 fn stacks(document: &Document) -> Vec<Stack> {
-    let (usd, time) = (&document.run.cost_parts, &document.run.parts);
+    let (usd, hours) = (&document.run.cost_parts, &document.run.parts);
     let money = [
         ("instances", usd.instances, "c1"),
         ("volumes", usd.volumes, "c5"),
         ("file systems", usd.file_systems, "c3"),
         ("", None, ""),
     ];
-    let time = [
-        ("start-up", time.startup, "c8"),
-        ("download", time.download, "c2"),
-        ("training", time.training, "c4"),
-        ("checkpoints", time.checkpoints, "c7"),
+    let hours = [
+        ("start-up", hours.startup, "c8"),
+        ("download", hours.download, "c2"),
+        ("training", hours.training, "c4"),
+        ("checkpoints", hours.checkpoints, "c7"),
     ];
     let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
     let money = if money.len() > 1 { money } else { Vec::new() };
-    let time = parts(time, money.len() + 1);
+    let hours = parts(hours, money.len() + 1);
     let stacks = [
         Stack { name: "dollars, by what is paid", parts: money, say: text::dollars },
-        Stack { name: "billed time, by what it goes into", parts: time, say: about },
+        Stack { name: "billed time, by what it goes into", parts: hours, say: time },
     ];
     stacks.into_iter().filter(|stack| !stack.parts.is_empty()).collect()
 }
@@ -93,6 +93,11 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     section
 }
 
+/// A part of the billed time; what is short in full, so that it is not nothing.
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 { super::timeline::seconds(seconds) } else { about(seconds) }
+}
+
 /// A line of the terminal's plan as a sentence.
 fn sentence(line: &str) -> String {
     let mut out: String = line.chars().take(1).flat_map(char::to_uppercase).collect();
@@ -124,6 +129,7 @@ mod tests {
             [("a", Some(2.0), "c1"), ("b", Some(0.0), "c2"), ("c", None, "c3"), ("d", Some(1.0), "c4")];
         let found: Vec<_> = parts(money, 1).iter().map(|part| (part.name, part.number)).collect();
         assert_eq!(found, [("a", Some(1)), ("d", Some(2))]);
+        assert_eq!([0.25, 300.0].map(time), ["250 ms", "5m"]);
     }
 
     #[test]

@@ -89,18 +89,13 @@ fn tiles(document: &Document) -> Vec<Tile> {
         }
         _ => unknown("time of the run", document, "run.seconds"),
     };
-    let cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
+    let mut cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
         (Some(usd), Some(seconds), Some(range)) => {
-            let mut under = vec![dollars_range(usd, seconds, range)];
-            under.extend(run.most_usd.map(|most| format!("max-run allows {}", text::dollars(most))));
-            tile("cost of the run", text::dollars(usd), "", under)
+            tile("cost of the run", text::dollars(usd), "", vec![dollars_range(usd, seconds, range)])
         }
-        _ => {
-            let mut tile = unknown("cost of the run", document, "run.cost_usd");
-            tile.under.extend(run.most_usd.map(|most| format!("max-run allows {}", text::dollars(most))));
-            tile
-        }
+        _ => unknown("cost of the run", document, "run.cost_usd"),
     };
+    cost.under.extend(run.most_usd.map(|most| format!("max-run allows {}", text::dollars(most))));
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {
             let unit = memory
@@ -289,7 +284,7 @@ pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
 
 fn footer(document: &Document) -> Vec<String> {
     let mut out = vec![format!(
-        "Made by trainc {} with catalogue {} from `{}`. The same figures are in plan.json; `trainc explain CODE` says what a code means.",
+        "Made by trainc {} with catalogue {} from `{}`. The figures of the plan itself are also in plan.json; `trainc explain CODE` says what a code means.",
         document.trainc_version, document.catalog_version, document.manifest.path
     )];
     out.extend(document.digest.as_ref().map(|digest| format!("Digest of the job `{digest}`.")));

@@ -4,7 +4,7 @@ use super::axis::{Axis, compact};
 use super::memory::gib;
 use super::page::{Cell, Page, Picture, Section, Table, figures, is_wide, words};
 use super::stack::spread;
-use super::svg::{Anchor, Svg};
+use super::svg::{Anchor, SMALL, Svg, width};
 use super::words::about;
 use crate::text;
 use std::collections::BTreeSet;
@@ -22,6 +22,8 @@ pub struct Front {
     pub beaten: Vec<Spot>,
     /// Whether the manifest itself is one of those beaten: where it stands.
     pub written: Option<Spot>,
+    /// Layouts of the space that are predicted to fit.
+    pub searched: u64,
     /// Whether cost is in US dollars; in node-hours where no price is known.
     pub is_priced: bool,
 }
@@ -59,12 +61,16 @@ const HEIGHT: f64 = 400.0;
 
 /// The page of a search.
 pub(super) fn page(front: &Front) -> Page {
-    let fit = (front.best.len() + front.beaten.len()) as u64;
+    let best = front.best.len() as u64;
     Page {
         title: format!("{}: layouts", front.job),
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
-        lead: format!("{} fit; {} none beats in both time and cost.", text::count(fit, "layout"), front.best.len()),
+        lead: format!(
+            "{} fit. Of those that pass every check none beats {} in both time and cost.",
+            text::count(front.searched, "layout"),
+            if best == 1 { "this one".to_owned() } else { format!("these {best}") }
+        ),
         sections: vec![section(front)],
         footer: vec![
             format!("Made by trainc {} with catalogue {}.", env!("CARGO_PKG_VERSION"), crate::catalog::VERSION),
@@ -96,7 +102,9 @@ fn section(front: &Front) -> Section {
         )
     });
     section.pictures.push(Picture::of(|width| draw(front, width)));
-    section.caption = "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.".to_owned();
+    section.caption = String::from(
+        "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
+    );
     let rows = (1..)
         .zip(&front.best)
         .map(|(number, one)| {
@@ -152,7 +160,7 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
     }
     svg.line("rule", (left, bottom), (right, bottom));
-    super::stack::ruler(&mut svg, &x, bottom, if is_wide(wide) { 9 } else { 5 }, |hours| {
+    super::stack::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |hours| {
         about(hours * 3_600.0)
     });
     svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
@@ -172,20 +180,24 @@ fn draw(front: &Front, wide: f64) -> String {
     for (px, py) in &line {
         svg.circle("dot", *px, *py, 5.0);
     }
+    // Below and left of the front nothing lies: there stand the names.
+    let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();
+    for ((number, (px, py)), at) in (1..).zip(&line).zip(spread(&wanted, 16.0, (left, right - 4.0))) {
+        let below = (py + 22.0).min(bottom - 4.0);
+        if (at - px).abs() > 4.0 {
+            svg.line("tie", (*px, *py), (at, below - 11.0));
+        }
+        svg.text("b", Anchor::Middle, at, below, &number.to_string());
+    }
     if let Some(spot) = front.written {
         let (px, py) = (x.at(spot.seconds / 3_600.0), y.at(spot.cost));
         svg.circle("own ring", px, py, 7.0);
-        let fits_right = px + 90.0 <= right;
-        let (anchor, at) = if fits_right { (Anchor::Start, px + 12.0) } else { (Anchor::End, px - 12.0) };
-        svg.text("s b", anchor, at, py + 4.0, "as written");
-    }
-    let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();
-    for ((number, (px, py)), at) in (1..).zip(&line).zip(spread(&wanted, 16.0, right - 4.0)) {
-        let above = (py - 12.0).max(top - 4.0);
-        if (at - px).abs() > 4.0 {
-            svg.line("tie", (*px, *py), (at, above + 3.0));
-        }
-        svg.text("b", Anchor::Middle, at, above, &number.to_string());
+        let is_numbered = line.iter().any(|(x, y)| (x - px).abs() < 40.0 && (y - py).abs() < 24.0);
+        let down = if is_numbered { 38.0 } else { 24.0 };
+        let up = py + down > bottom - 2.0;
+        let at = if up { py - 14.0 } else { py + down };
+        let half = width("as written", SMALL) / 2.0;
+        svg.text("s b", Anchor::Middle, px.clamp(left + half, right - half), at, "as written");
     }
     svg.finish("Layouts by the time and the cost of a run; the table below has every one of the front")
 }

@@ -153,6 +153,8 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
         svg.text("b", Anchor::End, x.max(width(&words, 14.0)), top - 20.0, &words);
     }
     svg.line("rule", (left, y), (left + length, y));
-    ruler(&mut svg, &ruled, y, if is_wide(wide) { 10 } else { 5 }, |gib| format!("{} GiB", text::short(gib)));
+    ruler(&mut svg, &ruled, (wide, y), if is_wide(wide) { 10 } else { 5 }, |gib| {
+        format!("{} GiB", text::short(gib))
+    });
     svg.finish(&format!("Memory of a GPU by part: {} in all; the table below has every part", gib(bytes)))
 }

@@ -1,5 +1,6 @@
 //! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), named by its rank on the rest.
 
+use super::axis::compact;
 use super::page::{Cell, Picture, Section, Table, words};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::ir::{Axis, Engine, Mesh, Plan};
@@ -120,9 +121,14 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
         .collect();
     let mut out = format!("A frame is a node, a cell a {gpu}.");
     if mesh.replicas.value > 1 {
-        out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states; colours come again.";
+        out += " One colour and one name behind the node's number for each replica, a whole copy of the model's states.";
     } else if axes.first().is_some_and(|word| matches!(*word, "stage" | "part of the layers")) {
-        out += " One colour for each stage; after eight they come again.";
+        out += &format!(" One colour for each {}.", axes.first().copied().unwrap_or_default());
+    }
+    let colours = COLOURS.len() as u64;
+    let groups = if mesh.replicas.value > 1 { mesh.replicas.value } else { mesh.pipeline_degree.value };
+    if groups > colours {
+        out += &format!(" After {colours} groups colours come again.");
     }
     match axes.as_slice() {
         [] => {}
@@ -153,12 +159,11 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let mut svg = Svg::new(wide, grid.total_height(nodes.len() as u64));
     for (place, node) in (0..).zip(&nodes) {
         let (x, y) = grid.origin(place);
-        match node {
-            Some(node) => one(&mut svg, mesh, *node, &gpus, &grid, (x, y)),
-            None => {
-                let hidden = mesh.nodes - (nodes.len() as u64 - 1);
-                svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {} more", text::group(hidden)));
-            }
+        if let Some(node) = node {
+            one(&mut svg, mesh, *node, &gpus, &grid, (x, y));
+        } else {
+            let hidden = compact((mesh.nodes - (nodes.len() as u64 - 1)) as f64);
+            svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {hidden} more"));
         }
     }
     let name = format!(
@@ -190,9 +195,11 @@ fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid,
         Some(replica) => format!("node {node} · {replica}"),
         None => format!("node {node}"),
     };
-    let fits = width(&name, SMALL) <= grid.node_width();
-    let short = name.trim_start_matches("node ");
-    svg.text("s m", Anchor::Start, x, y + NAME - 4.0, if fits { &name } else { short });
+    // The whole name, without its word, without its replica: the first that fits.
+    let number = node.to_string();
+    let names = [name.as_str(), name.trim_start_matches("node "), &number];
+    let fitting = names.into_iter().find(|name| width(name, SMALL) <= grid.node_width() + GAP / 2.0);
+    svg.text("s m", Anchor::Start, x, y + NAME - 4.0, fitting.unwrap_or_default());
     let top = y + NAME;
     svg.rect("node", x, top, grid.node_width(), grid.node_height() - NAME);
     for ((at, gpu), standing) in (0_u64..).zip(gpus).zip(&standings) {

@@ -265,6 +265,6 @@ mod tests {
         let out = render(&page);
         assert!(!out.contains("<script"), "{out}");
         // Every one of them arrived.
-        assert_eq!(out.matches("alert(1)").count(), 25, "{out}");
+        assert_eq!(out.matches("alert(1)").count(), 30, "{out}");
     }
 }

@@ -1,6 +1,6 @@
 //! The same training on other numbers of nodes: throughput against the ideal line, and what a run costs below it.
 
-use super::axis::{Axis, compact};
+use super::axis::{Axis, compact, whole};
 use super::memory::gib;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::svg::{Anchor, SMALL, Svg, width};
@@ -79,7 +79,9 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     section.text.push(sentence(&running));
     if running.len() > 1 {
         section.pictures.push(Picture::of(|width| draw(points, &running, width)));
-        section.caption = "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.".to_owned();
+        section.caption = String::from(
+            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
+        );
     }
     let first = running.first().copied();
     section.tables.push(Table {
@@ -165,11 +167,6 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
     cells
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate, held above zero")]
-fn whole(rate: f64) -> u64 {
-    rate.max(0.0).round() as u64
-}
-
 fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let below = Below::of(running);
     let lower = if below.is_some() { LOWER + 30.0 } else { 0.0 };
@@ -202,7 +199,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
         let begin = wide - width(words, SMALL);
         svg.line("ideal", (begin - 34.0, 9.0), (begin - 6.0, 9.0));
-        svg.text("s m", Anchor::Start, begin, 13.0, words);
+        svg.text("s m", Anchor::End, wide, 13.0, words);
     }
     let curve: Vec<(f64, f64)> = running
         .iter()
@@ -245,7 +242,8 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         svg.text("b", Anchor::Start, 0.0, head, below.name);
         let most = below.amounts.iter().copied().fold(0.0, f64::max);
         let y = Axis::linear(0.0, most * 1.02, floor, head + 24.0);
-        let half = (inset - 6.0).min(22.0);
+        let steps = points.len().saturating_sub(1).max(1) as f64;
+        let half = (0.38 * (x.at(last.nodes as f64) - x.at(first.nodes as f64)) / steps).min(22.0);
         let mut free = f64::MIN;
         for ((point, _), amount) in running.iter().zip(&below.amounts) {
             let (px, py) = (x.at(point.nodes as f64), y.at(*amount));

@@ -1,5 +1,6 @@
 //! Parts side by side as one bar: each as long as its amount, named in it where the name fits, by its number where not.
 
+use super::axis::Axis;
 use super::svg::{Anchor, SIZE, SMALL, Svg, width};
 
 /// A part of a whole.
@@ -53,11 +54,11 @@ pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Pl
         .collect()
 }
 
-/// Coordinates near those asked for, ascending, at least `apart` from each other and at most `end`.
-pub(super) fn spread(wanted: &[f64], apart: f64, end: f64) -> Vec<f64> {
+/// Coordinates near those asked for, ascending, at least `apart` from each other, from `start` on and at most `end`.
+pub(super) fn spread(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Vec<f64> {
     let mut out: Vec<f64> = Vec::new();
     for x in wanted {
-        let after = out.last().map_or(f64::MIN, |last| last + apart);
+        let after = out.last().map_or(start, |last| last + apart);
         out.push(x.max(after));
     }
     let mut most = end;
@@ -111,17 +112,19 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
         }
     }
     let wanted: Vec<f64> = thin.iter().map(|(x, _)| *x).collect();
-    for ((at, number), x) in thin.iter().zip(spread(&wanted, 13.0, frame.x + frame.width - 5.0)) {
+    for ((at, number), x) in
+        thin.iter().zip(spread(&wanted, 13.0, (frame.x + 5.0, frame.x + frame.width - 5.0)))
+    {
         svg.line("tie", (*at, frame.y), (x, frame.y - 5.0));
         svg.text("s", Anchor::Middle, x, frame.y - 7.0, number);
     }
 }
 
-/// Marks below a bar, from `axis.from` on: a tick and its words.
+/// Marks below a bar: a tick and its words, which stay between the page's edges 0 and `wide`.
 pub(super) fn ruler(
     svg: &mut Svg,
-    axis: &super::axis::Axis,
-    y: f64,
+    axis: &Axis,
+    (wide, y): (f64, f64),
     most: usize,
     say: impl Fn(f64) -> String,
 ) {
@@ -131,10 +134,16 @@ pub(super) fn ruler(
         let text = say(mark);
         let half = width(&text, SMALL) / 2.0;
         svg.line("tick", (x, y), (x, y + 5.0));
-        if x - half >= free {
-            let (anchor, from) = if x - half < 0.0 { (Anchor::Start, 0.0) } else { (Anchor::Middle, x) };
+        let (anchor, from, left) = if x - half < 0.0 {
+            (Anchor::Start, 0.0, 0.0)
+        } else if x + half > wide {
+            (Anchor::End, wide, wide - 2.0 * half)
+        } else {
+            (Anchor::Middle, x, x - half)
+        };
+        if left >= free {
             svg.text("s m", anchor, from, y + 17.0, &text);
-            free = x + half + 8.0;
+            free = left + 2.0 * half + 8.0;
         }
     }
 }
@@ -163,11 +172,11 @@ mod tests {
         #[test]
         fn labels_keep_apart_and_inside(mut wanted in proptest::collection::vec(0.0_f64..380.0, 0..9)) {
             wanted.sort_by(f64::total_cmp);
-            let placed = spread(&wanted, 13.0, 375.0);
+            let placed = spread(&wanted, 13.0, (6.0, 375.0));
             for pair in placed.windows(2) {
                 prop_assert!(pair[1] - pair[0] >= 13.0 - 1e-9);
             }
-            prop_assert!(placed.iter().all(|x| *x <= 375.0));
+            prop_assert!(placed.iter().all(|x| (6.0..=375.0).contains(x)));
         }
     }
 

@@ -97,7 +97,12 @@ pub(super) fn section(
     let links = links(&speed.communication, work.len() + 1);
     section.text.push(sentence(document, speed));
     section.pictures.push(Picture::of(|width| draw(speed, &work, &links, width)));
-    section.caption = "To scale. Up to the dotted line links are hidden behind the passes. Pieces of one kind alternate in the run and stand together here; how the program loads its data is not known and taken to keep up.".to_owned();
+    section.caption = String::from("To scale.");
+    if !links.is_empty() && speed.parts.exposed_communication > 0.0 {
+        section.caption +=
+            " Up to the dotted line links are hidden behind the passes, past it the GPU waits.";
+    }
+    section.caption += " Pieces of one kind alternate in the run and stand together here. How the program loads its data is not known and taken to keep up.";
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
@@ -169,14 +174,17 @@ fn draw(
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
-    // Left of this line links are hidden behind the passes, right of it the GPU waits for them.
+    // Left of this line links are hidden behind the passes, right of it the GPU waits for them. It leaves names free.
     let passes_end = axis.at(speed.parts.input + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
-        svg.line("guide", (passes_end, 16.0 + ABOVE + LANE), (passes_end, lanes.len() as f64 * each - 8.0));
+        let top = each + 16.0 + ABOVE;
+        for (from, to) in [(top - ABOVE - 24.0, top + 7.0), (top + LANE - 7.0, top + LANE + 8.0)] {
+            svg.line("guide", (passes_end, from), (passes_end, to));
+        }
     }
     let y = lanes.len() as f64 * each;
     svg.line("rule", (left, y), (left + length, y));
-    ruler(&mut svg, &axis, y, if is_wide(wide) { 10 } else { 5 }, seconds);
+    ruler(&mut svg, &axis, (wide, y), if is_wide(wide) { 10 } else { 5 }, seconds);
     svg.finish(&format!(
         "A step of {}: the work of a GPU and of its links; the tables below have every part",
         seconds(speed.step_seconds)

@@ -1,5 +1,6 @@
 //! The order of sequences: a new permutation each epoch, computed at any position without memory.
 
+use crate::config::Batch;
 use crate::model::init::{key, mix};
 
 /// The order of one run.
@@ -20,6 +21,13 @@ impl Order {
             Some(seed) => permute(place, self.sequences, key(seed, &format!("epoch {epoch}"))),
         }
     }
+}
+
+/// Where in the order of the run the sequences stand that a rank reads for one pass of a step: passes follow each other,
+/// in each the ranks.
+pub fn places(batch: &Batch, ranks: usize, rank: usize, step: u64, pass: usize) -> std::ops::Range<u64> {
+    let first = step * batch.global_sequences as u64 + ((pass * ranks + rank) * batch.micro) as u64;
+    first..first + batch.micro as u64
 }
 
 /// A permutation of 0..n: a Feistel network of four rounds on the next even power of two, walked until inside.

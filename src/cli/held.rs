@@ -1,0 +1,53 @@
+//! One manifest, read once, to be compiled again with other choices or as another text.
+
+use super::expand::{paths, root_of};
+use super::manifests::{Manifest, Set};
+use super::world::{Files, Tree as _};
+use crate::source::SourceMap;
+use crate::{Options, compile};
+use std::path::Path;
+
+/// A manifest in memory, with the files around it as far as they were read.
+pub(super) struct Held {
+    /// The path as it is shown.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    sha256: String,
+    reader: Files,
+}
+
+impl Held {
+    /// The only manifest that the arguments lead to; none where they lead to another number of them, or where it
+    /// cannot be read as text.
+    pub(super) fn only(arguments: &[String], options: &Options) -> Option<Self> {
+        let [argument] = arguments else { return None };
+        let files = paths(argument);
+        let [path] = files.as_slice() else { return None };
+        let walked = Path::new(argument).is_dir().then(|| Path::new(argument));
+        let mut reader = Files::new(root_of(path, walked), options.worker.clone());
+        let bytes = reader.read(path).ok()?;
+        let shown = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
+        Some(Self {
+            path: if argument == "-" { "<stdin>".to_owned() } else { shown },
+            sha256: crate::ir::digest::sha256_hex(&bytes),
+            text: String::from_utf8(bytes).ok()?,
+            reader,
+        })
+    }
+
+    /// Compiles its text.
+    pub(super) fn compile(&mut self, options: &Options) -> Set {
+        let text = self.text.clone();
+        self.compile_as(&text, options)
+    }
+
+    /// Compiles another text as if it stood in the file.
+    pub(super) fn compile_as(&mut self, text: &str, options: &Options) -> Set {
+        let mut sources = SourceMap::default();
+        let source = sources.add(self.path.as_str(), text);
+        let compiled = compile(source, text, options, &mut self.reader, &mut sources);
+        let manifest = Manifest { path: self.path.clone(), sha256: self.sha256.clone(), compiled };
+        Set { sources, manifests: vec![manifest], many: false, root: self.reader.root().to_path_buf() }
+    }
+}

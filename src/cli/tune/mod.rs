@@ -1,0 +1,152 @@
+//! `trainc tune`.
+
+mod pictured;
+mod show;
+mod sound;
+mod write;
+
+use super::args::{Global, Input, problems};
+use super::exit;
+use super::held::Held;
+use super::io::Io;
+use super::manifests::{Set, compile_all};
+use crate::diag::Format;
+use crate::predict::Constants;
+use crate::report;
+use crate::tune::{Limits, Space, search};
+use std::fs;
+use std::path::PathBuf;
+
+/// Search the legal layouts of a job and show those that no other beats in time and money
+///
+/// Degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance types vary, as far
+/// as the engine has them; the global batch stays. Only layouts that are predicted to fit and that pass every check are
+/// shown, and of those that come next, what each lost by.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Instance types to compare; the manifest's own where not given
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = instance)]
+    instances: Vec<String>,
+    /// Most nodes; the manifest's own where not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    max_nodes: Option<u64>,
+    /// Most US dollars for the run
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    max_usd: Option<f64>,
+    /// Longest run, as 12h or 2d
+    #[arg(long, value_name = "DURATION", value_parser = super::args::duration)]
+    deadline: Option<std::time::Duration>,
+    /// How many of those that come next are explained
+    #[arg(long, value_name = "N", default_value = "6")]
+    next: usize,
+    /// Put the one of that number into the manifest, keeping comments and formatting; the first, the fastest, where no
+    /// number is given
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
+    write: Option<usize>,
+    /// Write a page with a picture of time against cost: one HTML file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+fn usd(written: &str) -> Result<f64, String> {
+    let usd: f64 = written.parse().map_err(|_| format!("`{written}` is no number of dollars"))?;
+    if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected more than nothing".to_owned()) }
+}
+
+fn instance(written: &str) -> Result<String, String> {
+    use crate::catalog::instances;
+    if instances::names().any(|name| name == written) {
+        return Ok(written.to_owned());
+    }
+    Err(match crate::text::nearest(written, instances::names()) {
+        Some(near) => {
+            format!("no instance type of SageMaker training with accelerators; did you mean `{near}`?")
+        }
+        None => "no instance type of SageMaker training with accelerators".to_owned(),
+    })
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let options = args.input.options(io, false);
+    let manifests = match args.input.named.paths("tune") {
+        Ok(manifests) => manifests,
+        Err(text) => {
+            io.note(&text);
+            return exit::USAGE;
+        }
+    };
+    let Some(mut held) = Held::only(&manifests, &options) else {
+        return none(io, global, &compile_all(&manifests, &options));
+    };
+    let set = held.compile(&options);
+    let Some((base, plan)) = set
+        .manifests
+        .first()
+        .and_then(|manifest| Some((&manifest.compiled, manifest.compiled.plan.as_ref()?)))
+    else {
+        return none(io, global, &set);
+    };
+    let limits = Limits {
+        instances: args.instances.clone(),
+        max_nodes: args.max_nodes,
+        max_usd: args.max_usd,
+        deadline_seconds: args.deadline.map(|deadline| deadline.as_secs_f64()),
+        prices: options.prices.clone(),
+        discount: options.discount,
+    };
+    let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
+    let searched = Space::of(plan, &limits, constants)
+        .and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
+    let (space, points) = match searched {
+        Ok(found) => found,
+        Err(why) => {
+            io.note(&format!("error: nothing to search: {why}\n"));
+            return exit::MANIFEST;
+        }
+    };
+    let judged = sound::judge(&mut held, &options, base, &space, points);
+    let job = base.job.as_deref().unwrap_or(&held.path);
+    let page = show::Page::of(job, &space, &limits, constants, &judged, args.next);
+    io.print(&match args.output.as_str() {
+        "json" => page.json(),
+        "markdown" => page.markdown(),
+        _ => page.human(io.width),
+    });
+    if let Some(file) = &args.report {
+        let page = report::html::front(&pictured::front(job, &held.path, &space, &judged));
+        if let Err(error) = fs::write(file, page) {
+            let why = super::world::describe(&error);
+            io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+            return exit::USAGE;
+        }
+        io.note(&format!("wrote {}\n", file.display()));
+    }
+    if judged.front.is_empty() {
+        io.note("note: no layout of the space fits, passes every check and keeps the bounds\n");
+        return exit::MANIFEST;
+    }
+    match args.write {
+        Some(number) => write::write(io, &mut held, &options, &space, &judged, number),
+        None => exit::DONE,
+    }
+}
+
+/// What to say where there is not one manifest that can be searched.
+fn none(io: &mut Io, global: &Global, set: &Set) -> u8 {
+    if set.manifests.len() > 1 {
+        io.note("error: tune takes one manifest\n");
+        return exit::USAGE;
+    }
+    let text = problems(set, Format::Human, io, io.color, global);
+    io.note(&text);
+    exit::MANIFEST
+}

@@ -1,0 +1,297 @@
+//! The front and what comes next, for people, for tools and for a pull request.
+
+use super::sound::{Judged, Sound};
+use crate::predict::Constants;
+use crate::text;
+use crate::tune::reasons::{next_best, why};
+use crate::tune::{Limits, Point, Reason, Set, Space};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Refused layouts that are shown at most.
+const REFUSED: usize = 4;
+
+/// What is shown.
+pub(super) struct Page<'a> {
+    job: &'a str,
+    space: &'a Space<'a>,
+    judged: &'a Judged,
+    front: Vec<Row<'a>>,
+    lost: Vec<Lost>,
+}
+
+/// A member of the front, with the figures of its own compilation.
+struct Row<'a> {
+    sound: &'a Sound,
+    point: Point,
+    sets: Vec<Set>,
+    words: String,
+}
+
+/// A layout that comes next, and why it is not on the front.
+struct Lost {
+    point: Point,
+    sets: Vec<Set>,
+    words: String,
+    reason: Reason,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn of(
+        job: &'a str,
+        space: &'a Space<'a>,
+        limits: &Limits,
+        constants: &Constants,
+        judged: &'a Judged,
+        next: usize,
+    ) -> Self {
+        let point = |at: usize| judged.points.get(at).copied();
+        let front = judged
+            .front
+            .iter()
+            .filter_map(|sound| {
+                let point = point(sound.at)?;
+                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
+                Some(Row { sound, point, sets, words })
+            })
+            .collect();
+        let places: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
+        let refused = judged.refused.iter().take(REFUSED.min(next));
+        let mut lost: Vec<(usize, Reason)> =
+            refused.map(|(at, refusal)| (*at, Reason::Refused(refusal.clone()))).collect();
+        for at in next_best(&judged.points, &places, next.saturating_sub(lost.len())) {
+            let reason =
+                point(at).and_then(|point| why(space, limits, constants, &judged.points, &places, &point));
+            lost.extend(reason.map(|reason| (at, reason)));
+        }
+        let lost = lost
+            .into_iter()
+            .filter_map(|(at, reason)| {
+                let point = point(at)?;
+                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
+                Some(Lost { point, sets, words, reason })
+            })
+            .collect();
+        Self { job, space, judged, front, lost }
+    }
+
+    pub(super) fn human(&self, width: usize) -> String {
+        let mut out = format!("{}: {}\n\n", self.job, self.counts());
+        if !self.front.is_empty() {
+            out.push_str("none beats these in time and money, the fastest first\n\n");
+        }
+        for (number, row) in (1..).zip(&self.front) {
+            let figures = row.figures();
+            let _ = writeln!(
+                out,
+                "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
+                figures.time, figures.money, figures.step, figures.memory
+            );
+            paragraph(&mut out, &row.words, width);
+            paragraph(&mut out, &changes(&row.sets), width);
+            if !row.sound.warnings.is_empty() {
+                paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
+            }
+        }
+        if !self.lost.is_empty() {
+            out.push_str("\nwhat comes next, and why it lost\n\n");
+        }
+        for lost in &self.lost {
+            let _ = writeln!(out, "  -  {}", wrapped(&lost.words, width));
+            paragraph(&mut out, &lost.reason.to_string(), width);
+        }
+        out.push('\n');
+        for (what, items) in [("varied", self.space.varied()), ("held", self.space.held())] {
+            let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
+        }
+        if self.judged.cut {
+            out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
+        }
+        out
+    }
+
+    fn counts(&self) -> String {
+        let dropped = self.judged.dropped;
+        let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
+        format!(
+            "{} looked at, {} fit{refused}",
+            text::count(self.judged.points.len() as u64, "layout"),
+            text::group((self.judged.fit() + dropped) as u64),
+        )
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
+        out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+        for (number, row) in (1..).zip(&self.front) {
+            let f = row.figures();
+            let _ = writeln!(
+                out,
+                "| {number} | {} | {} | {} | {} | {} | {} |",
+                f.time,
+                f.money,
+                f.step,
+                f.memory,
+                row.words,
+                changed(&row.sets)
+            );
+        }
+        if !self.lost.is_empty() {
+            out.push_str(
+                "\nWhat comes next, and why it lost:\n\n| layout | why | changes |\n| --- | --- | --- |\n",
+            );
+        }
+        for lost in &self.lost {
+            let reason = lost.reason.to_string().replace('|', "\\|");
+            let _ = writeln!(out, "| {} | {reason} | {} |", lost.words, changed(&lost.sets));
+        }
+        let _ = write!(
+            out,
+            "\nVaried: {}. Held: {}.\n",
+            self.space.varied().join(", "),
+            self.space.held().join(", ")
+        );
+        out
+    }
+
+    pub(super) fn json(&self) -> String {
+        let text = serde_json::to_string_pretty(&json!({
+            "format_version": "1.0",
+            "job": self.job,
+            "searched": self.judged.points.len(),
+            "fit": self.judged.fit() + self.judged.dropped,
+            "refused": self.judged.dropped,
+            "cut": self.judged.cut,
+            "varied": self.space.varied(),
+            "held": self.space.held(),
+            "front": self.front.iter().map(|row| row.json(self.space)).collect::<Vec<_>>(),
+            "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
+        }));
+        text.unwrap_or_default() + "\n"
+    }
+}
+
+/// A row's figures as text.
+struct Figures {
+    time: String,
+    money: String,
+    step: String,
+    memory: String,
+}
+
+impl Row<'_> {
+    fn figures(&self) -> Figures {
+        let prediction = &self.sound.compiled.prediction;
+        let run = prediction.run.as_ref();
+        let nodes = self.point.choice.nodes as f64;
+        let money = match run.and_then(|run| run.cost_usd) {
+            Some(usd) => text::dollars(usd),
+            None => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
+        };
+        let memory = prediction.memory.as_ref();
+        // It fits as far as the figure goes; its interval says where it may not.
+        let high = memory.map(|memory| memory.interval.high).filter(|high| *high > self.point.capacity_bytes);
+        let high = high.map_or_else(String::new, |high| format!(", at most {:.1}", high / GIB));
+        Figures {
+            time: format!("{:.2} h", run.map_or(self.point.seconds, |run| run.seconds) / 3_600.0),
+            money,
+            step: format!(
+                "{:.2} s",
+                prediction.speed.as_ref().map_or(self.point.step_seconds, |speed| speed.step_seconds)
+            ),
+            memory: format!(
+                "{:.1} of {:.0} GiB{high}",
+                memory.map_or(self.point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
+                self.point.capacity_bytes / GIB
+            ),
+        }
+    }
+
+    fn json(&self, space: &Space) -> Value {
+        let prediction = &self.sound.compiled.prediction;
+        let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
+        json!({
+            "sets": texts(&self.sets),
+            "layout": self.words,
+            "instance": space.name(self.point.choice.site),
+            "nodes": self.point.choice.nodes,
+            "step_seconds": speed.map(|speed| speed.step_seconds),
+            "seconds": run.map(|run| run.seconds),
+            "cost_usd": run.and_then(|run| run.cost_usd),
+            "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+            "warnings": self.sound.warnings,
+        })
+    }
+}
+
+impl Lost {
+    fn json(&self, space: &Space) -> Value {
+        let reason = match &self.reason {
+            Reason::Beaten { by, slower, dearer_usd, because, traits } => json!({
+                "kind": "beaten",
+                "by": by + 1,
+                "slower": slower,
+                "dearer_usd": dearer_usd,
+                "because": because.iter().map(|one| json!({
+                    "part": one.part, "seconds": one.seconds, "collective": one.collective,
+                })).collect::<Vec<_>>(),
+                "traits": traits,
+            }),
+            Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => json!({
+                "kind": "too-large", "needs_bytes": needs_bytes, "has_bytes": has_bytes,
+                "part": part, "part_bytes": part_bytes,
+            }),
+            Reason::Late { seconds, deadline_seconds } => {
+                json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
+            }
+            Reason::Dear { usd, most_usd } => {
+                json!({ "kind": "dear", "cost_usd": usd, "most_usd": most_usd })
+            }
+            Reason::Refused(refusal) => {
+                json!({ "kind": "refused", "code": refusal.code, "message": refusal.message })
+            }
+        };
+        json!({
+            "sets": texts(&self.sets),
+            "layout": self.words,
+            "instance": space.name(self.point.choice.site),
+            "nodes": self.point.choice.nodes,
+            "step_seconds": self.point.step_seconds,
+            "seconds": self.point.seconds,
+            "cost_usd": self.point.usd,
+            "memory_bytes": self.point.memory_bytes,
+            "reason": reason,
+            "text": self.reason.to_string(),
+        })
+    }
+}
+
+fn texts(sets: &[Set]) -> Vec<String> {
+    sets.iter().map(ToString::to_string).collect()
+}
+
+fn changes(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { texts(sets).join(" ") }
+}
+
+fn changed(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { text::ticked(&texts(sets), "and") }
+}
+
+/// Where the text of a row begins.
+const INDENT: usize = 5;
+
+fn wrapped(words: &str, width: usize) -> String {
+    wrapped_at(words, width, INDENT)
+}
+
+fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
+    let gap = format!("\n{}", " ".repeat(indent));
+    text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
+}
+
+fn paragraph(out: &mut String, words: &str, width: usize) {
+    let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrapped(words, width));
+}

@@ -1,0 +1,136 @@
+//! Which of the layouts that would be shown pass every check: each is compiled as it would be written.
+
+use crate::cli::held::Held;
+use crate::diag::{Diagnostic, Problems, Severity};
+use crate::tune::{Point, Refusal, Space, Standing, front};
+use crate::{Compiled, Options};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Layouts that are shown at most.
+const SHOWN: usize = 12;
+
+/// The most layouts that are compiled: what is refused beyond it is left out unseen, and the output says so.
+const MOST_COMPILED: usize = 400;
+
+/// How many shapes of an instance type must be refused by one code at the type itself before the type is given up.
+const ENOUGH: usize = 3;
+
+/// A member of the front, borne out by its own compilation.
+pub(super) struct Sound {
+    /// Its place among the points.
+    pub(super) at: usize,
+    /// What it compiles to.
+    pub(super) compiled: Compiled,
+    /// Warnings that the manifest as it stands does not have.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the search found, with what the checks said.
+pub(super) struct Judged {
+    /// Every layout of the space.
+    pub(super) points: Vec<Point>,
+    /// Those that none beats, sound, the fastest first.
+    pub(super) front: Vec<Sound>,
+    /// Those that would have stood there, and what refused each: places among the points.
+    pub(super) refused: Vec<(usize, Refusal)>,
+    /// Layouts that share a shape with one that was refused, or an instance type that was given up.
+    pub(super) dropped: usize,
+    /// Whether there were too many to look at them all.
+    pub(super) cut: bool,
+}
+
+impl Judged {
+    /// Layouts that fit and keep the bounds.
+    pub(super) fn fit(&self) -> usize {
+        self.points.iter().filter(|point| point.standing == Standing::Sound).count()
+    }
+}
+
+/// Compiles the members of the front until all of those that are shown pass; a member that does not gives its place to
+/// those that it beat, and with it goes what differs from it in batch and recomputation alone.
+pub(super) fn judge(
+    held: &mut Held,
+    options: &Options,
+    base: &Compiled,
+    space: &Space,
+    points: Vec<Point>,
+) -> Judged {
+    let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
+    let mut out = Judged { points, front: Vec::new(), refused: Vec::new(), dropped: 0, cut: false };
+    // Of a dropped point only the standing changes, so that places stay.
+    let mut alive = out.points.clone();
+    let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
+    let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
+    for compiled in 0.. {
+        let places: Vec<usize> = front(&alive).into_iter().take(SHOWN).collect();
+        let Some(at) = places.iter().copied().find(|at| !known.contains_key(at)) else {
+            for at in places {
+                if let Some((compiled, warnings)) = known.remove(&at) {
+                    out.front.push(Sound { at, compiled, warnings });
+                }
+            }
+            break;
+        };
+        if compiled >= MOST_COMPILED {
+            out.cut = true;
+            break;
+        }
+        let Some(point) = out.points.get(at).copied() else { break };
+        match compile(held, options, space, &point) {
+            Ok(compiled) => {
+                let new = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
+                let mut warnings: Vec<String> =
+                    new.map(|one| one.code.id.to_owned()).filter(|id| !old.contains(id.as_str())).collect();
+                warnings.sort();
+                warnings.dedup();
+                known.insert(at, (compiled, warnings));
+            }
+            Err(blame) => {
+                let (error, at_instance) = *blame;
+                let site = point.choice.site;
+                let count = blamed.entry((site, error.code.id)).or_default();
+                *count += usize::from(at_instance);
+                let whole_site = *count >= ENOUGH;
+                let refusal = Refusal { code: error.code.id.to_owned(), message: error.message.clone() };
+                out.refused.push((at, refusal));
+                for other in &mut alive {
+                    let same_shape = other.choice.nodes == point.choice.nodes
+                        && other.choice.degrees == point.choice.degrees
+                        && other.choice.waiting == point.choice.waiting;
+                    if other.standing == Standing::Sound
+                        && other.choice.site == site
+                        && (whole_site || same_shape)
+                    {
+                        other.standing = Standing::Barred;
+                        out.dropped += 1;
+                    }
+                }
+            }
+        }
+    }
+    out.points = alive;
+    out
+}
+
+/// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.
+fn compile(
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    point: &Point,
+) -> Result<Compiled, Box<(Diagnostic, bool)>> {
+    let mut options = options.clone();
+    options.choices.sets.extend(space.sets(&point.choice).iter().map(ToString::to_string));
+    let mut set = held.compile(&options);
+    let compiled = set
+        .manifests
+        .pop()
+        .map_or_else(|| Compiled::nothing(Problems::default()), |manifest| manifest.compiled);
+    let error = compiled.problems.iter().find(|one| one.severity == Severity::Error).cloned();
+    let Some(error) = error else { return Ok(compiled) };
+    let cluster = compiled.plan.as_ref().and_then(|plan| plan.job.cluster.as_ref());
+    let instance = cluster.and_then(|cluster| cluster.instance.span());
+    let mut spans = std::iter::once(error.span).chain(error.labels.iter().map(|label| label.span));
+    let at_instance = spans.any(|span| Some(span) == instance);
+    Err(Box::new((error, at_instance)))
+}

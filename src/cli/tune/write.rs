@@ -1,0 +1,84 @@
+//! A chosen layout put into the manifest's file.
+
+use super::sound::Judged;
+use crate::cli::exit;
+use crate::cli::held::Held;
+use crate::cli::io::Io;
+use crate::tune::Space;
+use crate::tune::write::{Heads, written};
+use crate::{Compiled, Options};
+use std::fs;
+use std::path::Path;
+
+/// Edits the manifest, and writes it only where the new text plans to what was shown.
+pub(super) fn write(
+    io: &mut Io,
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    judged: &Judged,
+    number: usize,
+) -> u8 {
+    let chosen = number.checked_sub(1).and_then(|at| judged.front.get(at));
+    let Some((sound, point)) = chosen.and_then(|sound| Some((sound, judged.points.get(sound.at)?))) else {
+        io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
+        return exit::USAGE;
+    };
+    if held.path.starts_with('<') {
+        io.note("error: a manifest from standard input is no file that can be written\n");
+        return exit::USAGE;
+    }
+    let plan = sound.compiled.plan.as_ref();
+    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
+    let heads = Heads {
+        job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
+        instance: space.name(point.choice.site),
+        engine,
+    };
+    let text = match written(&held.text, heads, &space.sets(&point.choice)) {
+        Ok(text) => text,
+        Err(error) => {
+            io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));
+            return exit::MANIFEST;
+        }
+    };
+    let set = held.compile_as(&text, options);
+    let same = set.manifests.first().is_some_and(|new| is_same(&new.compiled, &sound.compiled));
+    if !same {
+        io.note(&format!(
+            "error: `{}` is left as it is: edited, it would plan to something else than what is shown; `--set`, `--env` or a layer says otherwise\n",
+            held.path
+        ));
+        return exit::MANIFEST;
+    }
+    if let Err(error) = fs::write(Path::new(&held.path), text) {
+        io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
+        return exit::USAGE;
+    }
+    io.note(&format!("wrote {}\n", held.path));
+    exit::DONE
+}
+
+/// Whether both come to the same prediction, mesh and batch without an error.
+fn is_same(new: &Compiled, shown: &Compiled) -> bool {
+    let figures = |compiled: &Compiled| {
+        let plan = compiled.plan.as_ref();
+        plan.map(|plan| {
+            let mesh = plan.mesh.as_ref().map(|mesh| {
+                let degrees =
+                    [&mesh.replicas, &mesh.shard_degree, &mesh.tensor_degree, &mesh.pipeline_degree];
+                (mesh.nodes, degrees.map(|degree| degree.value))
+            });
+            let batch = plan.batch.as_ref().map(|batch| {
+                (
+                    batch.micro.value,
+                    batch.microbatches,
+                    batch.accumulation.value,
+                    batch.global_sequences.value,
+                )
+            });
+            (plan.instance.clone(), mesh, batch)
+        })
+    };
+    new.problems.errors() == 0 && new.prediction == shown.prediction && figures(new) == figures(shown)
+}

@@ -1,0 +1,89 @@
+//! Every layout of the space with its memory, time and money.
+
+use super::Unsearchable;
+use super::space::{Choice, Limits, Space};
+use crate::predict::Constants;
+use crate::predict::memory::{MemoryConstants, of_gpu};
+use crate::predict::speed::speed;
+
+/// What became of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It fits and keeps the bounds.
+    Sound,
+    /// It needs more memory than a GPU has.
+    TooLarge,
+    /// It ends after the deadline.
+    Late,
+    /// It costs more than it may, or its price is not known where there is a bound.
+    Dear,
+    /// A check refuses it, or what differs from it by little.
+    Barred,
+}
+
+/// A layout with its figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The layout.
+    pub choice: Choice,
+    /// Seconds of a step.
+    pub step_seconds: f64,
+    /// Billed seconds of the run.
+    pub seconds: f64,
+    /// US dollars of the run, where prices are known.
+    pub usd: Option<f64>,
+    /// Memory of the fullest GPU, bytes.
+    pub memory_bytes: f64,
+    /// Memory that a GPU has, bytes.
+    pub capacity_bytes: f64,
+    /// On how many axes it differs from the manifest.
+    pub changes: usize,
+    /// Whether it can be chosen.
+    pub standing: Standing,
+}
+
+/// Every layout of the space whose memory and speed are known; or why none is.
+pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<Vec<Point>, Unsearchable> {
+    let memory_constants = MemoryConstants::of(constants);
+    let mut points = Vec::new();
+    let mut unknown = None;
+    space.visit(|choice, layout| {
+        let speed = match speed(layout, constants) {
+            Ok(speed) => speed,
+            Err(why) => {
+                unknown = unknown.or(Some(Unsearchable(why.0)));
+                return;
+            }
+        };
+        let Some(capacity_bytes) = layout.hardware.memory_bytes else {
+            unknown = unknown.or(Some(Unsearchable("the memory of the accelerator is not known")));
+            return;
+        };
+        let Some(site) = space.sites.get(choice.site) else { return };
+        let memory_bytes = of_gpu(layout, &memory_constants).total();
+        let run = site.terms.run(layout, &speed);
+        let (seconds, usd) = (run.seconds, run.cost_usd);
+        let late = limits.deadline_seconds.is_some_and(|deadline| seconds > deadline);
+        let dear = limits.max_usd.is_some_and(|most| usd.is_none_or(|usd| usd > most));
+        let standing = match (memory_bytes > capacity_bytes, late, dear) {
+            (true, ..) => Standing::TooLarge,
+            (_, true, _) => Standing::Late,
+            (_, _, true) => Standing::Dear,
+            _ => Standing::Sound,
+        };
+        points.push(Point {
+            choice: *choice,
+            step_seconds: speed.step_seconds,
+            seconds,
+            usd,
+            memory_bytes,
+            capacity_bytes,
+            changes: space.changes(choice),
+            standing,
+        });
+    });
+    match unknown {
+        Some(why) if points.is_empty() => Err(why),
+        _ => Ok(points),
+    }
+}

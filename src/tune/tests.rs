@@ -1,0 +1,102 @@
+use super::front::Measure;
+use super::meshes::Degrees;
+use super::reasons::next_best;
+use super::space::{Choice, Waiting};
+use super::{Point, Standing, front};
+use crate::predict::{Recompute, Sharding};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> Point {
+    Point {
+        choice: Choice {
+            site: 0,
+            nodes: 1,
+            degrees: Degrees { shard: 1, tensor: 1, pipeline: 1, sharding: Sharding::None },
+            micro: u64::from(seconds),
+            microbatches: 1,
+            passes: 1,
+            recompute: Recompute::None,
+            waiting: Waiting::default(),
+        },
+        step_seconds: f64::from(seconds),
+        seconds: f64::from(seconds),
+        usd: usd.map(f64::from),
+        memory_bytes: f64::from(seconds),
+        capacity_bytes: 40.0,
+        changes,
+        standing,
+    }
+}
+
+prop_compose! {
+    fn points()(all in proptest::collection::vec(
+        (1_u32..40, proptest::option::weighted(0.9, 1_u32..40), 0_usize..8, 0_usize..4), 1..60,
+    )) -> Vec<Point> {
+        let standings = [Standing::Sound, Standing::TooLarge, Standing::Late, Standing::Barred];
+        all.iter()
+            // Half of them are sound.
+            .map(|(seconds, usd, at, changes)| point(*seconds, *usd, standings[at.saturating_sub(4)], *changes))
+            .collect()
+    }
+}
+
+fn beats(one: &Point, other: &Point) -> bool {
+    let cost = |point: &Point| point.usd.unwrap_or(f64::INFINITY);
+    one.seconds <= other.seconds
+        && cost(one) <= cost(other)
+        && (one.seconds < other.seconds || cost(one) < cost(other))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_front_is_what_brute_force_finds(all in points()) {
+        prop_assume!(all.iter().any(|point| point.usd.is_some()));
+        let sound: Vec<&Point> = all.iter().filter(|point| point.standing == Standing::Sound).collect();
+        let figures = |point: &Point| (point.seconds.to_bits(), point.usd.map(f64::to_bits));
+        let brute: BTreeSet<_> = sound
+            .iter()
+            .filter(|one| !sound.iter().any(|other| beats(other, one)))
+            .map(|one| figures(one))
+            .collect();
+        let found = front(&all);
+        prop_assert_eq!(found.iter().map(|at| figures(&all[*at])).collect::<BTreeSet<_>>(), brute);
+        // The fastest first, and of equals the one that changes least.
+        prop_assert!(found.windows(2).all(|two| all[two[0]].seconds < all[two[1]].seconds));
+        for at in &found {
+            let equals = sound.iter().filter(|other| figures(other) == figures(&all[*at]));
+            prop_assert_eq!(Some(all[*at].changes), equals.map(|other| other.changes).min());
+        }
+    }
+
+    #[test]
+    fn what_comes_next_lost_to_something(all in points(), most in 0_usize..12) {
+        let chosen = front(&all);
+        let next = next_best(&all, &chosen, most);
+        prop_assert!(next.len() <= most);
+        prop_assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), next.len());
+        let measure = Measure::of(&all);
+        for at in &next {
+            let one = &all[*at];
+            prop_assert!(!chosen.contains(at));
+            let beaten = chosen.iter().any(|best| {
+                all[*best].seconds <= one.seconds && measure.cost(&all[*best]) <= measure.cost(one)
+            });
+            // What is sound was beaten; what is not would have stood on the front.
+            prop_assert_eq!(one.standing == Standing::Sound, beaten, "{:?}", one);
+            prop_assert!(one.standing != Standing::Barred);
+        }
+    }
+}
+
+#[test]
+fn without_any_price_the_time_of_all_nodes_counts() {
+    let mut all = [point(10, None, Standing::Sound, 0), point(6, None, Standing::Sound, 0)];
+    all[1].choice.nodes = 2;
+    assert_eq!(Measure::of(&all), Measure::NodeSeconds);
+    assert_eq!(front(&all), [1, 0]);
+    all[1].choice.nodes = 1;
+    assert_eq!(front(&all), [1]);
+}

@@ -1,0 +1,155 @@
+//! Layouts and reasons in words for people.
+
+use super::reasons::{Because, Reason};
+use super::space::{Choice, Space};
+use crate::ir::Engine;
+use crate::predict::{Recompute, Sharding};
+use crate::text;
+
+const GIB: f64 = 1_073_741_824.0;
+
+impl Space<'_> {
+    /// A layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
+    pub fn words(&self, choice: &Choice) -> String {
+        let degrees = &choice.degrees;
+        let mut out = vec![format!("{} × {}", choice.nodes, self.name(choice.site))];
+        let world = choice.nodes * self.gpus_per_node(choice.site);
+        match (self.rules.engine, degrees.sharding) {
+            (Engine::Fsdp, Sharding::None) => out.push("no-shard".to_owned()),
+            (Engine::Fsdp, Sharding::Gradients) => out.push("shard-grad-op".to_owned()),
+            (Engine::Fsdp, _) if degrees.shard == world => out.push("full-shard".to_owned()),
+            (Engine::Fsdp, _) => out.push(format!("hybrid-shard {}", degrees.shard)),
+            (_, Sharding::Full) => out.push(format!("shard {}", degrees.shard)),
+            (_, Sharding::Optimizer) => out.push("shard-optimizer-state".to_owned()),
+            (_, Sharding::None | Sharding::Gradients) => {}
+        }
+        if degrees.tensor > 1 {
+            out.push(format!("tensor {}", degrees.tensor));
+        }
+        if degrees.pipeline > 1 && self.rules.engine != Engine::DeviceMap {
+            out.push(format!("pipeline {}", degrees.pipeline));
+        }
+        let passes =
+            if choice.passes == 1 { "1 pass".to_owned() } else { format!("{} passes", choice.passes) };
+        out.push(format!("micro-batch {} × {passes}", choice.micro));
+        match choice.recompute {
+            Recompute::None => out.push("nothing recomputed".to_owned()),
+            Recompute::Selective => out.push("attention recomputed".to_owned()),
+            Recompute::Full | Recompute::Share(_) => out.push("layers recomputed".to_owned()),
+        }
+        if choice.waiting.activations {
+            out.push("activations offloaded".to_owned());
+        }
+        if choice.waiting.states {
+            out.push("states offloaded".to_owned());
+        }
+        out.join(", ")
+    }
+
+    /// What varies, in words.
+    pub fn varied(&self) -> Vec<String> {
+        let mut out: Vec<String> = self.rules.varied().into_iter().map(str::to_owned).collect();
+        if self.nodes.len() > 1 {
+            let mut nodes = self.nodes.clone();
+            nodes.sort_unstable();
+            let shown: Vec<String> = nodes.iter().map(u64::to_string).collect();
+            out.push(format!("nodes ({})", shown.join(", ")));
+        }
+        if self.sites.len() > 1 {
+            let names: Vec<&str> = (0..self.sites.len()).map(|site| self.name(site)).collect();
+            out.push(format!("instance ({})", names.join(", ")));
+        }
+        out
+    }
+
+    /// What is held as the manifest has it, in words, each with the reason where it is not plain.
+    pub fn held(&self) -> Vec<String> {
+        let job = &self.plan.job;
+        let mut out =
+            vec![format!("global batch {} (another is another training)", text::group(self.global()))];
+        out.push(format!("engine {}", self.rules.engine.name()));
+        out.push("precision".to_owned());
+        out.push("attention".to_owned());
+        let mut put = |held: bool, word: &str| {
+            if held {
+                out.push(word.to_owned());
+            }
+        };
+        put(job.adapter.is_some(), "adapter");
+        put(job.quantize.is_some(), "quantize");
+        let degrees = &self.base.degrees;
+        put(degrees.context > 1.0, "context-degree");
+        put(degrees.expert > 1.0, "expert-degree");
+        put(self.nodes.len() == 1, "nodes");
+        put(self.sites.len() == 1, "instance");
+        out
+    }
+}
+
+/// Money for a difference: cents below ten dollars.
+fn usd(amount: f64) -> String {
+    if amount.abs() < 10.0 { format!("${amount:.2}") } else { text::dollars(amount) }
+}
+
+fn seconds(amount: f64) -> String {
+    if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
+}
+
+/// Seconds of a run as hours and minutes.
+pub fn hours(amount: f64) -> String {
+    format!("{:.2} h", amount / 3_600.0)
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} +{} a step", self.part, seconds(self.seconds))?;
+        match self.collective {
+            Some(collective) => write!(f, " ({collective})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Beaten { by, slower, dearer_usd, because, traits } => {
+                write!(f, "beaten by {}: ", by + 1)?;
+                let slow = (*slower >= 5e-4).then(|| percent(*slower));
+                let dear =
+                    dearer_usd.filter(|more| *more >= 0.005).map(|more| format!("{} dearer", usd(more)));
+                match (slow, dear) {
+                    (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
+                    (Some(slow), None) => write!(f, "{slow} slower")?,
+                    (None, Some(dear)) => write!(f, "{dear} in the same time")?,
+                    (None, None) => write!(f, "by less than is shown")?,
+                }
+                let why: Vec<String> =
+                    because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
+                if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
+            }
+            Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
+                f,
+                "does not fit: {:.1} of {:.1} GiB, {part} {:.1} GiB of them",
+                needs_bytes / GIB,
+                has_bytes / GIB,
+                part_bytes / GIB
+            ),
+            Self::Late { seconds, deadline_seconds } => {
+                write!(f, "too late: {} of at most {}", hours(*seconds), hours(*deadline_seconds))
+            }
+            Self::Dear { usd: Some(amount), most_usd } => {
+                write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
+            }
+            Self::Dear { usd: None, most_usd } => {
+                write!(f, "its price is not known, to hold it against {}", usd(*most_usd))
+            }
+            Self::Refused(refusal) => write!(f, "refused by {}: {}", refusal.code, refusal.message),
+        }
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    let percent = 100.0 * fraction;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}

@@ -1,0 +1,399 @@
+//! `tune`: what it says of a layout is what the manifest plans to once it says so, for every engine that it searches;
+//! its front is what trying everything finds; and what it writes is what it showed.
+
+use crate::support::{Memory, Ran, Scratch, compile_in, options, trainc_in};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use trainc::predict::Constants;
+use trainc::tune::{Limits, Point, Space, Standing, front, search};
+use trainc::{Compiled, Options};
+
+/// A job with these nodes beside what every job needs.
+fn job(nodes: &str) -> String {
+    format!(
+        "// A job to tune.\njob \"tuned\" {{\n    region \"us-west-2\" // where\n    model \"llama\" {{\n        hidden 2048\n        layers 16\n        heads 16\n        ffn 5504\n        vocab 32000\n        positions 4096\n    }}\n{nodes}\n    program \"train.py\" source=\"./scripts\"\n    channel \"train\" s3=\"s3://example-corpus/tokens/\"\n    output s3=\"s3://example-runs/tuned/\"\n    role create=#true\n}}\n"
+    )
+}
+
+fn train(precision: &str, rest: &str) -> String {
+    format!(
+        "    train {{\n        precision \"{precision}\" // as measured\n        sequence-length 1024\n        {rest}\n        steps 1000\n    }}\n"
+    )
+}
+
+/// One manifest for each engine that is searched, with those of its axes that matter written or not.
+fn jobs() -> Vec<(&'static str, String)> {
+    let p4d = |nodes: u64| {
+        format!("    cluster \"ml.p4d.24xlarge\" nodes={nodes} {{\n        max-run \"1d\"\n    }}\n")
+    };
+    let image = |version: &str, python: &str| {
+        format!("    image \"pytorch\" version=\"{version}\" python=\"{python}\"")
+    };
+    let mixed =
+        train("bf16", "micro-batch 2\n        global-batch 64\n        activation-checkpointing #true");
+    let new = image("2.7.1", "py312");
+    let fsdp = |inside: &str| {
+        format!(
+            "    parallel engine=\"fsdp\" {{ // how\n        wrap \"LlamaDecoderLayer\"\n        {inside}\n    }}\n"
+        )
+    };
+    let smp = |inside: &str| format!("    parallel engine=\"smp\" {{\n        {inside}\n    }}\n");
+    vec![
+        ("fsdp, nothing written", [p4d(2), fsdp(""), mixed.clone(), new.clone()].concat()),
+        (
+            "fsdp, all written",
+            [p4d(2), fsdp("strategy \"hybrid-shard\"\n        shard-degree 8\n        offload #false"), mixed.clone(), new.clone()].concat(),
+        ),
+        (
+            "fsdp, without a global batch",
+            [p4d(2), fsdp("strategy \"full-shard\""), train("bf16", "micro-batch 4"), new.clone()].concat(),
+        ),
+        (
+            "smp v1, sharded",
+            [p4d(2), smp("shard-degree 8\n        offload-activations #true"), mixed.clone(), image("1.13.1", "py39")].concat(),
+        ),
+        (
+            "smp v1, tensor and pipeline",
+            [
+                p4d(1),
+                smp("tensor-degree 2\n        pipeline-degree 2 microbatches=4 // in flight\n        prescaled-batch #true"),
+                train("fp16", "micro-batch 2\n        global-batch 64\n        activation-checkpointing #true"),
+                image("1.12", "py38"),
+            ]
+            .concat(),
+        ),
+        (
+            "smp v2",
+            [p4d(2), smp("shard-degree 8\n        context-degree 2"), mixed.clone(), image("2.5.1", "py311")].concat(),
+        ),
+        ("smddp", [p4d(2), "    parallel engine=\"smddp\"\n".to_owned(), mixed.clone(), image("2.0.1", "py310")].concat()),
+        (
+            "ddp",
+            [
+                p4d(2),
+                "    parallel engine=\"ddp\" launcher=\"torchrun\"\n".to_owned(),
+                train("bf16", "accumulation 4\n        global-batch 64"),
+                new.clone(),
+            ]
+            .concat(),
+        ),
+        (
+            "device-map",
+            [
+                "    cluster \"ml.g5.12xlarge\" nodes=1\n".to_owned(),
+                "    adapter \"lora\" rank=16 alpha=16\n    quantize \"nf4\" double=#true compute=\"bf16\"\n".to_owned(),
+                "    parallel engine=\"device-map\"\n".to_owned(),
+                train("bf16", "micro-batch 4\n        accumulation 2"),
+                new.clone(),
+            ]
+            .concat(),
+        ),
+        (
+            "none",
+            [
+                "    cluster \"ml.g5.2xlarge\" nodes=1\n".to_owned(),
+                "    adapter \"lora\" rank=16 alpha=16\n    parallel engine=\"none\"\n".to_owned(),
+                train("bf16", "micro-batch 4\n        accumulation 2\n        activation-checkpointing #true"),
+                new,
+            ]
+            .concat(),
+        ),
+    ]
+}
+
+fn compiled(text: &str, sets: &[String]) -> Compiled {
+    let mut options: Options = options("");
+    options.choices.sets.extend_from_slice(sets);
+    compile_in(Memory::default(), "job.kdl", text, &options).compiled
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 1e-9
+}
+
+fn limits() -> Limits {
+    let instances =
+        ["ml.p4d.24xlarge", "ml.p4de.24xlarge", "ml.g5.2xlarge", "ml.g5.12xlarge", "ml.g5.48xlarge"];
+    Limits { instances: instances.map(str::to_owned).to_vec(), max_nodes: Some(4), ..Limits::default() }
+}
+
+/// Every layout of every space, laid over the manifest, plans to the figures that the search gave it.
+#[test]
+fn a_layout_plans_to_what_the_search_says_of_it() {
+    for (name, nodes) in jobs() {
+        let text = job(&nodes);
+        let base = compiled(&text, &[]);
+        let plan = base.plan.as_ref().unwrap();
+        let space =
+            Space::of(plan, &limits(), Constants::shipped()).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let points = search(&space, &limits(), Constants::shipped()).unwrap();
+        assert!(points.len() >= 8, "{name}: {}", points.len());
+        // As it stands it is one of them, where its instance type is compared.
+        let own = *space.as_written().unwrap();
+        let own = points.iter().find(|point| point.choice == own);
+        let own = own.unwrap_or_else(|| panic!("{name}: what is written is not in the space"));
+        assert!(space.sets(&own.choice).is_empty() && own.changes == 0, "{name}");
+        // A stride that is prime to the axes' lengths meets all their values.
+        let stride = (points.len() / 80).max(1) | 1;
+        let mut planned = 0;
+        for point in points.iter().step_by(stride).chain([own]) {
+            let sets: Vec<String> = space.sets(&point.choice).iter().map(ToString::to_string).collect();
+            let found = compiled(&text, &sets);
+            let said = format!("{name} {sets:?}: {point:?}");
+            let memory = found.prediction.memory.as_ref().unwrap_or_else(|| panic!("{said}"));
+            let speed = found.prediction.speed.as_ref().unwrap_or_else(|| panic!("{said}"));
+            let run = found.prediction.run.as_ref().unwrap_or_else(|| panic!("{said}"));
+            assert!(near(memory.per_gpu_bytes, point.memory_bytes), "{said}\n{}", memory.per_gpu_bytes);
+            assert!(near(speed.step_seconds, point.step_seconds), "{said}\n{}", speed.step_seconds);
+            assert!(near(run.seconds, point.seconds), "{said}\n{}", run.seconds);
+            assert_eq!(run.cost_usd.is_some(), point.usd.is_some(), "{said}");
+            assert!(
+                run.cost_usd.zip(point.usd).is_none_or(|(a, b)| near(a, b)),
+                "{said}\n{:?}",
+                run.cost_usd
+            );
+            assert_eq!(memory.fits == Some(true), point.standing == Standing::Sound, "{said}");
+            planned += 1;
+        }
+        assert!(planned >= 8, "{name}: {planned}");
+    }
+}
+
+/// The front as time and cost, to be compared.
+fn figures(points: impl Iterator<Item = (f64, f64)>) -> BTreeSet<(String, String)> {
+    points.map(|(seconds, usd)| (format!("{seconds:.6e}"), format!("{usd:.6e}"))).collect()
+}
+
+/// What none of them beats, by holding each against each.
+fn unbeaten(all: &[(f64, f64)]) -> BTreeSet<(String, String)> {
+    let best = all.iter().filter(|one| {
+        !all.iter().any(|other| {
+            let no_worse = other.0 <= one.0 * (1.0 + 1e-9) && other.1 <= one.1 * (1.0 + 1e-9);
+            no_worse && (other.0 < one.0 * (1.0 - 1e-9) || other.1 < one.1 * (1.0 - 1e-9))
+        })
+    });
+    figures(best.copied())
+}
+
+/// Each combination of one `--set` list for each axis.
+fn combinations(axes: &[Vec<Vec<String>>]) -> Vec<Vec<String>> {
+    axes.iter().fold(vec![Vec::new()], |so_far, axis| {
+        so_far
+            .iter()
+            .flat_map(|sets| axis.iter().map(move |more| [sets.as_slice(), more.as_slice()].concat()))
+            .collect()
+    })
+}
+
+fn axis(path: &str, values: &[&str]) -> Vec<Vec<String>> {
+    values.iter().map(|value| vec![format!("{path}={value}")]).collect()
+}
+
+/// The compiler alone, asked about every value of every axis: what it refuses or what does not fit is out.
+#[track_caller]
+fn tries_everything(text: &str, axes: &[Vec<Vec<String>>], limits: &Limits) {
+    let mut all = Vec::new();
+    let tried = combinations(axes);
+    for sets in &tried {
+        let found = compiled(text, sets);
+        let fits = found.prediction.memory.as_ref().and_then(|memory| memory.fits) == Some(true);
+        if found.problems.errors() == 0 && fits {
+            let run = found.prediction.run.unwrap();
+            all.push((run.seconds, run.cost_usd.unwrap()));
+        }
+    }
+    assert!(all.len() > 20 && all.len() < tried.len(), "{} of {}", all.len(), tried.len());
+    let base = compiled(text, &[]);
+    let space = Space::of(base.plan.as_ref().unwrap(), limits, Constants::shipped()).unwrap();
+    let points = search(&space, limits, Constants::shipped()).unwrap();
+    let chosen: Vec<Point> = front(&points).into_iter().map(|at| points[at]).collect();
+    for point in &chosen {
+        let sets: Vec<String> = space.sets(&point.choice).iter().map(ToString::to_string).collect();
+        assert_eq!(compiled(text, &sets).problems.errors(), 0, "{sets:?}");
+    }
+    assert_eq!(figures(chosen.iter().map(|point| (point.seconds, point.usd.unwrap()))), unbeaten(&all));
+}
+
+#[test]
+fn the_front_under_fsdp_is_what_trying_everything_finds() {
+    let nodes = &jobs()[1].1;
+    let text = job(&nodes.replace("global-batch 64", "global-batch 32"));
+    let mut strategies: Vec<Vec<String>> = Vec::new();
+    for (word, degree) in
+        [("full-shard", 16), ("full-shard", 8), ("shard-grad-op", 16), ("shard-grad-op", 8), ("no-shard", 1)]
+    {
+        strategies.push(vec![format!("parallel.strategy={word}"), format!("parallel.shard-degree={degree}")]);
+    }
+    for degree in [2, 3, 4, 8] {
+        strategies.push(vec![
+            "parallel.strategy=hybrid-shard".to_owned(),
+            format!("parallel.shard-degree={degree}"),
+        ]);
+    }
+    let axes = [
+        axis("cluster.nodes", &["1", "2"]),
+        strategies,
+        axis("train.micro-batch", &["1", "2", "3", "4"]),
+        axis("train.activation-checkpointing", &["#true", "#false"]),
+        axis("parallel.offload", &["#true", "#false"]),
+    ];
+    tries_everything(&text, &axes, &Limits { max_nodes: Some(2), ..Limits::default() });
+}
+
+#[test]
+fn the_front_under_smp_is_what_trying_everything_finds() {
+    let nodes = &jobs()[4].1;
+    let text = job(&nodes.replace("global-batch 64", "global-batch 16"));
+    let mut meshes = Vec::new();
+    for tensor in [1, 2, 3, 8] {
+        for pipeline in [1, 2, 8] {
+            for shard in [1, 8] {
+                for own in ["#true", "#false"] {
+                    meshes.push(vec![
+                        format!("parallel.tensor-degree={tensor}"),
+                        format!("parallel.pipeline-degree={pipeline}"),
+                        format!("parallel.shard-degree={shard}"),
+                        format!("parallel.shard-optimizer-state={own}"),
+                    ]);
+                }
+            }
+        }
+    }
+    let axes = [
+        meshes,
+        axis("parallel.pipeline-degree.microbatches", &["1", "4", "16"]),
+        axis("train.micro-batch", &["1", "2", "4", "16"]),
+        axis("train.activation-checkpointing", &["#true", "#false"]),
+    ];
+    tries_everything(&text, &axes, &Limits::default());
+}
+
+fn run(dir: &Scratch, args: &[&str]) -> Ran {
+    trainc_in(&dir.0, args, b"", Duration::from_mins(1))
+}
+
+/// What is written plans to what was shown, to the last digit, whatever the engine, and the rest of the file stays.
+#[test]
+fn what_is_written_plans_to_what_was_shown() {
+    for (name, nodes) in jobs() {
+        let text = job(&nodes);
+        let dir = Scratch::new("tune-write");
+        dir.write("scripts/train.py", "import torch\n");
+        dir.write("job.kdl", &text);
+        let space = [
+            "--instances",
+            "ml.p4d.24xlarge,ml.p4de.24xlarge,ml.g5.2xlarge,ml.g5.12xlarge",
+            "--max-nodes",
+            "4",
+        ];
+        let shown = run(&dir, &[&["tune", "job.kdl", "-o", "json"][..], &space].concat());
+        assert_eq!(shown.code, Some(0), "{name}\n{}{}", shown.out, shown.err);
+        let front = shown.json()["front"].as_array().unwrap().clone();
+        assert!(!front.is_empty(), "{name}");
+        for (number, entry) in (1..).zip(&front) {
+            dir.write("job.kdl", &text);
+            let write = format!("--write={number}");
+            let ran = run(&dir, &[&["tune", "job.kdl", &write][..], &space].concat());
+            assert_eq!(ran.code, Some(0), "{name} {number}\n{}", ran.err);
+            let new = std::fs::read_to_string(dir.0.join("job.kdl")).unwrap();
+            for comment in ["// A job to tune.", "// where", "// as measured"] {
+                assert!(new.contains(comment), "{name}\n{new}");
+            }
+            let changed = entry["sets"].as_array().unwrap();
+            assert_eq!(new == text, changed.is_empty(), "{name}\n{new}");
+            let plan = run(&dir, &["plan", "--offline", "job.kdl", "-o", "json"]).json();
+            for (of_plan, of_entry) in [
+                ("/speed/step_seconds", "step_seconds"),
+                ("/run/seconds", "seconds"),
+                ("/run/cost_usd", "cost_usd"),
+                ("/memory/per_gpu_bytes", "memory_bytes"),
+                ("/cluster/nodes", "nodes"),
+                ("/cluster/instance", "instance"),
+            ] {
+                let (planned, shown) = (plan.pointer(of_plan).unwrap(), &entry[of_entry]);
+                let same = match (planned.as_f64(), shown.as_f64()) {
+                    (Some(planned), Some(shown)) => near(planned, shown),
+                    _ => planned == shown,
+                };
+                assert!(same, "{name} {number} {of_plan}: {planned} {shown}\n{new}");
+            }
+        }
+    }
+}
+
+/// A value that stands in an environment is not changed by the job's own text: nothing is written.
+#[test]
+fn what_would_not_count_is_not_written() {
+    let dir = Scratch::new("tune-env");
+    dir.write("scripts/train.py", "import torch\n");
+    let text =
+        format!("{}env \"prod\" {{\n    train {{\n        micro-batch 1\n    }}\n}}\n", job(&jobs()[1].1));
+    dir.write("job.kdl", &text);
+    let ran = run(&dir, &["tune", "job.kdl", "--env", "prod", "--write"]);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("is left as it is"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
+}
+
+/// Why each of those that come next lost: by what it says, which can be held against the figures beside it.
+#[test]
+fn what_comes_next_says_why_it_lost() {
+    let dir = Scratch::new("tune-why");
+    dir.write("scripts/train.py", "import torch\n");
+    // bf16 does not run on V100, and the checks know.
+    dir.write("job.kdl", job(&jobs()[1].1));
+    let space = [
+        "--instances",
+        "ml.p4d.24xlarge,ml.p3.16xlarge",
+        "--max-nodes",
+        "4",
+        "--next",
+        "20",
+        "--price",
+        "ml.p3.16xlarge=5",
+    ];
+    let shown = run(&dir, &[&["tune", "job.kdl", "-o", "json"][..], &space].concat()).json();
+    let (front, lost) = (shown["front"].as_array().unwrap(), shown["lost"].as_array().unwrap());
+    let mut kinds = BTreeSet::new();
+    for one in lost {
+        let reason = &one["reason"];
+        let kind = reason["kind"].as_str().unwrap();
+        kinds.insert(kind.to_owned());
+        match kind {
+            "beaten" => {
+                let by = &front[usize::try_from(reason["by"].as_u64().unwrap()).unwrap() - 1];
+                let ratio = one["seconds"].as_f64().unwrap() / by["seconds"].as_f64().unwrap() - 1.0;
+                assert!((ratio - reason["slower"].as_f64().unwrap()).abs() < 1e-9, "{one}");
+                assert!(ratio >= 0.0 && one["cost_usd"].as_f64() >= by["cost_usd"].as_f64(), "{one}");
+                let more = one["step_seconds"].as_f64().unwrap() - by["step_seconds"].as_f64().unwrap();
+                let because: f64 = reason["because"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|part| part["seconds"].as_f64().unwrap())
+                    .sum();
+                assert!(because >= more * 0.5, "{one}");
+            }
+            "too-large" => {
+                assert!(reason["needs_bytes"].as_f64() > reason["has_bytes"].as_f64(), "{one}");
+            }
+            "refused" => assert_eq!(reason["code"], "T0381", "{one}"),
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["beaten", "refused", "too-large"]);
+    for bound in [["--deadline", "6m"], ["--max-usd", "1"]] {
+        let ran = run(&dir, &[&["tune", "job.kdl"][..], &bound, &space].concat());
+        assert_eq!(ran.code, Some(3), "{}", ran.out);
+        assert!(
+            ran.out.contains(if bound[0] == "--deadline" { "too late: " } else { "too dear: " }),
+            "{}",
+            ran.out
+        );
+    }
+    let page = run(&dir, &[&["tune", "job.kdl", "-o", "markdown"][..], &space].concat()).out;
+    assert!(
+        page.contains("| 1 | ") && page.contains("beaten by 1: ") && page.contains("refused by T0381"),
+        "{page}"
+    );
+}

@@ -1,0 +1,214 @@
+//! What one pass and one step say between ranks, from the config alone: every call of [`Collectives`] in its order, and
+//! what is whole meanwhile. The engine is not made; tests hold its calls against these. The order depends on no rank, so
+//! no two ranks can wait for each other in different collectives.
+//!
+//! [`Collectives`]: crate::comm::Collectives
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::Serialize;
+
+use super::shard_len;
+use crate::comm::Kind;
+use crate::config::{Config, Format};
+use crate::model::layout::{Shape, Unit};
+
+/// An operation of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// A shard is offered; nobody waits.
+    BeginGather,
+    /// The unit is whole.
+    EndGather,
+    /// A unit's whole gradient becomes sums in the shards.
+    ReduceScatter,
+    /// Gradient shards become sums over replicas.
+    AllReduce,
+    /// A few f64 become sums.
+    Sum,
+}
+
+/// One call of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Among whom.
+    pub group: Kind,
+    /// What.
+    pub operation: Operation,
+    /// Whose elements; none for sums of a few numbers.
+    pub unit: Option<usize>,
+    /// Elements that the rank gives: of a shard for gathers and all-reduces, of the whole unit for reduce-scatters.
+    pub elements: usize,
+}
+
+/// The calls of a pass or a step.
+#[derive(Debug)]
+pub struct Schedule {
+    /// In order.
+    pub calls: Vec<Call>,
+    /// Units.
+    pub units: Vec<Unit>,
+    /// Gathers that were begun and not ended, at most.
+    pub most_ahead: usize,
+    /// Elements of units that were whole at once, at most.
+    pub most_whole: usize,
+    degree: usize,
+    in_place: bool,
+    prefetch: usize,
+    order: VecDeque<usize>,
+    begun: usize,
+    whole: BTreeSet<usize>,
+}
+
+impl Schedule {
+    fn new(config: &Config) -> Self {
+        let degree = config.mesh.shard_degree;
+        Self {
+            calls: Vec::new(),
+            units: Shape::of(&config.model).units(),
+            most_ahead: 0,
+            most_whole: 0,
+            degree,
+            in_place: degree == 1 && config.precision.compute == Format::F32,
+            prefetch: config.memory.prefetch,
+            order: VecDeque::new(),
+            begun: 0,
+            whole: BTreeSet::new(),
+        }
+    }
+
+    /// One optimizer step: its passes, then the gradients over replicas and the numbers on which all ranks agree. With
+    /// `masked` data the ranks first count the labels that are trained on.
+    pub fn step(config: &Config, masked: bool) -> Self {
+        let mut schedule = Self::new(config);
+        let sum = |elements| Call { group: Kind::World, operation: Operation::Sum, unit: None, elements };
+        if masked {
+            schedule.calls.push(sum(1));
+        }
+        for _ in 0..config.batch.accumulation {
+            if config.batch.accumulation > 1 {
+                // Whether someone was told to stop.
+                schedule.calls.push(sum(1));
+            }
+            schedule.add_pass(config);
+        }
+        for unit in 0..schedule.units.len() {
+            if schedule.units[unit].trained {
+                let elements = schedule.shard(unit);
+                schedule.push(Kind::Replica, Operation::AllReduce, unit, elements);
+            }
+        }
+        // Loss, squared norm, who wants to stop or to save, whose part of a save is done, and each rank's memory.
+        schedule.calls.push(sum(5 + config.ranks()));
+        schedule
+    }
+
+    /// One forward and backward pass.
+    pub fn pass(config: &Config) -> Self {
+        let mut schedule = Self::new(config);
+        schedule.add_pass(config);
+        schedule
+    }
+
+    fn add_pass(&mut self, config: &Config) {
+        let (layers, tied) = (config.model.layers, config.model.tied_embeddings);
+        let (adapters, reshard) = (self.units.len() > layers + 2, config.memory.reshard_after_forward);
+        let block = |layer: usize| std::iter::once(1 + layer).chain(adapters.then_some(layers + 2 + layer));
+        let last = layers + 1;
+        let again = if reshard { layers - 1 } else { 0 };
+        self.order = std::iter::once(0)
+            .chain((0..layers).flat_map(block))
+            .chain([last])
+            .chain((0..again).rev().flat_map(block))
+            .collect();
+        self.begun = 0;
+        self.gather(0);
+        if !tied {
+            self.free(0);
+        }
+        for layer in 0..layers {
+            block(layer).for_each(|unit| self.gather(unit));
+            if reshard && layer + 1 < layers {
+                block(layer).for_each(|unit| self.free(unit));
+            }
+        }
+        self.gather(last);
+        self.free(last);
+        self.free(0);
+        self.reduce(last);
+        for layer in (0..layers).rev() {
+            for unit in block(layer) {
+                if !self.whole.contains(&unit) {
+                    self.gather(unit);
+                }
+            }
+            if adapters {
+                self.reduce(layers + 2 + layer);
+            }
+            block(layer).for_each(|unit| self.free(unit));
+            self.reduce(1 + layer);
+        }
+        self.reduce(0);
+    }
+
+    fn shard(&self, unit: usize) -> usize {
+        shard_len(self.units[unit].len, self.degree)
+    }
+
+    fn push(&mut self, group: Kind, operation: Operation, unit: usize, elements: usize) {
+        self.calls.push(Call { group, operation, unit: Some(unit), elements });
+    }
+
+    fn gather(&mut self, unit: usize) {
+        if self.in_place {
+            return;
+        }
+        while self.begun < (1 + self.prefetch).min(self.order.len()) {
+            let next = self.order[self.begun];
+            self.push(Kind::Shard, Operation::BeginGather, next, self.shard(next));
+            self.begun += 1;
+        }
+        self.most_ahead = self.most_ahead.max(self.begun);
+        assert_eq!(self.order.pop_front(), Some(unit), "units are gathered in their order");
+        self.begun -= 1;
+        self.push(Kind::Shard, Operation::EndGather, unit, self.shard(unit));
+        self.whole.insert(unit);
+        let whole: usize = self.whole.iter().map(|unit| self.shard(*unit) * self.degree).sum();
+        self.most_whole = self.most_whole.max(whole);
+    }
+
+    fn free(&mut self, unit: usize) {
+        self.whole.remove(&unit);
+    }
+
+    fn reduce(&mut self, unit: usize) {
+        if self.units[unit].trained {
+            self.push(Kind::Shard, Operation::ReduceScatter, unit, self.shard(unit) * self.degree);
+        }
+    }
+
+    /// Whether every unit that was gathered was freed and every gather that was begun was ended.
+    pub fn is_closed(&self) -> bool {
+        self.in_place || self.whole.is_empty() && self.begun == 0 && self.order.is_empty()
+    }
+
+    /// Bytes that a rank sends for a call among so many members, each message as long as it travels.
+    pub fn sent(config: &Config, call: &Call, members: usize) -> usize {
+        let width = |format| if format == Format::Bf16 { 2 } else { 4 };
+        let others = members.saturating_sub(1);
+        match call.operation {
+            Operation::BeginGather => width(config.precision.compute) * call.elements * others,
+            // It only receives.
+            Operation::EndGather => 0,
+            Operation::ReduceScatter => {
+                width(config.precision.reduce) * call.elements / members.max(1) * others
+            }
+            // A reduce-scatter and a gather of what it gave.
+            Operation::AllReduce => {
+                2 * width(config.precision.reduce) * call.elements.div_ceil(members.max(1)) * others
+            }
+            Operation::Sum => 8 * call.elements * others,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A step without training: who reads which sequences, what is said between ranks, what each holds. Nothing is allocated
+//! and no rank started, so a cluster of any size can be looked at on one machine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::comm::Kind;
+use crate::config::Config;
+use crate::data::order::{Order, places};
+use crate::data::tokens::{Documents, Tokens};
+use crate::exit::{Code, Failure};
+use crate::fsdp::Bytes;
+use crate::fsdp::schedule::{Operation, Schedule};
+
+/// Ranks of a group.
+fn members(config: &Config, group: Kind) -> usize {
+    match group {
+        Kind::World => config.ranks(),
+        Kind::Shard => config.mesh.shard_degree,
+        Kind::Replica => config.mesh.data_parallel_replicas,
+    }
+}
+
+fn name(group: Kind) -> &'static str {
+    match group {
+        Kind::World => "world",
+        Kind::Shard => "shard",
+        Kind::Replica => "replica",
+    }
+}
+
+/// The lines of optimizer step `step`, counted from 0: what a rank holds, each collective, each rank's sequences, sums.
+pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
+    if step >= config.schedule.steps as u64 {
+        return Err(Failure::new(
+            Code::Usage,
+            format!("step {step}: the run has {} steps, counted from 0", config.schedule.steps),
+        ));
+    }
+    let bytes = Bytes::of(config);
+    let (ranks, degree) = (config.ranks(), config.mesh.shard_degree);
+    let mut out = vec![json!({
+        "event": "layout", "job": config.job, "step": step, "ranks": ranks, "shard_degree": degree,
+        "data_parallel_replicas": config.mesh.data_parallel_replicas, "micro": config.batch.micro,
+        "accumulation": config.batch.accumulation, "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
+    })];
+    let data = &config.data;
+    // Without its data a rank's sequences are known by their places in the order of the run.
+    let train = Tokens::open(
+        Path::new(&data.train),
+        config.model.sequence_length,
+        config.model.vocab_size,
+        Documents::of(data.document_mask),
+    );
+    let masked = train.as_ref().is_ok_and(|train| !train.all_count());
+    let order = match &train {
+        Ok(train) => Some(Order { sequences: train.sequences(), seed: data.shuffle.then_some(data.seed) }),
+        Err(failure) => {
+            out.push(json!({"event": "note", "note": format!("places instead of sequences: {failure}")}));
+            None
+        }
+    };
+    let schedule = Schedule::step(config, masked);
+    if !schedule.is_closed() || schedule.most_ahead > 1 + config.memory.prefetch {
+        return Err(Failure::new(Code::Bug, "the schedule leaves a unit whole or a gather open"));
+    }
+    let mut sent: BTreeMap<Operation, usize> = BTreeMap::new();
+    for call in &schedule.calls {
+        let among = members(config, call.group);
+        if among == 1 {
+            // A group of one says nothing.
+            continue;
+        }
+        let bytes = Schedule::sent(config, call, among);
+        *sent.entry(call.operation).or_default() += bytes;
+        out.push(json!({
+            "event": "collective", "operation": call.operation, "group": name(call.group), "members": among,
+            "unit": call.unit.map(|unit| schedule.units[unit].name.clone()), "elements": call.elements,
+            "sent_bytes": bytes,
+        }));
+    }
+    let mut seen = vec![false; config.batch.global_sequences];
+    for rank in 0..ranks {
+        let mut passes = Vec::new();
+        for pass in 0..config.batch.accumulation {
+            let mut rows = Vec::new();
+            for place in places(&config.batch, ranks, rank, step, pass) {
+                let inside = (place - step * config.batch.global_sequences as u64) as usize;
+                if seen.get(inside) != Some(&false) {
+                    return Err(Failure::new(
+                        Code::Bug,
+                        format!("place {place} is read twice, or is not of the step"),
+                    ));
+                }
+                seen[inside] = true;
+                rows.push(order.map_or(place, |order| order.at(place)));
+            }
+            passes.push(rows);
+        }
+        let key = if order.is_some() { "sequences" } else { "places" };
+        out.push(json!({
+            "event": "rank", "rank": rank, "shard": rank % degree, "replica": rank / degree, key: passes,
+        }));
+    }
+    out.push(json!({
+        "event": "sums", "sequences": seen.iter().filter(|seen| **seen).count(),
+        "sent_bytes_per_rank": sent.values().sum::<usize>(),
+        "sent_bytes_per_rank_by_operation": sent, "most_gathers_ahead": schedule.most_ahead,
+        "most_whole_elements": schedule.most_whole,
+    }));
+    Ok(out)
+}
