@@ -25,7 +25,7 @@ impl Held {
         let files = paths(argument);
         let [path] = files.as_slice() else { return None };
         let walked = Path::new(argument).is_dir().then(|| Path::new(argument));
-        let mut reader = Files::new(root_of(path, walked), options.worker.clone());
+        let mut reader = Files::new(root_of(path, walked), options);
         let bytes = reader.read(path).ok()?;
         let shown = path.strip_prefix("./").unwrap_or(path).to_string_lossy().into_owned();
         Some(Self {
