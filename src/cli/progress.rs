@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,9 @@ impl Mode {
         }
     }
 }
+
+/// How often a bar turns.
+const TICK: Duration = Duration::from_millis(120);
 
 /// In a log, the same wait is told again after so many seconds.
 const AGAIN: u64 = 120;
@@ -69,10 +73,11 @@ impl Progress {
             if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}") {
                 bar.set_style(style);
             }
+            // A wait of minutes says nothing new, and still must not look like a hang.
+            bar.enable_steady_tick(TICK);
             bar
         });
         bar.set_message(message.to_owned());
-        bar.tick();
     }
 
     /// Takes the bars away.

@@ -23,7 +23,7 @@ class Repository:
 
     def __init__(self, folder, account, examples):
         self.folder, self.account = folder, account
-        (folder / ".git").mkdir(parents=True)
+        folder.mkdir()
         for name in JOBS:
             shutil.copytree(ROOT / f"examples/{name}/scripts", folder / "jobs/scripts", dirs_exist_ok=True)
             shutil.copy(ROOT / f"examples/{name}/trainc.kdl", folder / f"jobs/{name}.kdl")
@@ -48,10 +48,24 @@ class Repository:
         return sorted(job["name"].rpartition("-")[0] for job in self.account.state()["jobs"])
 
 
+    def commit(self):
+        """Everything but the runner's own as one commit; its id."""
+        who = "-c user.name=t -c user.email=t@example.com"
+        done = self.shell(f"git add jobs generated && git {who} commit -q -m next && git rev-parse HEAD", "-e")
+        assert done.returncode == 0, done
+        return done.stdout.strip()
+
+
 @pytest.fixture
 def repository(account, tmp_path, examples):
+    """Checked out as a change of one job, whose first parent is the branch that it goes to."""
     made = Repository(tmp_path / "repository", account, examples)
+    assert made.shell("git init -q . && trainc emit --quiet jobs/ --out generated/", "-e").returncode == 0
+    made.base = made.commit()
+    manifest = made.folder / "jobs/starter.kdl"
+    manifest.write_text(manifest.read_text().replace("steps 1000", "steps 1200"))
     assert made.shell("trainc emit --quiet jobs/ --out generated/").returncode == 0
+    made.commit()
     return made
 
 
@@ -79,7 +93,7 @@ def test_github_checks_a_pull_request(repository):
     manifest.write_text(manifest.read_text().replace("lr=2e-5", "lr=3e-5"))
     stale = {name: repository.shell(text, *flags).returncode for name, (text, flags) in steps.items()}
     assert sorted(stale.values()) == [0, 0, 4], stale
-    manifest.write_text(manifest.read_text().replace("steps 1000", "stepz 1000"))
+    manifest.write_text(manifest.read_text().replace("steps 1200", "stepz 1200"))
     wrong = {name: repository.shell(text, *flags) for name, (text, flags) in steps.items()}
     assert sorted(done.returncode for done in wrong.values()) == [0, 3, 3], wrong
     assert any("::error file=jobs/starter.kdl,line=" in done.stdout for done in wrong.values()), wrong
@@ -92,6 +106,7 @@ def test_github_comments_with_the_plan(repository):
     comment = (repository.folder / "comment.md").read_text()
     assert comment.startswith("<!-- trainc-plan -->\n") and len(comment) < 65_536
     assert all(name in comment for name in ("llama-7b-fsdp", "my-first-job")), comment[:2000]
+    assert "1200" in comment or "1,200" in comment, "the edit that the bill is about"
     assert repository.jobs() == [], "a plan only reads"
 
 
@@ -139,7 +154,7 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         told.write_text("")
         done = repository.shell(
             script_of_gitlab("plan"), "-eo", "pipefail", AWS_TOKEN="t", CI_API_V4_URL="https://gitlab.invalid/api/v4",
-            CI_PROJECT_ID="1", CI_MERGE_REQUEST_IID="2", TRAINC_COMMENT_TOKEN="secret",
+            CI_MERGE_REQUEST_DIFF_BASE_SHA=repository.base, CI_PROJECT_ID="1", CI_MERGE_REQUEST_IID="2", TRAINC_COMMENT_TOKEN="secret",
         )
         assert done.returncode == 0, done
         asked = told.read_text().splitlines()

@@ -4,7 +4,7 @@ use super::state::Account;
 use super::{Fake, logs};
 use crate::apply::account::{
     Association, Bucket, Caller, Endpoint, FileSystem, GroupRule, JobSummary, Key, LogPage, LogStream,
-    Object, Question, Role, Route, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
+    Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
 };
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Answer, Observe};
@@ -271,21 +271,7 @@ impl Observe for Fake {
     }
 
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
-        self.call(Call::DescribeRouteTables, vpc, |account, _| {
-            if account.route_tables.is_empty() && account.furnished {
-                let out =
-                    Route { destination: "0.0.0.0/0".to_owned(), target: "nat-0a1b2c3d4e5f60718".to_owned() };
-                let main = RouteTable {
-                    id: "rtb-0a1b2c3d4e5f60718".to_owned(),
-                    is_main: true,
-                    subnets: Vec::new(),
-                    routes: vec![out],
-                };
-                return Ok(vec![main]);
-            }
-            Ok(account.route_tables.clone())
-        })
-        .await
+        self.call(Call::DescribeRouteTables, vpc, |account, _| Ok(account.tables())).await
     }
 
     async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {

@@ -3,7 +3,7 @@
 
 use super::job::{Outcome, settle_job};
 use crate::apply::account::{
-    Association, Endpoint, FileSystem, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
+    Association, Endpoint, FileSystem, Role, Route, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,6 +192,20 @@ impl Account {
         for state in self.jobs.values_mut() {
             settle_job(state, now);
         }
+    }
+
+    /// The route tables; where none is said, one that leads out.
+    pub(super) fn tables(&self) -> Vec<RouteTable> {
+        if !self.route_tables.is_empty() || !self.furnished {
+            return self.route_tables.clone();
+        }
+        let out = Route { destination: "0.0.0.0/0".to_owned(), target: "nat-0a1b2c3d4e5f60718".to_owned() };
+        vec![RouteTable {
+            id: "rtb-0a1b2c3d4e5f60718".to_owned(),
+            is_main: true,
+            subnets: Vec::new(),
+            routes: vec![out],
+        }]
     }
 
     /// The next number for an id.

@@ -5,6 +5,7 @@
 
 mod data;
 mod facts;
+mod needs;
 mod network;
 mod questions;
 mod quota;
