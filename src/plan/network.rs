@@ -148,12 +148,10 @@ impl<'a> Source<'a> {
 
     /// What is known, or what holds where nothing is said, with its rule.
     fn or_else(self, known: Option<f64>, otherwise: impl Fn() -> (f64, &'static str)) -> Val<f64> {
-        match known {
-            Some(value) => Val { value, origin: self.origin() },
-            None => {
-                let (value, rule) = otherwise();
-                Val::default(value, rule)
-            }
+        if let Some(value) = known {
+            return Val { value, origin: self.origin() };
         }
+        let (value, rule) = otherwise();
+        Val::default(value, rule)
     }
 }

@@ -329,17 +329,16 @@ impl Engine {
         let n = self.shards[last].master.len() * self.degree;
         let table = self.pass.shape.vocab * self.pass.shape.hidden;
         let at = root::matrix_offset(&self.pass.shape);
-        let (gnorm, gmatrix) = match &mut self.adapting {
-            Some(adapting) => (&mut adapting.room.norm()[..at], None),
-            None => {
-                self.gradient[..n].fill(0.0);
-                let (gnorm, rest) = self.gradient.split_at_mut(at);
-                if tied {
-                    self.embed_gradient.fill(0.0);
-                    (gnorm, Some(&mut self.embed_gradient[..table]))
-                } else {
-                    (gnorm, Some(&mut rest[..table]))
-                }
+        let (gnorm, gmatrix) = if let Some(adapting) = &mut self.adapting {
+            (&mut adapting.room.norm()[..at], None)
+        } else {
+            self.gradient[..n].fill(0.0);
+            let (gnorm, rest) = self.gradient.split_at_mut(at);
+            if tied {
+                self.embed_gradient.fill(0.0);
+                (gnorm, Some(&mut self.embed_gradient[..table]))
+            } else {
+                (gnorm, Some(&mut rest[..table]))
             }
         };
         let sum = root::loss(
@@ -368,18 +367,16 @@ impl Engine {
                 saved.x.copy_from_slice(&self.inputs[layer]);
                 block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
             }
-            let gradients = match (&mut self.adapting, &self.pass.shape.adapter) {
-                (Some(Adapting { targets, gradient, room }), Some(lora)) => {
-                    let p = whole(&self.live, &self.shards, layers + 2 + layer);
-                    Gradients::Adapters { lora, targets, p, g: gradient, room }
-                }
-                _ => {
-                    let len = self.shards[1 + layer].unit.len;
-                    let n = self.shards[1 + layer].master.len() * self.degree;
-                    let (block, padding) = self.gradient[..n].split_at_mut(len);
-                    padding.fill(0.0);
-                    Gradients::All(block)
-                }
+            let adapting = self.adapting.as_mut().zip(self.pass.shape.adapter.as_ref());
+            let gradients = if let Some((Adapting { targets, gradient, room }, lora)) = adapting {
+                let p = whole(&self.live, &self.shards, layers + 2 + layer);
+                Gradients::Adapters { lora, targets, p, g: gradient, room }
+            } else {
+                let len = self.shards[1 + layer].unit.len;
+                let n = self.shards[1 + layer].master.len() * self.degree;
+                let (block, padding) = self.gradient[..n].split_at_mut(len);
+                padding.fill(0.0);
+                Gradients::All(block)
             };
             block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, gradients);
             if let Some(adapting) = &self.adapting {

@@ -75,8 +75,7 @@ fn said(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
             engine.micro_step(&tokens, &tokens, 0.01).unwrap();
         }
         engine.reduce_replicas().unwrap();
-        let found = said.lock().unwrap().clone();
-        found
+        said.lock().unwrap().clone()
     })
 }
 

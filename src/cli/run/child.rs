@@ -95,8 +95,12 @@ fn planned(plan: &Plan, ranks: Option<u64>) -> Option<u64> {
 /// What the worker itself counted, bytes, from the line with which it began.
 fn counted(place: &Place) -> Option<u64> {
     let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
-    let start = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let start = start.filter(|line| line.get("event").is_some_and(|event| event == "start")).last()?;
+    // The last of them is this run's.
+    let start = text
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find(|line| line.get("event").is_some_and(|event| event == "start"))?;
     let parts = start.get("memory_parts")?.as_object()?;
     Some(parts.values().filter_map(Value::as_u64).sum())
 }
