@@ -184,8 +184,8 @@ impl Shared {
         }
         let mut code = exit::DONE;
         if let Some(path) = &self.csv {
-            let id = run.as_ref().map_or_else(|| self.id(plan), |run| run.name.clone());
-            match self.add(io, plan, &measured, &id, path) {
+            let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
+            match add(io, plan, &measured, &id, path) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -215,44 +215,35 @@ impl Shared {
         }
         code
     }
+}
 
-    /// A run without a name of the service's: by the job and what shapes it.
-    fn id(&self, plan: &Plan) -> String {
-        crate::emit::identity(plan).training_job
-    }
+/// A run without a name of the service's: by the job and what shapes it.
+fn id(plan: &Plan) -> String {
+    crate::emit::identity(plan).training_job
+}
 
-    fn add(
-        &self,
-        io: &Io,
-        plan: &Plan,
-        measured: &Measured,
-        id: &str,
-        path: &Path,
-    ) -> Result<String, String> {
-        if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
-            return Err("nothing was measured that a table of runs could take".to_owned());
-        }
-        let year = io.today.get(..4).unwrap_or_default();
-        let cells = measure::cells(plan, measured, id, year)
-            .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
-        let fault = |error: std::io::Error| {
-            format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
-        };
-        let table = match fs::read_to_string(path) {
-            Ok(table) => table,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(fault(error)),
-        };
-        let Some(more) = measure::append(&table, &cells) else {
-            return Ok(format!("`{}` has the run `{id}` already", path.display()));
-        };
-        let file = fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
-        Ok(format!(
-            "added to `{0}` as `{id}`: `trainc calibrate {0}` holds it against the model",
-            path.display()
-        ))
+/// Adds a run to a table; what to say of it.
+fn add(io: &Io, plan: &Plan, measured: &Measured, id: &str, path: &Path) -> Result<String, String> {
+    if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
+        return Err("nothing was measured that a table of runs could take".to_owned());
     }
+    let year = io.today.get(..4).unwrap_or_default();
+    let cells = measure::cells(plan, measured, id, year)
+        .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
+    let fault = |error: std::io::Error| {
+        format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
+    };
+    let table = match fs::read_to_string(path) {
+        Ok(table) => table,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(fault(error)),
+    };
+    let Some(more) = measure::append(&table, &cells) else {
+        return Ok(format!("`{}` has the run `{id}` already", path.display()));
+    };
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
+    Ok(format!("added to `{0}` as `{id}`: `trainc calibrate {0}` holds it against the model", path.display()))
 }
 
 /// A run that the account knows.
@@ -269,6 +260,11 @@ impl Task for Online {
         };
         if found.is_other {
             io.note(&format!("note: {} is another digest than the manifest's now\n", found.job.name));
+            if self.shared.csv.is_some() {
+                // A row would put this layout beside the time of another one.
+                io.note("error: the run is of another manifest: nothing is added to a table\n");
+                return exit::DIFFERENT;
+            }
         }
         let mut reader = reader(&self.about.plan);
         let mut sink = |host: &str, event: &LogEvent| {

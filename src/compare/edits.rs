@@ -272,11 +272,15 @@ mod tests {
         // Two days are two days, however they are spelt.
         assert!(!told.iter().any(|(path, ..)| path.contains("max-run")), "{told:?}");
         let mut made = before.clone();
-        found.iter().for_each(|edit| edit.apply(&mut made));
+        for edit in &found {
+            edit.apply(&mut made);
+        }
         assert!(edits(&made, &after).is_empty() && edits(&after, &made).is_empty());
         // In any order.
         let mut made = before.clone();
-        found.iter().rev().for_each(|edit| edit.apply(&mut made));
+        for edit in found.iter().rev() {
+            edit.apply(&mut made);
+        }
         assert!(edits(&made, &after).is_empty());
         assert!(edits(&before, &before).is_empty());
     }

@@ -121,7 +121,7 @@ impl Measured {
             memory: reports.iter().filter_map(|report| report.memory).max_by(|a, b| a.0.total_cmp(&b.0)),
             steps: numbers().min().zip(numbers().max()),
             reports: (all.len(), skipped),
-            times: timed().next().zip(timed().last()),
+            times: timed().next().zip(timed().next_back()),
             out_of_memory,
         }
     }

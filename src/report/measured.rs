@@ -254,3 +254,41 @@ pub fn markdown(subject: &Subject) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::judge;
+    use crate::measure::{Reader, rows};
+    use crate::predict::Constants;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_schema_describes_a_report() {
+        let sample = crate::report::samples::sample(include_str!("../../examples/starter/trainc.kdl"), &[]);
+        let plan = sample.compiled.plan.as_ref().unwrap();
+        let mut reader = Reader::new([], 4);
+        reader
+            .text("step=1 step_time=3\nstep=2 step_time=2 max_memory_allocated_gib=9\nstep=3 step_time=2\n");
+        let measured = Measured::of(plan, &reader.reports, Some(1), false);
+        let run = Job { name: "a-1".to_owned(), status: "Completed".to_owned(), ..Job::default() };
+        let all = rows(plan, &sample.compiled.prediction, Constants::shipped(), &measured, Some(&run));
+        let subject = Subject {
+            job: "a",
+            path: "a.kdl",
+            measured: &measured,
+            run: Some(&run),
+            rows: &all,
+            notes: vec!["x".to_owned()],
+        };
+        let document = serde_json::to_value(document(&subject)).unwrap();
+        assert_eq!(judge::against(SCHEMA, &document), Vec::<String>::new());
+        let mut written = BTreeSet::new();
+        judge::keys(&document, &mut written);
+        assert_eq!(written, judge::described(SCHEMA));
+        let memory = all.iter().find(|row| row.key == "memory_bytes").unwrap();
+        assert!(memory.predicted.is_some() && memory.interval.is_some());
+        let text = human(&subject, Options::default());
+        assert!(text.contains("median of 2 figures, steps 2 to 3") && text.contains("9 GiB"), "{text}");
+    }
+}

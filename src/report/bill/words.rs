@@ -196,10 +196,10 @@ pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
             out.extend(after.map(|why| format!("not all is known of it now: {why}")));
         }
     }
-    if let (Some(before), Some(after)) = (&job.before, &job.after) {
-        if before.job != after.job {
-            out.push(format!("it was called {}", before.job.unwrap_or(before.path)));
-        }
+    if let (Some(before), Some(after)) = (&job.before, &job.after)
+        && before.job != after.job
+    {
+        out.push(format!("it was called {}", before.job.unwrap_or(before.path)));
     }
     out
 }
