@@ -1,6 +1,7 @@
 //! Predicted against measured, row by row and overall.
 
 use super::fit::{fit, samples};
+use super::noise::{Noise, noise};
 use super::runs::{MemoryKind, Run, Table};
 use super::tiers::{Tier, half_width, left_out};
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
@@ -117,6 +118,8 @@ pub struct Summary {
     pub by_family: BTreeMap<String, Family>,
     /// Step times by tier, where something was fitted.
     pub by_tier: BTreeMap<&'static str, Tiered>,
+    /// How far apart the source's own measurements of one layout lie.
+    pub noise: Noise,
     /// Rows that could not be judged.
     pub skipped: usize,
 }
@@ -144,7 +147,7 @@ pub struct Tiered {
 /// Judges a table with these constants; nothing is fitted.
 pub fn judge(table: &Table, constants: &Constants) -> Verdict {
     let lines = table.runs.iter().map(|run| line(run, constants)).collect();
-    verdict(lines, BTreeMap::new())
+    verdict(lines, BTreeMap::new(), noise(&table.runs))
 }
 
 /// Fits the constants to a table, and judges every row by constants that were fitted without it (tier A), without its
@@ -186,7 +189,7 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
         }
         tiers.insert(tier.word(), tiered(&times));
     }
-    (constants, verdict(lines, tiers))
+    (constants, verdict(lines, tiers, noise(&table.runs)))
 }
 
 fn tiered(times: &[(&str, Time)]) -> Tiered {
@@ -269,7 +272,7 @@ pub(super) fn instrument(kind: MemoryKind) -> MeasuredAs {
     }
 }
 
-fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>) -> Verdict {
+fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>, noise: Noise) -> Verdict {
     let times: Vec<&Time> = rows.iter().filter_map(|line| line.step_seconds.as_ref()).collect();
     let bytes: Vec<&Bytes> = rows.iter().filter_map(|line| line.peak_memory_bytes.as_ref()).collect();
     let mut widths: Vec<f64> =
@@ -306,6 +309,7 @@ fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>) -> Verdict 
             interval_half_width: quantile(&mut widths, 0.5),
             by_family,
             by_tier,
+            noise,
             skipped: rows.iter().filter(|line| line.skipped.is_some()).count(),
         },
         rows,

@@ -9,6 +9,7 @@ pub mod fit;
 pub mod judge;
 mod keeps;
 mod memory;
+pub mod noise;
 mod row;
 pub mod runs;
 pub mod tiers;

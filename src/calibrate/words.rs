@@ -2,6 +2,7 @@
 
 use super::judge::{Errors, Verdict};
 use super::tiers::Tier;
+use crate::text;
 use std::fmt::Write as _;
 
 /// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off.
@@ -20,6 +21,15 @@ pub fn human(verdict: &Verdict) -> String {
     }
     if let Some(width) = summary.interval_half_width {
         let _ = writeln!(out, "          interval: median half-width {}", percent(width));
+    }
+    if let (Some(median), Some(largest)) = (summary.noise.median_spread, summary.noise.largest_spread) {
+        let _ = writeln!(
+            out,
+            "          noise: {} measured more than once, slowest over fastest {} in the median, {} at most",
+            text::count(summary.noise.layouts as u64, "layout"),
+            percent(median),
+            percent(largest)
+        );
     }
     if summary.peak_memory_bytes.rows > 0 {
         let _ = writeln!(out, "memory    {}", line(&summary.peak_memory_bytes));
