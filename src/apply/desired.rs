@@ -57,6 +57,8 @@ pub struct WantedFileSystem {
     pub create: CreateFileSystem,
     /// Its associations; the id of the file system is still open.
     pub associations: Vec<WantedAssociation>,
+    /// Whether it goes, with all data in it, once its job has completed.
+    pub delete_after_job: bool,
 }
 
 /// An association that trainc makes.
@@ -216,7 +218,10 @@ fn file_systems(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedFi
                     WantedAssociation { name, create }
                 })
                 .collect();
-            WantedFileSystem { name: system.name, create, associations }
+            let delete_after_job = plan.job.storage.iter().any(|storage| {
+                storage.name.value() == Some(&system.name) && storage.delete_after_job.get() == Some(true)
+            });
+            WantedFileSystem { name: system.name, create, associations, delete_after_job }
         })
         .collect()
 }

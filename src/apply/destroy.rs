@@ -19,6 +19,8 @@ pub struct Remains {
     pub running: Vec<TrainingJob>,
     /// File systems with this job's tags, with their links.
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
+    /// Of them, those that the manifest lets go with the job (`delete-after-job`): ids.
+    pub released: Vec<String>,
     /// File systems that a running job of somebody else reads: id and job.
     pub in_use: Vec<(String, String)>,
     /// The role.
@@ -64,6 +66,20 @@ impl Remains {
             && self.uploads.is_empty()
     }
 
+    /// Whether the manifest lets a file system go with the job.
+    fn releases(&self, id: &str) -> bool {
+        self.released.iter().any(|released| released == id)
+    }
+
+    /// Only the file systems that the manifest lets go with the job, where no job of anybody runs on them.
+    #[must_use]
+    pub fn only_released(mut self) -> Self {
+        let (released, in_use) = (std::mem::take(&mut self.released), std::mem::take(&mut self.in_use));
+        let mut file_systems = std::mem::take(&mut self.file_systems);
+        file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
+        Self { file_systems, released, in_use, ..Self::default() }
+    }
+
     /// What becomes of each, in the order in which it is done.
     pub fn removals(&self, consent: Consent) -> Vec<Removal> {
         let line = |kind: &'static str, name: &str, action: &'static str, because: String| Removal {
@@ -79,7 +95,7 @@ impl Remains {
             let user = self.in_use.iter().find(|(id, _)| *id == system.id).map(|(_, job)| job.as_str());
             let keep = if let Some(job) = user {
                 Some(format!("{job} reads it"))
-            } else if consent.delete_data {
+            } else if consent.delete_data || self.releases(&system.id) {
                 None
             } else {
                 Some("it holds data: `--delete-data` deletes it with all that is in it".to_owned())
@@ -91,7 +107,9 @@ impl Remains {
                     out.push(line("association", &link.id, "delete", because));
                 }
             }
-            let size = format!("{} GiB, with all data in it", crate::text::group(system.capacity_gib));
+            let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
+            let size =
+                format!("{said}{} GiB, with all data in it", crate::text::group(system.capacity_gib));
             out.push(line("file-system", &system.id, action, keep.unwrap_or(size)));
         }
         if let Some(found) = &self.role {
@@ -130,6 +148,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let ours =
                 diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
             if ours {
+                let goes = desired.file_systems.iter().filter(|wanted| wanted.delete_after_job).any(|wanted| {
+                    let resource = wanted.create.tags.iter().find(|tag| tag.key == "trainc:resource");
+                    resource.is_some_and(|tag| diff::is_resource(&system.tags, &desired.job, &tag.value))
+                });
+                if goes {
+                    out.released.push(system.id.clone());
+                }
                 let links = self.associations(&system.id).await?;
                 out.file_systems.push((system, links));
             }
@@ -233,7 +258,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         for (system, links) in &remains.file_systems {
             let item = Item::new("file-system", &system.id);
             let used = remains.in_use.iter().any(|(id, _)| *id == system.id);
-            if used || !consent.delete_data {
+            if used || !(consent.delete_data || remains.releases(&system.id)) {
                 self.telling.done(&item, "kept", None);
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Input, problems};
+use super::destroy;
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
@@ -9,6 +10,7 @@ use super::progress::{Mode, Progress, json_line, version_line};
 use super::prospects::{Looked, lines, look_at, only, show};
 use super::watch::follow;
 use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::destroy::{Consent, Remover};
 use crate::apply::diff::{Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
@@ -19,6 +21,7 @@ use crate::apply::verdict::{self, Verdict};
 use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use crate::emit::quoted;
+use crate::ir::Plan;
 use serde_json::json;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
@@ -190,7 +193,7 @@ impl Task for Apply<'_> {
         }
         self.show_plan(io, prospect);
         if prospect.is_empty() {
-            return self.nothing_to_do(io, &look, prospect).await;
+            return self.nothing_to_do(io, look, plan, prospect).await;
         }
         if !self.agreed(io) {
             return exit::INCOMPLETE;
@@ -208,7 +211,7 @@ impl Task for Apply<'_> {
         progress.clear();
         let code = self.report(io, plan, &ledger, job.as_deref());
         match job {
-            Some(job) if self.args.wait && code == exit::DONE => self.watch(io, &look, &job).await,
+            Some(job) if self.args.wait && code == exit::DONE => self.watch(io, look, plan, &job).await,
             _ => code,
         }
     }
@@ -304,7 +307,8 @@ impl Apply<'_> {
     async fn nothing_to_do<C: Cloud, K: Clock>(
         &self,
         io: &mut Io<'_>,
-        look: &Look<'_, C, K>,
+        look: Look<'_, C, K>,
+        plan: &Plan,
         prospect: &Prospect,
     ) -> u8 {
         let Target::Attach(name) = &prospect.target else { return exit::DONE };
@@ -318,13 +322,43 @@ impl Apply<'_> {
             io.print(&format!("  next  {next}\n"));
         }
         if self.args.wait || matches!(status, "Failed" | "Stopped") {
-            return self.watch(io, look, name).await;
+            return self.watch(io, look, plan, name).await;
         }
         exit::DONE
     }
 
-    async fn watch<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: &Look<'_, C, K>, job: &str) -> u8 {
-        follow(io, look, self.set, self.manifest, job, &self.args.output, self.global).await
+    /// Follows the job to its end; once it has completed, what the manifest says goes with it goes.
+    async fn watch<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        plan: &Plan,
+        job: &str,
+    ) -> u8 {
+        let code = follow(io, &look, self.set, self.manifest, job, &self.args.output, self.global).await;
+        let releases = plan.job.storage.iter().any(|storage| storage.delete_after_job.get() == Some(true));
+        if code != exit::DONE || !self.args.wait || !releases {
+            return code;
+        }
+        let remains = match destroy::remains(plan, &look).await {
+            Ok(remains) => remains.only_released(),
+            Err(failed) => {
+                self.verdict(io, &failed);
+                return failed.exit;
+            }
+        };
+        let ledger = Ledger::default();
+        let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
+        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        remover.run(&remains, Consent::default()).await;
+        progress.clear();
+        let mut codes = Vec::new();
+        for (item, cause) in ledger.failed() {
+            let verdict = verdict::verdict(plan, &item, &cause);
+            self.verdict(io, &verdict);
+            codes.push(verdict.exit);
+        }
+        verdict::worst(codes).unwrap_or(code)
     }
 
     /// Asks, unless nothing real happens or the user said yes before.

@@ -14,13 +14,14 @@ use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict::{self, Verdict};
 use crate::emit;
+use crate::ir::Plan;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
 /// Remove what trainc made for the job: its role, file systems, uploads; stop it first
 ///
 /// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system goes with
-/// `--delete-data` only. Output and checkpoints stay, and so does the record of the training job.
+/// `--delete-data`, or where the manifest says `delete-after-job`. Output and checkpoints stay, and so does the record of the training job.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
 pub(super) struct Args {
@@ -59,7 +60,7 @@ struct Destroy {
 
 impl Task for Destroy {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let remains = match self.remains(&look).await {
+        let remains = match remains(&self.about.plan, &look).await {
             Ok(remains) => remains,
             Err(verdict) => return self.about.fail(io, verdict),
         };
@@ -115,18 +116,20 @@ impl Task for Destroy {
     }
 }
 
-impl Destroy {
-    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
-        let failed = |fault| verdict::look_failed(&self.about.plan, &fault);
-        let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-        if let Some(other) = verdict::other_account(&self.about.plan, &caller) {
-            return Err(other);
-        }
-        let Some(desired) = Desired::of(&self.about.plan, &caller) else {
-            return Err(verdict::not_deployable(&self.about.plan));
-        };
-        let homes = [emit::archive_home(&self.about.plan), emit::worker_home(&self.about.plan)]
-            .map(|home| home.replace(emit::ACCOUNT_MARK, &caller.account));
-        look.remains(&desired, &homes).await.map_err(failed)
+/// What there is of a plan's job.
+pub(super) async fn remains<C: Cloud, K: Clock>(
+    plan: &Plan,
+    look: &Look<'_, C, K>,
+) -> Result<Remains, Verdict> {
+    let failed = |fault| verdict::look_failed(plan, &fault);
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+    if let Some(other) = verdict::other_account(plan, &caller) {
+        return Err(other);
     }
+    let Some(desired) = Desired::of(plan, &caller) else {
+        return Err(verdict::not_deployable(plan));
+    };
+    let homes = [emit::archive_home(plan), emit::worker_home(plan)]
+        .map(|home| home.replace(emit::ACCOUNT_MARK, &caller.account));
+    look.remains(&desired, &homes).await.map_err(failed)
 }

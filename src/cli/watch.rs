@@ -60,7 +60,16 @@ impl Task for Watch {
             io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
         }
         let About { global, set, manifest, .. } = &self.about;
-        follow(io, &look, set, manifest, &job.name, &self.output, global).await
+        let code = follow(io, &look, set, manifest, &job.name, &self.output, global).await;
+        let goes = self.about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
+        if code == exit::DONE && goes && self.output != "json" {
+            // Watching only looks.
+            io.print(&format!(
+                "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
+                quoted(&manifest.path)
+            ));
+        }
+        code
     }
 }
 

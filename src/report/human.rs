@@ -227,10 +227,16 @@ fn brief(name: &str) -> String {
     match parts.as_slice() {
         [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
         [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
-            format!("…/{before}/{last}")
+            format!("…/{}/{last}", digest(before))
         }
         _ => name.to_owned(),
     }
+}
+
+/// A digest as far as people compare it.
+fn digest(part: &str) -> &str {
+    let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
 
 fn overrides(page: &mut Page, subject: &Subject) {
@@ -285,7 +291,8 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
     }
     if depth == Depth::Screen {
         let hidden = all.len() - shown.len();
-        let more = if hidden > 0 { format!(", and {hidden} more") } else { String::new() };
+        let more =
+            if hidden > 0 && !shown.is_empty() { format!(", and {hidden} more") } else { String::new() };
         page.field("", &format!("`trainc check` shows each at its place, with help{more}"));
     }
 }
@@ -348,4 +355,18 @@ fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
 /// The first word of a path.
 fn head(row: &origins::Row) -> &str {
     row.path.split(['.', ' ']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn a_place_in_a_bucket_is_its_last_parts_a_digest_its_head() {
+        let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
+        assert_eq!(brief(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
+        assert_eq!(brief("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
+        assert_eq!(brief("arn:aws:iam::111122223333:role/training"), "training");
+        assert_eq!(brief("corpus"), "corpus");
+    }
 }

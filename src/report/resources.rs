@@ -30,7 +30,7 @@ fn made(storage: &Storage) -> String {
     what.extend(storage.deployment.value().cloned());
     what.extend(storage.throughput_mb_s_tib.get().map(|rate| format!("{rate} MB/s per TiB")));
     let after = if storage.delete_after_job.get() == Some(true) {
-        "deleted after the job"
+        "goes after the job, by `apply --wait` or `destroy`"
     } else {
         "stays after the job"
     };

@@ -90,6 +90,31 @@ fn a_job_from_plan_to_nothing_left() {
 }
 
 #[test]
+fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
+    let repo = Repo::new("apply-released", &["llama-7b-fsdp"]);
+    let import = "import \"s3://example-corpus/tokens/\"";
+    repo.edit(LLAMA, import, &format!("{import}\n        delete-after-job"));
+    let left = |kind: &str| repo.account()[kind].as_object().unwrap().len();
+    let waited = repo.run(&["apply", LLAMA, "--yes", "--wait"]);
+    assert_eq!(waited.code, Some(0), "{}{}", waited.out, waited.err);
+    assert_eq!((left("file_systems"), left("associations"), left("roles")), (0, 0, 1), "{}", waited.err);
+    let again = repo.run(&["plan", LLAMA, "-o", "json", "--detailed-exit-code"]);
+    assert_eq!(again.code, Some(0), "nothing is made again for a run that is over: {}", again.out);
+
+    // Whoever only watches may not delete: destroy does, without being told again.
+    let second = repo.run(&["apply", LLAMA, "--yes", "--new-run"]);
+    assert_eq!(second.code, Some(0), "{}", second.err);
+    assert_eq!(left("file_systems"), 1);
+    let watched = repo.run(&["watch", LLAMA]);
+    assert!(watched.out.contains("trainc destroy llama-7b-fsdp/trainc.kdl"), "{}", watched.out);
+    assert_eq!(left("file_systems"), 1);
+    let gone = repo.run(&["destroy", LLAMA, "--yes"]);
+    assert_eq!(gone.code, Some(0), "{}", gone.err);
+    assert!(gone.out.contains("`delete-after-job`"), "{}", gone.out);
+    assert_eq!((left("file_systems"), left("roles")), (0, 0));
+}
+
+#[test]
 fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let repo = Repo::new("apply-saved", &["llama-7b-fsdp"]);
     let saved = repo.run(&["plan", LLAMA, "--save", "job.plan"]);
