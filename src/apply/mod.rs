@@ -22,6 +22,7 @@ pub mod patience;
 pub mod permissions;
 pub mod preflight;
 pub mod prospect;
+pub mod remains;
 pub mod run;
 pub mod saved;
 pub mod status;

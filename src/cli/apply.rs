@@ -2,7 +2,7 @@
 
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Input, problems};
-use super::destroy;
+use super::ask::ask;
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
@@ -10,7 +10,6 @@ use super::progress::{Mode, Progress, json_line, version_line};
 use super::prospects::{Looked, lines, look_at, only, show};
 use super::watch::follow;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::destroy::{Consent, Remover};
 use crate::apply::diff::{Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
@@ -23,7 +22,7 @@ use crate::diag::{Format, Severity};
 use crate::emit::quoted;
 use crate::ir::Plan;
 use serde_json::json;
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 /// Make the account match the plan, and start the training job
@@ -336,29 +335,15 @@ impl Apply<'_> {
         job: &str,
     ) -> u8 {
         let code = follow(io, &look, self.set, self.manifest, job, &self.args.output, self.global).await;
-        let releases = plan.job.storage.iter().any(|storage| storage.delete_after_job.get() == Some(true));
-        if code != exit::DONE || !self.args.wait || !releases {
+        if code != exit::DONE || !self.args.wait {
             return code;
         }
-        let remains = match destroy::remains(plan, &look).await {
-            Ok(remains) => remains.only_released(),
-            Err(failed) => {
-                self.verdict(io, &failed);
-                return failed.exit;
-            }
-        };
-        let ledger = Ledger::default();
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
-        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
-        remover.run(&remains, Consent::default()).await;
-        progress.clear();
-        let mut codes = Vec::new();
-        for (item, cause) in ledger.failed() {
-            let verdict = verdict::verdict(plan, &item, &cause);
-            self.verdict(io, &verdict);
-            codes.push(verdict.exit);
+        let failed = super::release::release(plan, look, &progress).await;
+        for verdict in &failed {
+            self.verdict(io, verdict);
         }
-        verdict::worst(codes).unwrap_or(code)
+        verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
 
     /// Asks, unless nothing real happens or the user said yes before.
@@ -402,19 +387,4 @@ impl Apply<'_> {
         }
         code
     }
-}
-
-/// A question on the terminal; anything but a yes is a no.
-pub(super) fn ask(io: &mut Io, question: &str) -> bool {
-    io.note(&format!("{question} [y/N] "));
-    let _ = io.err.flush();
-    let mut answer = String::new();
-    if std::io::stdin().lock().read_line(&mut answer).is_err() {
-        return false;
-    }
-    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
-    if !yes {
-        io.note("nothing was changed\n");
-    }
-    yes
 }

@@ -1,8 +1,8 @@
 //! `trainc destroy`.
 
 use super::account::Task;
-use super::apply::ask;
 use super::args::Global;
+use super::ask::ask;
 use super::exit;
 use super::io::Io;
 use super::job::{About, JobArgs, each};

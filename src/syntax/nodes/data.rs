@@ -18,8 +18,11 @@ static EXPORT: NodeSpec = NodeSpec {
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
-static DELETE_AFTER_JOB: NodeSpec =
-    one("delete-after-job", Ty::Bool, "once the job has completed, `apply --wait` deletes the file system, and `destroy` needs no `--delete-data` for it");
+static DELETE_AFTER_JOB: NodeSpec = one(
+    "delete-after-job",
+    Ty::Bool,
+    "once the job has completed, `apply --wait` deletes the file system, and `destroy` needs no `--delete-data` for it",
+);
 static EFA: NodeSpec = one("efa", Ty::Bool, "EFA for the file system");
 
 pub(crate) static STORAGE: NodeSpec = NodeSpec {

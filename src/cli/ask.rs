@@ -1,0 +1,19 @@
+//! Asking before something is done.
+
+use super::io::Io;
+use std::io::BufRead as _;
+
+/// A question on the terminal; anything but a yes is a no.
+pub(super) fn ask(io: &mut Io, question: &str) -> bool {
+    io.note(&format!("{question} [y/N] "));
+    let _ = io.err.flush();
+    let mut answer = String::new();
+    if std::io::stdin().lock().read_line(&mut answer).is_err() {
+        return false;
+    }
+    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    if !yes {
+        io.note("nothing was changed\n");
+    }
+    yes
+}

@@ -1,0 +1,30 @@
+//! After the job: what the manifest lets go with it goes (`delete-after-job`).
+
+use super::destroy::remains;
+use super::progress::Progress;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::destroy::{Consent, Remover};
+use crate::apply::ledger::{Ledger, Telling};
+use crate::apply::observed::Look;
+use crate::apply::verdict::{self, Verdict};
+use crate::ir::Plan;
+
+/// Deletes the file systems that go with a job that has completed, unless another job runs on them; what failed.
+pub(super) async fn release<C: Cloud, K: Clock>(
+    plan: &Plan,
+    look: Look<'_, C, K>,
+    progress: &Progress,
+) -> Vec<Verdict> {
+    if !plan.job.storage.iter().any(|storage| storage.delete_after_job.get() == Some(true)) {
+        return Vec::new();
+    }
+    let remains = match remains(plan, &look).await {
+        Ok(remains) => remains.only_released(),
+        Err(failed) => return vec![failed],
+    };
+    let ledger = Ledger::default();
+    let remover = Remover { look, telling: Telling { ledger: &ledger, listener: progress } };
+    remover.run(&remains, Consent::default()).await;
+    progress.clear();
+    ledger.failed().into_iter().map(|(item, cause)| verdict::verdict(plan, &item, &cause)).collect()
+}
