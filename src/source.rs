@@ -84,10 +84,12 @@ impl Source {
     pub fn line_column(&self, offset: u32) -> (u32, u32) {
         let line = self.line_starts.partition_point(|&start| start <= offset).saturating_sub(1);
         let start = self.line_starts.get(line).copied().unwrap_or(0);
+        let mark = |c| c == '\u{feff}' && start == 0;
         let column = self
             .text
             .get(start as usize..(offset as usize).min(self.text.len()))
-            .map_or(0, |before| before.chars().count());
+            // A byte order mark stands before the text, and no editor counts it.
+            .map_or(0, |before| before.trim_start_matches(mark).chars().count());
         let one_based = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
         (one_based(line), one_based(column))
     }
@@ -192,6 +194,15 @@ mod tests {
         assert_eq!(source.line_column(7), (1, 7)); // after the two bytes of ä
         assert_eq!(source.line_column(11), (2, 1));
         assert_eq!(source.line(1), Some("  régime 1"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_column() {
+        let mut map = SourceMap::default();
+        let id = map.add("a.kdl", "\u{feff}job\n");
+        let source = map.get(id).unwrap();
+        assert_eq!((source.line_column(3), source.line_column(5)), ((1, 1), (1, 3)));
+        assert_eq!(source.line_column(0), (1, 1));
     }
 
     #[test]

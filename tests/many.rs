@@ -318,3 +318,77 @@ fn usage_is_2_and_findings_are_3() {
     assert_eq!(trainc(&["explain", "degree-does-not-divide"]).code, Some(0));
     assert_eq!(trainc(&["explain", "T9999"]).code, Some(2));
 }
+
+const SMALL: &str = "job \"small\" {\n    region 7\n}\n";
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_is_named_twice_is_read_once() {
+    let scratch = Scratch::new("named-twice");
+    scratch.write("a/trainc.kdl", SMALL);
+    std::os::unix::fs::symlink("trainc.kdl", scratch.0.join("a/z.kdl")).unwrap();
+    for args in [
+        &["check", "a", "./a/trainc.kdl", "-o", "json"][..],
+        &["check", "a/trainc.kdl", "./a/../a/trainc.kdl", "-o", "json"],
+        &["check", "a", "-o", "json"],
+    ] {
+        let ran = trainc_in(&scratch.0, args, b"", Duration::from_mins(1));
+        let manifests = ran.json()["manifests"].as_array().unwrap().clone();
+        assert_eq!(manifests.len(), 1, "{args:?}: {}", ran.out);
+        assert!(!codes_of(&manifests[0]).contains(&"T0142".to_owned()), "{}", ran.out);
+    }
+}
+
+/// A walk finds links that nobody named: what lies outside is neither shown nor written.
+#[test]
+#[cfg(unix)]
+fn a_walk_does_not_follow_a_link_out_of_the_root() {
+    let scratch = Scratch::new("link-out");
+    scratch.write("secret", "root:secret\njob   \"x\"\n");
+    scratch.write("repo/.git/HEAD", "");
+    scratch.write("repo/in/trainc.kdl", SMALL);
+    std::os::unix::fs::symlink("../../secret", scratch.0.join("repo/in/x.kdl")).unwrap();
+    let ran = trainc_in(&scratch.0.join("repo"), &["check", "in"], b"", Duration::from_mins(1));
+    let all = format!("{}{}", ran.out, ran.err);
+    assert_eq!(ran.code, Some(3), "{all}");
+    assert!(all.contains("T0140") && all.contains("`in/x.kdl` leaves the root directory"), "{all}");
+    assert!(!all.contains("secret"), "{all}");
+    let named = trainc_in(&scratch.0.join("repo"), &["check", "in/x.kdl"], b"", Duration::from_mins(1));
+    assert!(!format!("{}{}", named.out, named.err).contains("T0140"), "a path that is named is followed");
+    let formatted = trainc_in(&scratch.0.join("repo"), &["fmt", "in"], b"", Duration::from_mins(1));
+    assert_eq!(formatted.code, Some(3), "{}", formatted.err);
+    assert!(formatted.err.contains("leaves the root directory"), "{}", formatted.err);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_result_that_cannot_be_written_is_no_success() {
+    use std::process::{Command, Stdio};
+    let run = |args: &[&str], out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trainc"));
+        command.args(args).current_dir(crate::support::root()).stdout(out).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for args in [&["schema", "manifest"][..], &["catalog"], &["check", "examples/starter", "-o", "json"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = run(args, full.into()).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("error: the result cannot be written to standard output"), "{said}");
+    }
+    let mut closed = run(&["schema", "manifest"], Stdio::piped());
+    drop(closed.stdout.take());
+    let ended = closed.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn a_sweep_over_a_path_that_is_not_there_says_so_once() {
+    let scratch = Scratch::new("sweep-nowhere");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let sweep = "sweep {\n    vary \"cluster.nods\" 1 2\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{sweep}\n}}\n"));
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "json"], b"", Duration::from_mins(1));
+    let codes: Vec<String> = ran.json()["manifests"].as_array().unwrap().iter().flat_map(codes_of).collect();
+    assert_eq!(codes.iter().filter(|code| *code == "T0211").count(), 1, "{codes:?}");
+}

@@ -18,11 +18,14 @@ pub enum Command {
     Stop,
     /// `destroy`.
     Destroy,
+    /// `import` of a job's name.
+    Import,
 }
 
 impl Command {
     /// All of them, in the order of a job's life.
-    pub const ALL: [Self; 6] = [Self::Plan, Self::Emit, Self::Apply, Self::Watch, Self::Stop, Self::Destroy];
+    pub const ALL: [Self; 7] =
+        [Self::Plan, Self::Emit, Self::Apply, Self::Watch, Self::Stop, Self::Destroy, Self::Import];
 
     /// Its word on the command line.
     pub fn word(self) -> &'static str {
@@ -33,6 +36,7 @@ impl Command {
             Self::Watch => "watch",
             Self::Stop => "stop",
             Self::Destroy => "destroy",
+            Self::Import => "import",
         }
     }
 }
@@ -127,7 +131,7 @@ calls! {
     SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
     DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Emit, Apply, Destroy];
     DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [Plan, Apply, Destroy];
-    DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
+    DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy, Import];
     ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [Plan, Apply, Watch, Stop, Destroy];
     ListTags Read "sagemaker" "ListTags" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
     HeadBucket Read "s3" "HeadBucket" Bucket [] [Plan, Apply, Destroy];
@@ -205,6 +209,7 @@ mod tests {
                 assert!(!row.commands.contains(&Command::Plan), "{call:?}");
                 assert!(!row.commands.contains(&Command::Emit), "{call:?}");
                 assert!(!row.commands.contains(&Command::Watch), "{call:?}");
+                assert!(!row.commands.contains(&Command::Import), "{call:?}");
             }
             assert!(!row.commands.is_empty(), "{call:?} is made by no command");
         }

@@ -172,6 +172,11 @@ pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
     fault_verdict(fault, &Item::new("account", ""), plan.job.region.span().unwrap_or(plan.job.span))
 }
 
+/// A look at the account failed that no plan asked for.
+pub fn asking_failed(fault: &Fault, span: Span) -> Verdict {
+    fault_verdict(fault, &Item::new("account", ""), span)
+}
+
 fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
     let call = fault.call.words();
     let what = if item.name.is_empty() { String::new() } else { format!("{} `{}`: ", item.kind, item.name) };

@@ -75,13 +75,20 @@ impl Accounts {
     /// Does something with the account in the plan's region, until it is done or the user has had enough.
     pub(super) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
         let region = plan.job.region.value().map_or("", String::as_str);
+        self.within(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
+    }
+
+    /// Does something with the account in a region; a simulated one keeps its own where that is empty.
+    pub(super) fn within(&mut self, io: &mut Io, region: &str, steps: Option<u64>, task: impl Task) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
             return self
                 .runtime
                 .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
         };
-        fake.prepare(region, plan.run.steps.as_ref().map(|steps| steps.value));
+        if !region.is_empty() {
+            fake.prepare(region, steps);
+        }
         let look = Look { cloud: &*fake, clock: &*fake, patience };
         let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
         if let Some(file) = file

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out

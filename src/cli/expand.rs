@@ -146,8 +146,3 @@ pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
     repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
 }
-
-/// The files that an argument leads to, layers included.
-pub(super) fn paths(argument: &str) -> Vec<PathBuf> {
-    expand(argument).files.into_iter().map(|file| file.path).collect()
-}

@@ -2,7 +2,7 @@
 
 use super::args::Named;
 use super::exit;
-use super::expand::paths;
+use super::expand::{expand, root_of};
 use super::io::Io;
 use super::world::describe;
 use crate::diag::{self, Format, ManifestReport, Problems};
@@ -38,13 +38,21 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     };
     let (mut changed, mut failed) = (0_usize, false);
     for argument in &arguments {
-        let found = paths(argument);
+        let found = expand(argument).files;
         if found.is_empty() {
             io.note(&format!("error: `{argument}` leads to no manifest\n"));
             failed = true;
         }
-        for path in found {
-            match one(io, &path, args.check) {
+        for file in found {
+            let path = &file.path;
+            let root = root_of(path, file.walked.as_deref());
+            // A link that nobody named is not written through to somewhere else.
+            if file.walked.is_some() && path.canonicalize().is_ok_and(|found| !found.starts_with(&root)) {
+                io.note(&format!("error: `{}` leaves the root directory\n", file.shown));
+                failed = true;
+                continue;
+            }
+            match one(io, path, args.check) {
                 Ok(true) => changed += 1,
                 Ok(false) => {}
                 Err(message) => {

@@ -1,14 +1,22 @@
 //! `trainc import`.
 
+use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set};
 use super::world::{Files, describe};
+use crate::apply::account::TrainingJob;
+use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::fault::Class;
+use crate::apply::observed::Look;
+use crate::apply::verdict;
+use crate::catalog::shapes;
 use crate::diag::{Format, Problems};
 use crate::import::{self, Imported};
-use crate::source::SourceMap;
+use crate::source::{SourceMap, Span};
 use crate::{Compiled, Options, compile, emit};
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,17 +26,23 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// Make a manifest of a training job's request, or of a described job
 ///
-/// Reads a CreateTrainingJob request or a DescribeTrainingJob answer, as JSON. The manifest says the same request;
+/// Reads a CreateTrainingJob request or a DescribeTrainingJob answer, as JSON; or asks the account for the training
+/// job of that name. The manifest says the same request;
 /// what a request does not hold (the model, how it is trained, the source) is asked for in comments and listed on
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import request.json > job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json -o job.kdl"
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 -o job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json -o job.kdl"
 )]
 pub(super) struct Args {
-    /// A JSON file, or `-` for standard input
-    #[arg(value_name = "FILE")]
+    /// A JSON file, `-` for standard input, or the name of a training job where there is no such file
+    #[arg(value_name = "FILE|JOB")]
     file: String,
+    /// The region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    #[command(flatten)]
+    account: AccountArgs,
     /// Write the manifest here, never over an existing file
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -36,20 +50,12 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let path = Path::new(&args.file);
-    if args.file != "-" && fs::symlink_metadata(path).is_err() {
-        io.note(&format!("error: `{}` is no file, and import reads files\n", args.file));
-        if !args.file.contains(['/', '.']) {
-            io.note(&format!(
-                "help: for a job of that name, save it first: `aws sagemaker describe-training-job --training-job-name {} > job.json`\n",
-                args.file
-            ));
-        }
-        return exit::USAGE;
-    }
     if let Some(out) = args.out.as_deref().filter(|out| fs::symlink_metadata(out).is_ok()) {
         io.note(&format!("error: `{}` is there already; nothing was written\n", out.display()));
         return exit::USAGE;
+    }
+    if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
+        return named(io, global, args);
     }
     let text = match read(&args.file) {
         Ok(text) => text,
@@ -58,18 +64,103 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let mut sources = SourceMap::default();
     let shown = if args.file == "-" { "<stdin>" } else { args.file.as_str() };
-    let source = sources.add(shown, text.as_str());
+    made(io, global, args.out.as_deref(), shown, &text)
+}
+
+/// A training job of the account, by its name.
+fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let name = &args.file;
+    let is_name = shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
+        .is_some_and(|faults| faults.iter().all(|fault| fault.path != "TrainingJobName"));
+    if !is_name {
+        io.note(&format!("error: `{name}` is no file, and no name of a training job\n"));
+        return exit::USAGE;
+    }
+    let said = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());
+    let region = args.region.clone().or(said).unwrap_or_default();
+    if region.is_empty() && args.account.simulate.is_none() {
+        io.note(&format!("error: `{name}` is no file, and the region of a training job of that name is not said\nhelp: add `--region us-west-2`\n"));
+        return exit::USAGE;
+    }
+    let describe = Describe { name: name.clone(), global: global.clone(), out: args.out.clone() };
+    match Accounts::new(&args.account, None) {
+        Ok(mut accounts) => accounts.within(io, &region, None, describe),
+        Err(words) => {
+            io.note(&words);
+            exit::USAGE
+        }
+    }
+}
+
+/// Asks the account for a training job, and makes a manifest of it.
+struct Describe {
+    name: String,
+    global: Global,
+    out: Option<PathBuf>,
+}
+
+impl Task for Describe {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let Self { name, global, out } = self;
+        let shown = format!("<training job {name}>");
+        match look.ask(async |cloud| cloud.training_job(&name).await).await {
+            Ok(job) => made(io, &global, out.as_deref(), &shown, &answer(job).to_string()),
+            Err(fault) if fault.class == Class::NotFound => {
+                io.note(&format!(
+                    "error: `{name}` is no file, and no training job of that name is in the account\n"
+                ));
+                exit::DIFFERENT
+            }
+            Err(fault) => {
+                let mut sources = SourceMap::default();
+                let source = sources.add(shown.as_str(), name.as_str());
+                let verdict = verdict::asking_failed(&fault, Span::whole(source));
+                let mut found = Problems::default();
+                found.push(verdict.diagnostic);
+                let set = set(&shown, Compiled::nothing(found), sources);
+                let text = problems(&set, Format::Human, io, io.color, &global);
+                io.note(&text);
+                verdict.exit
+            }
+        }
+    }
+}
+
+/// A described job as DescribeTrainingJob answers it.
+fn answer(job: TrainingJob) -> Value {
+    let mut members = match job.request {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    };
+    let mut add = |name: &str, value: Value| {
+        if !value.is_null() {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    add("TrainingJobName", job.name.into());
+    add("TrainingJobArn", job.arn.into());
+    add("TrainingJobStatus", job.status.into());
+    add("FailureReason", job.failure.into());
+    add("CreationTime", job.created.into());
+    add("TrainingTimeInSeconds", job.training_seconds.into());
+    add("BillableTimeInSeconds", job.billable_seconds.into());
+    Value::Object(members)
+}
+
+/// Makes the manifest of a text, writes it, and says what to know of it.
+fn made(io: &mut Io, global: &Global, out: Option<&Path>, shown: &str, text: &str) -> u8 {
+    let mut sources = SourceMap::default();
+    let source = sources.add(shown, text);
     let mut found = Problems::default();
-    let Some(imported) = import::import(source, &text, &mut found) else {
+    let Some(imported) = import::import(source, text, &mut found) else {
         let compiled = Compiled::nothing(found);
         let set = set(shown, compiled, sources);
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);
         return exit::MANIFEST;
     };
-    if let Some(out) = &args.out {
+    if let Some(out) = out {
         let written = fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -82,7 +173,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     } else {
         io.print(&imported.manifest);
     }
-    let name = args.out.as_deref().map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
+    let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
     review(io, global, &name, &imported);
     exit::DONE
 }

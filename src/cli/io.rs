@@ -18,8 +18,49 @@ pub(super) struct Io<'a> {
     pub today: String,
 }
 
+/// A writer that remembers the first fault of what it writes to.
+pub(super) struct Heeded<W: Write> {
+    inner: W,
+    fault: Option<std::io::Error>,
+}
+
+impl<W: Write> Heeded<W> {
+    /// Writes to this.
+    pub(super) fn new(inner: W) -> Self {
+        Self { inner, fault: None }
+    }
+
+    /// What kept something from being written, if it is not that the reader closed the pipe: that one has had enough.
+    pub(super) fn end(mut self) -> Option<std::io::Error> {
+        let _ = self.flush();
+        self.fault.filter(|fault| fault.kind() != std::io::ErrorKind::BrokenPipe)
+    }
+
+    fn heed<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
+        done.map_err(|error| {
+            let kind = error.kind();
+            if kind != std::io::ErrorKind::Interrupted {
+                self.fault.get_or_insert(error);
+            }
+            std::io::Error::from(kind)
+        })
+    }
+}
+
+impl<W: Write> Write for Heeded<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let done = self.inner.write(bytes);
+        self.heed(done)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let done = self.inner.flush();
+        self.heed(done)
+    }
+}
+
 impl Io<'_> {
-    /// Writes a result; a closed pipe is no error of ours.
+    /// Writes a result; what cannot be written is said once, at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
     }
@@ -46,7 +87,34 @@ pub(super) fn iso_date(days: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::iso_date;
+    use super::{Heeded, iso_date};
+    use std::io::{Error, ErrorKind, Write};
+
+    struct Broken(ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(Error::from(self.0))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_fault_is_remembered_and_a_closed_pipe_is_none() {
+        for (kind, wanted) in
+            [(ErrorKind::StorageFull, Some(ErrorKind::StorageFull)), (ErrorKind::BrokenPipe, None)]
+        {
+            let mut out = Heeded::new(Broken(kind));
+            assert!(out.write_all(b"x").is_err());
+            assert_eq!(out.end().map(|fault| fault.kind()), wanted);
+        }
+        let mut out = Heeded::new(Vec::new());
+        out.write_all(b"x").unwrap();
+        assert!(out.end().is_none());
+    }
 
     #[test]
     fn days_become_dates() {

@@ -7,6 +7,7 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
@@ -44,6 +45,7 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();
     let mut named: Vec<Named> = Vec::new();
+    let mut known: BTreeSet<PathBuf> = BTreeSet::new();
     let mut many = arguments.len() > 1;
     for argument in arguments {
         let found = expand(argument);
@@ -57,7 +59,9 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
             failed.push((argument.clone(), problems));
         }
         for file in found.files {
-            if !named.iter().any(|other| other.path == file.path && other.path != Path::new("-")) {
+            // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
+            let one = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+            if file.path == Path::new("-") || known.insert(one) {
                 named.push(file);
             }
         }
@@ -119,9 +123,25 @@ fn part(named: &[Named], number: u32, options: &Options) -> Part {
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root, options)),
         };
-        out.add(file, options, reader);
+        if file.walked.is_some() && reader.leaves(&file.path) {
+            out.manifests.push(outside(file, &mut out.sources));
+        } else {
+            out.add(file, options, reader);
+        }
     }
     out
+}
+
+/// A link that was found on a walk and leads out of the root: nobody named what it leads to, and it is not read.
+fn outside(file: &Named, sources: &mut SourceMap) -> Manifest {
+    let source = sources.add(file.shown.as_str(), "");
+    let mut problems = Problems::default();
+    problems.push(
+        Diagnostic::new(&T0140, Span::whole(source), format!("`{}` leaves the root directory", file.shown))
+            .note("the root is the nearest directory upward with `.git`, else the one that was named")
+            .help("name the file that it leads to, or move that below the root"),
+    );
+    Manifest { path: file.shown.clone(), sha256: String::new(), compiled: Compiled::nothing(problems) }
 }
 
 /// Compiles files out of a tree of one's own; their sources are numbered in the part of that number.
@@ -216,6 +236,10 @@ fn sweep(
     else {
         return Vec::new();
     };
+    // Each job would say again that its path leads nowhere.
+    if base.compiled.problems.iter().any(|problem| problem.code.id == "T0211") {
+        return Vec::new();
+    }
     let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);
     if jobs.is_none_or(|jobs| jobs > MOST_SWEPT) {
         let span = vary.first().and_then(|vary| vary.path.origin.span());

@@ -56,7 +56,7 @@ mod world;
 use crate::diag::Code;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use io::Io;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 /// The codes of this stage.
@@ -130,7 +130,7 @@ pub fn main() -> ExitCode {
         // It has standard output for itself.
         return ExitCode::from(lsp::run(args, &today));
     }
-    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let (mut out, mut err) = (io::Heeded::new(std::io::stdout().lock()), std::io::stderr().lock());
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
     let code = match &app.command {
         Command::Check(args) => check::run(&mut io, &app.global, args),
@@ -156,7 +156,10 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
         Command::Lsp(_) => exit::DONE,
     };
-    ExitCode::from(code)
+    let Some(fault) = out.end() else { return ExitCode::from(code) };
+    let why = world::describe(&fault);
+    let _ = writeln!(err, "error: the result cannot be written to standard output: {why}");
+    ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
 }
 
 fn today() -> String {

@@ -53,6 +53,11 @@ impl Files {
         &self.root
     }
 
+    /// Whether a path leads out of the root.
+    pub(super) fn leaves(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|found| !found.starts_with(&self.root))
+    }
+
     /// Where a path leads, relative to the file that names it; refused if that is outside the root.
     pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
         let base = if from.is_empty() || from.starts_with('<') {
@@ -203,10 +208,21 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
     }
     let mut files: Vec<SourceFile> = Vec::new();
     let mut total = 0_u64;
-    let mut pending: Vec<(PathBuf, String)> = vec![(root.to_path_buf(), String::new())];
-    let mut seen: Vec<PathBuf> = vec![root.to_path_buf()];
+    // A directory, its path in the tree, and those that lead to it.
+    let mut pending: Vec<(PathBuf, String, Vec<PathBuf>)> =
+        vec![(root.to_path_buf(), String::new(), Vec::new())];
+    let mut directories = 0;
     let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
-    while let Some((dir, prefix)) = pending.pop() {
+    let too_large = || {
+        let why = "it holds over 512 MiB or 20,000 files; data belong in a channel";
+        LayerFault::Unreadable(why.to_owned())
+    };
+    while let Some((dir, prefix, mut above)) = pending.pop() {
+        directories += 1;
+        if directories > MOST_SOURCE_FILES {
+            return Err(too_large());
+        }
+        above.push(dir.clone());
         for entry in fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -218,27 +234,24 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             let target = entry
                 .path()
                 .canonicalize()
-                .map_err(|_| LayerFault::Unreadable(format!("the link {path} leads nowhere")))?;
+                .map_err(|_| LayerFault::Unreadable(format!("the link `{path}` leads nowhere")))?;
             if !target.starts_with(limit) {
-                return Err(LayerFault::Unreadable(format!("the link {path} leaves the repository")));
+                return Err(LayerFault::Unreadable(format!("the link `{path}` leaves the repository")));
             }
             if target.is_dir() {
-                if seen.contains(&target) {
-                    return Err(LayerFault::Unreadable(format!("the link {path} leads in a circle")));
+                if above.contains(&target) {
+                    return Err(LayerFault::Unreadable(format!("the link `{path}` leads in a circle")));
                 }
-                seen.push(target.clone());
-                pending.push((target, path));
+                pending.push((target, path, above.clone()));
                 continue;
             }
             let metadata = fs::metadata(&target).map_err(unreadable)?;
             if !metadata.is_file() {
-                return Err(LayerFault::Unreadable(format!("{path} is no regular file")));
+                return Err(LayerFault::Unreadable(format!("`{path}` is no regular file")));
             }
             total += metadata.len();
             if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
-                return Err(LayerFault::Unreadable(
-                    "it holds over 512 MiB or 20,000 files; data belong in a channel".to_owned(),
-                ));
+                return Err(too_large());
             }
             let bytes = fs::read(&target).map_err(unreadable)?;
             files.push(SourceFile::new(path, bytes, is_executable(&metadata)));
@@ -263,4 +276,28 @@ fn is_executable(metadata: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_executable(_: &fs::Metadata) -> bool {
     false
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_circle_of_links_is_named_and_two_ways_to_a_directory_are_none() {
+        let root = std::env::temp_dir().join(format!("trainc-links-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/x.py"), "").unwrap();
+        let root = root.canonicalize().unwrap();
+        symlink(root.join("a"), root.join("also")).unwrap();
+        let tree = read_tree(&root, ".", &root).unwrap();
+        let paths: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["a/b/x.py", "also/b/x.py"]);
+        fs::remove_file(root.join("also")).unwrap();
+        symlink(root.join("a"), root.join("a/b/up")).unwrap();
+        let fault = read_tree(&root, ".", &root).unwrap_err();
+        assert_eq!(fault, LayerFault::Unreadable("the link `a/b/up` leads in a circle".to_owned()));
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -114,7 +114,11 @@ fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     let mut members = inner.as_object()?.clone();
     let known = &shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
-        members.retain(|name, _| known.contains_key(name));
+        // What only an answer has goes; what neither has stays, and is said. boto3 lays `ResponseMetadata` beside it.
+        let only = &shapes::operation("DescribeTrainingJob")?.output_members;
+        members.retain(|name, _| {
+            known.contains_key(name) || !(only.contains(name) || name == "ResponseMetadata")
+        });
     }
     members.retain(|_, value| !value.is_null());
     Some((members, answer.then(|| inner.clone())))

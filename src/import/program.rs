@@ -137,9 +137,22 @@ fn argument(text: &str, script: bool) -> (String, bool) {
             Some(value) => (string(&bound(&value)), true),
             None => (string(&bound(&value)), false),
         },
+        // More digits than a number of the language holds stay digits: the script reads a word either way.
+        Ok(Value::Number(_)) if digits(text) => (string(text), true),
         Ok(value) => literal(&value).map_or_else(|| (string(&bound(text)), false), |literal| (literal, true)),
-        Err(_) => (string(&bound(text)), false),
+        // The toolkit takes what is no JSON as it is, as it takes a text (`mapping.py`, `decode`).
+        Err(_) => (string(&bound(text)), unquoted(text).is_some_and(|value| value == text)),
     }
+}
+
+/// Whether a number of JSON has more digits than come back: a whole one past 64 bits, a float past 17 digits.
+fn digits(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
+    if mantissa == text && !text.contains('.') {
+        return text.parse::<i64>().is_err();
+    }
+    let all: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    all.trim_start_matches('0').trim_end_matches('0').len() > 17
 }
 
 #[cfg(test)]
@@ -157,6 +170,12 @@ mod tests {
         assert_eq!(argument("\"two words\"", true), ("\"two words\"".to_owned(), false));
         assert_eq!(argument("[1, 2]", true), ("\"[1, 2]\"".to_owned(), false));
         assert_eq!(argument("no json", true), ("\"no json\"".to_owned(), false));
+        assert_eq!(argument("True", true), exact("\"True\""));
+        let long = "12345678901234567890123";
+        assert_eq!(argument(long, true), exact("\"12345678901234567890123\""));
+        assert_eq!(argument("0.1234567890123456789", true), exact("\"0.1234567890123456789\""));
+        assert_eq!(argument("-9223372036854775808", true), exact("-9223372036854775808"));
+        assert_eq!(argument(long, false), exact("\"12345678901234567890123\""));
         assert_eq!(argument("7", false), exact("7"));
         assert_eq!(argument("007", false), exact("\"007\""));
     }

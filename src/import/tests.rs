@@ -104,7 +104,7 @@ fn an_answer_loses_what_only_answers_have() {
         "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://bucket/out/"},
         "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
         "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
-        "CreationTime": 1767225600, "TrainingTimeInSeconds": 600, "BillableTimeInSeconds": 600
+        "NewMember": 1, "ResponseMetadata": {"RequestId": "1"}, "CreationTime": 1767225600, "TrainingTimeInSeconds": 600, "BillableTimeInSeconds": 600
     }"#;
     let found = imported(text);
     assert_eq!(found.job, "team-a");
@@ -114,6 +114,8 @@ fn an_answer_loses_what_only_answers_have() {
     assert!(found.unsaid.iter().any(|line| line.contains("FastFile")));
     assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
     assert!(request.get("ModelArtifacts").is_none());
+    let unknown: Vec<_> = found.unsaid.iter().filter(|line| line.contains("no such member")).collect();
+    assert_eq!(unknown, ["`NewMember`: the service has no such member"]);
 }
 
 #[test]

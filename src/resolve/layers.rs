@@ -164,6 +164,10 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
 impl Layers<'_> {
     fn extend(&mut self, extends: &[Node], from: &str) {
         for node in extends {
+            if node.args.is_empty() {
+                self.incomplete = true;
+                crate::syntax::require::require(node, self.problems);
+            }
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
             let found = self.loader.layer(from, &path);

@@ -78,6 +78,14 @@ pub fn resolve(
     problems: &mut Problems,
 ) -> ir::Job {
     require::require(&merged.node, problems);
+    for vary in merged.node.children_named("sweep").flat_map(|sweep| sweep.children_named("vary")) {
+        // Said here once, and not by each job of the sweep.
+        if let Some((path, arg)) = vary.first_text().zip(vary.arg(0))
+            && let Some(problem) = set::nowhere(path, arg.span, &merged.node.children)
+        {
+            problems.push(problem);
+        }
+    }
     let mut job = nodes::job(&merged.node, problems);
     job.is_whole = merged.is_whole;
     job.take_preferred_count();

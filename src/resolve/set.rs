@@ -49,6 +49,14 @@ pub(super) fn nodes(
     }
 }
 
+/// What is wrong with a path as `--set` takes it, that stands in a manifest; what is put there is not judged.
+pub(super) fn nowhere(path: &str, span: Span, existing: &[Node]) -> Option<Diagnostic> {
+    let steps: Vec<Spanned<&str>> = path.split('.').map(|step| Spanned::new(step, span)).collect();
+    let path = Path { whole: span, value: "", value_span: span };
+    let fault = path.build(&JOB, &steps, existing).err()?;
+    (fault.code.id == T0211.id).then_some(*fault)
+}
+
 struct Path<'a> {
     whole: Span,
     value: &'a str,

@@ -453,7 +453,9 @@ impl Reader<'_> {
         if !homes.is_empty() {
             return diagnostic.help(format!("`{name}` belongs in {}", text::ticked(&homes, "or")));
         }
-        if known.len() <= 14 {
+        if known.is_empty() {
+            diagnostic.note("nothing may stand there")
+        } else if known.len() <= 14 {
             diagnostic.note(format!("known here: {}", known.join(", ")))
         } else {
             diagnostic.help("`trainc schema manifest` lists what may stand here")

@@ -29,6 +29,10 @@ impl Repo {
         trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
     }
 
+    fn run_plain(&self, args: &[&str]) -> Ran {
+        trainc_in(&self.0.0, args, b"", Duration::from_mins(1))
+    }
+
     fn account(&self) -> Value {
         serde_json::from_str(&fs::read_to_string(self.0.0.join("account.json")).unwrap()).unwrap()
     }
@@ -280,4 +284,32 @@ fn the_operators_policy_is_printed() {
     let text = ran.json().to_string();
     assert!(text.contains("iam:GetRole") && !text.contains("iam:CreateRole"), "{text}");
     assert!(!read("src/apply/calls.rs").is_empty());
+}
+
+#[test]
+fn a_job_of_the_account_becomes_a_manifest() {
+    let repo = Repo::new("apply-import", &["starter"]);
+    assert_eq!(repo.run(&["apply", "starter/trainc.kdl", "--yes"]).code, Some(0));
+    let account = repo.account();
+    let (name, job) = account["jobs"].as_object().unwrap().iter().next().unwrap();
+    let imported = repo.run(&["import", name]);
+    assert_eq!(imported.code, Some(0), "{}", imported.err);
+    let instance = job["job"]["request"]["ResourceConfig"]["InstanceType"].as_str().unwrap();
+    for words in ["Imported from a described job", "job \"my-first-job\" {", instance, "account \"111122223333\""]
+    {
+        assert!(imported.out.contains(words), "{words}: {}", imported.out);
+    }
+    assert!(imported.err.contains("the job ended as InProgress"), "{}", imported.err);
+    repo.0.write("imported.kdl", imported.out);
+    let checked = repo.run_plain(&["check", "imported.kdl"]);
+    assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
+    let none = repo.run(&["import", "no-such-job"]);
+    assert_eq!(none.code, Some(4), "{}", none.err);
+    assert!(none.err.contains("no training job of that name"), "{}", none.err);
+    let illegal = repo.run(&["import", "no_such.json"]);
+    assert_eq!(illegal.code, Some(2), "{}", illegal.err);
+    repo.0.write("account.json", r#"{"denied": ["sagemaker:DescribeTrainingJob"]}"#);
+    let denied = repo.run(&["import", name]);
+    assert_eq!(denied.code, Some(6), "{}", denied.err);
+    assert!(denied.err.contains("T0601"), "{}", denied.err);
 }
