@@ -174,7 +174,7 @@ impl Binder<'_> {
             let Some(close) = closing(inside) else {
                 problems.push(
                     Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{` without its `}}`")
-                        .help("close it, or write `{{ \"{{\" }}` for the two braces themselves"),
+                        .help("close it, or write `{{ '{{' }}` for the two braces themselves"),
                 );
                 return None;
             };

@@ -76,6 +76,13 @@ pub fn all() -> impl Iterator<Item = Instance> {
     names().filter_map(get)
 }
 
+/// Whether the offerings that were read hold the region at all: for one that they do not hold, nothing is known.
+pub fn is_region_listed(region: &str) -> bool {
+    names()
+        .filter_map(|name| TABLE.row::<Row>(name))
+        .any(|row| row.ec2_offering_regions.iter().any(|listed| listed == region))
+}
+
 /// Whether SageMaker training knows the type at all, CPU types included.
 pub fn instance_exists(name: &str) -> bool {
     names().any(|known| known == name)
@@ -128,6 +135,12 @@ mod tests {
             instance_exists("ml.p4d.24xlarge") && !instance_exists("ml.p4d.48xlarge") && !instance_exists("")
         );
         assert!(all_names().len() >= 225 && all_names().is_sorted());
+    }
+
+    #[test]
+    fn regions_of_other_partitions_are_not_listed() {
+        assert!(is_region_listed("us-west-2"));
+        assert!(!is_region_listed("us-gov-west-1") && !is_region_listed("cn-north-1"));
     }
 
     #[test]

@@ -88,8 +88,15 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
     // A family that exists with a size that does not: its own sizes, not the same size of a neighbour.
     let dotted = if written.starts_with("ml.") { written.to_owned() } else { with_prefix };
     if let Some((family, size)) = dotted.rsplit_once('.') {
-        let sizes: Vec<&str> =
-            names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('.')).collect();
+        let sizes = of_family(&dotted, &names);
+        if !sizes.is_empty() {
+            return diagnostic.help(format!("take one of its family: {}", shortened(&sizes)));
+        }
+        let sizes: Vec<&str> = names
+            .iter()
+            .filter(|_| family != "ml")
+            .filter_map(|name| name.strip_prefix(family)?.strip_prefix('.'))
+            .collect();
         if !sizes.is_empty() {
             let slip = sizes.iter().copied().filter(|near| digits(near) == digits(size));
             if let Some(near) = text::nearest(size, slip) {
@@ -97,7 +104,7 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
             }
             let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
             all.sort_by_key(|name| name.rsplit('.').next().map(digits));
-            return diagnostic.help(format!("take one of its family: {}", text::ticked(&all, "or")));
+            return diagnostic.help(format!("take one of its family: {}", shortened(&all)));
         }
         let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
         if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
@@ -107,6 +114,29 @@ fn unknown(written: &str, span: crate::source::Span) -> Diagnostic {
     match text::nearest(written, names.iter().map(String::as_str)) {
         Some(near) => meant(near, diagnostic),
         None => diagnostic.help("`trainc catalog instances` lists them"),
+    }
+}
+
+/// The types of a family written without a size, as `ml.g5`: those with accelerators first, small before large.
+fn of_family(family: &str, names: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = names
+        .iter()
+        .filter(|name| name.strip_prefix(family).is_some_and(|rest| rest.starts_with('.')))
+        .cloned()
+        .collect();
+    all.sort_by_key(|name| (instances::get(name).is_none(), name.rsplit('.').next().map(digits)));
+    all
+}
+
+/// The first of the types in words; the rest are counted.
+fn shortened(all: &[String]) -> String {
+    const MOST: usize = 8;
+    match all.get(..MOST).filter(|_| all.len() > MOST) {
+        Some(first) => {
+            let ticked: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+            format!("{}; {} more: `trainc catalog instances`", ticked.join(", "), all.len() - MOST)
+        }
+        None => text::ticked(all, "or"),
     }
 }
 
@@ -215,7 +245,17 @@ fn accelerator(gpu: &crate::ir::CustomGpu, efa: Option<bool>, problems: &mut Pro
         let span = name.span_or(gpu.span);
         let diagnostic =
             Diagnostic::new(&T0322, span, format!("the catalogue knows no accelerator `{}`", name.value));
-        problems.push(match text::nearest(&name.value, names.iter().copied()) {
+        let parts = |name: &str| name.split('-').map(str::to_lowercase).collect::<Vec<_>>();
+        let written = parts(&name.value);
+        // `A100-80` and `H100`: pieces of one name, in its order.
+        let mut of_pieces = names.iter().copied().filter(|known| {
+            let mut rest = parts(known).into_iter();
+            written
+                .iter()
+                .all(|piece| rest.any(|part| part.trim_end_matches("gb") == piece.trim_end_matches("gb")))
+        });
+        let only = of_pieces.next().filter(|_| of_pieces.next().is_none());
+        problems.push(match only.or_else(|| text::nearest(&name.value, names.iter().copied())) {
             Some(near) => {
                 diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
             }

@@ -332,7 +332,12 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
             ),
         )
         .label(span_of(&ask.transformers), "the other version")
-        .help("write both in full, as `transformers=\"4.26.0\" pytorch=\"1.13.1\"`")
+        .help(match images::nearest_pair(transformers, pytorch) {
+            Some((transformers, pytorch)) => {
+                format!("write both in full, as `transformers=\"{transformers}\" pytorch=\"{pytorch}\"`")
+            }
+            None => "write both in full".to_owned(),
+        })
         .note("the SageMaker SDK: \"Please use either full version or shortened version\""),
         ImageProblem::RegionWithoutImage { region: name, known } => {
             Diagnostic::new(&T0334, region, format!("the container is not in region `{name}`"))

@@ -253,7 +253,10 @@ impl Layout<'_> {
                     format!("`{name}` shards over {}, not {}", text::count(wanted, "GPU"), written.value),
                 )
                 .label(span, "the strategy")
-                .help(if name == "no-shard" {
+                .help(if !world.is_multiple_of(written.value) {
+                    // Another strategy would take no such number either.
+                    "remove `shard-degree`".to_owned()
+                } else if name == "no-shard" {
                     "remove `shard-degree`, or write `strategy \"hybrid-shard\"`".to_owned()
                 } else {
                     format!(

@@ -157,7 +157,13 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
     } else if known.is_empty() {
         diagnostic.note("the file and its layers have no `env`")
     } else {
-        diagnostic.note(format!("defined here: {}", known.join(", ")))
+        let mut once: Vec<&str> = Vec::new();
+        for name in known {
+            if !once.contains(&name.as_str()) {
+                once.push(name);
+            }
+        }
+        diagnostic.note(format!("defined here: {}", once.join(", ")))
     }
 }
 

@@ -339,6 +339,20 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .here("neither a number nor a text")
             .help(format!("write `{text}` for the text, or `{rest}` for the number"));
     }
+    let plain = raw.replace(',', "");
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
+        let grouped = raw.replace(',', "_");
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
+            .here("thousands are parted by `_`, or by nothing")
+            .help(format!("write `{plain}` or `{grouped}`"))
+            .fix(span, grouped);
+    }
+    if let Some(thousands) = raw.strip_suffix(['k', 'K']).filter(|rest| is_number(rest)) {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
+            .here("a number with something behind it")
+            .help(format!("write `{thousands}_000` for the number, or `{text}` for the text"));
+    }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
         "a number with something behind it"
     } else {

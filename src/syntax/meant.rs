@@ -34,46 +34,14 @@ pub(super) fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>
     }
 }
 
-/// Names that other tools use for what the language calls differently.
+/// Our name for a node that other tools call differently, with a word on it.
 pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
-    Some(match name {
-        "partitions" | "pipeline-parallel-degree" | "pipeline_parallel_degree" => {
-            ("pipeline-degree", "(SMP's `partitions`)")
-        }
-        "sharded-data-parallel-degree"
-        | "sharded_data_parallel_degree"
-        | "hybrid-shard-degree"
-        | "hybrid_shard_degree" => ("shard-degree", "(all engines use one name)"),
-        "tensor-parallel-degree" | "tensor_parallel_degree" => {
-            ("tensor-degree", "(all engines use one name)")
-        }
-        "context-parallel-degree" | "context_parallel_degree" => {
-            ("context-degree", "(all engines use one name)")
-        }
-        "expert-parallel-degree" | "expert_parallel_degree" => {
-            ("expert-degree", "(all engines use one name)")
-        }
-        "placement-strategy" | "placement_strategy" => ("placement", "(SMP's `placement_strategy`)"),
-        "sm-activation-offloading" | "sm_activation_offloading" => {
-            ("offload-activations", "(SMP v2's own name differs)")
-        }
-        "activation-loading-horizon" | "activation_loading_horizon" => {
-            ("offload-activations", "with `horizon=` (SMP's `activation_loading_horizon`)")
-        }
-        "microbatches" | "active-microbatches" => ("pipeline-degree", "with this as a property"),
-        "gradient-accumulation" | "gradient-accumulation-steps" => {
-            ("accumulation", "for the passes per optimizer step")
-        }
-        "batch-size" | "micro-batch-size" | "per-device-train-batch-size" => {
-            ("micro-batch", "for the sequences of one pass")
-        }
-        "seq-len" | "seq-length" | "max-seq-length" => ("sequence-length", "for the tokens of one sequence"),
-        "gradient-checkpointing" => ("activation-checkpointing", "for recomputation"),
-        "bf16" | "fp16" | "dtype" => ("precision", "with \"bf16\", \"fp16\" or \"fp32\""),
-        "hyperparameters" => ("hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
-        "env" => ("environment", "for variables of the container"),
-        _ => return None,
-    })
+    nodes::OTHER_NODES.iter().find(|(other, ..)| *other == name).map(|(_, ours, why)| (*ours, *why))
+}
+
+/// Our name for a property that other tools call differently.
+pub(super) fn other_property(name: &str) -> Option<&'static str> {
+    nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours)
 }
 
 /// What of CreateFileSystem the language leaves out, by the names that people try: why, and what to do instead.

@@ -4,7 +4,7 @@
 //! [`ast::Value::Bad`], and the rest goes on.
 
 use super::ast::{Node, Value};
-use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
+use super::meant::{add_missing, homes_of, left_out, other_property, other_spelling, parents_of, put_under};
 use super::nodes;
 use super::recover;
 use super::spec::{NodeSpec, Repeat, Ty};
@@ -91,9 +91,13 @@ impl Reader<'_> {
         };
         let mut surplus = false;
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-        for entry in node.entries() {
+        let mut entries = node.entries().iter().peekable();
+        while let Some(entry) = entries.next() {
             self.annotation(entry);
             match entry.name() {
+                None if self.lacks_equals(entry, entries.peek().copied(), spec, &mut read, &mut seen) => {
+                    entries.next();
+                }
                 None => surplus |= !self.argument(entry, spec, &mut read),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
@@ -137,6 +141,32 @@ impl Reader<'_> {
                 .help("remove it; every place knows its type"),
             );
         }
+    }
+
+    /// Reads `lr 2e-5` for `lr=2e-5`; tells whether the two arguments were that.
+    fn lacks_equals(
+        &mut self,
+        entry: &KdlEntry,
+        next: Option<&KdlEntry>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> bool {
+        if spec.arg(read.args.len()).is_some() {
+            return false;
+        }
+        let Some(prop) = entry.value().as_string().and_then(|name| spec.prop(name)) else { return false };
+        let Some(next) = next.filter(|next| next.name().is_none()) else { return false };
+        let (name, value) = (self.value_span(entry), self.value_span(next));
+        let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
+        let joined = format!("{}={shown}", prop.name);
+        self.push(
+            Diagnostic::new(&T0128, name, format!("surplus argument {}; it is a property", prop.name))
+                .help(format!("write `{joined}`"))
+                .fix(name.to(value), joined),
+        );
+        self.property(next, Spanned::new(prop.name.to_owned(), name), spec, read, seen);
+        true
     }
 
     /// Reads an argument; tells whether the node takes it.
@@ -236,7 +266,9 @@ impl Reader<'_> {
             });
             return;
         }
-        let Some(prop) = text::nearest(&key.value, spec.props.iter().map(|prop| prop.name))
+        let Some(prop) = other_property(&key.value)
+            .filter(|name| spec.prop(name).is_some())
+            .or_else(|| text::nearest(&key.value, spec.props.iter().map(|prop| prop.name)))
             .and_then(|near| spec.prop(near))
         else {
             return;
@@ -449,6 +481,9 @@ impl Reader<'_> {
         if let Some(near) = text::nearest(name, known.iter().copied()) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(span, near);
         }
+        if name == nodes::EXTENDS.name {
+            return diagnostic.help("move it to the top of the file, beside `job`");
+        }
         let homes = homes_of(name);
         if !homes.is_empty() {
             return diagnostic.help(format!("`{name}` belongs in {}", text::ticked(&homes, "or")));
@@ -473,7 +508,8 @@ impl Reader<'_> {
             return diagnostic.note(why);
         }
         let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
-        if let Some(near) = text::nearest(&key.value, known.iter().copied()) {
+        let other = other_property(&key.value).filter(|name| known.contains(name));
+        if let Some(near) = other.or_else(|| text::nearest(&key.value, known.iter().copied())) {
             return diagnostic.help(format!("did you mean `{near}`?")).fix(key.span, near);
         }
         if known.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::ast;
 use super::read::T0129;
+use super::schema::property_type;
 use super::spec::Ty;
 use crate::diag::{Diagnostic, Problems};
 
@@ -36,11 +37,12 @@ pub fn require(node: &ast::Node, problems: &mut Problems) {
     }
     for prop in spec.props {
         if prop.required && node.prop(prop.name).is_none() {
+            let ty = property_type(spec, prop.name, prop.ty);
             problems.push(
                 Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks `{}=`", spec.name, prop.name))
-                    .help(format!("add `{}={}`", prop.name, example(prop.ty)))
+                    .help(format!("add `{}={}`", prop.name, example(ty)))
                     .note(format!("{}: {}", prop.name, prop.doc))
-                    .note(format!("expected: {}", prop.ty.expected())),
+                    .note(format!("expected: {}", ty.expected())),
             );
         }
     }

@@ -89,7 +89,7 @@ fn values(out: &mut String, spec: &NodeSpec, depth: usize) {
         out.push('\n');
     }
     for prop in spec.props {
-        value(out, depth, "property", prop.name, words(spec, prop.name, prop.ty), prop.required);
+        value(out, depth, "property", prop.name, property_type(spec, prop.name, prop.ty), prop.required);
         let _ = writeln!(out, " doc={}", quoted(prop.doc));
     }
     if let Some(ty) = spec.free_props {
@@ -98,7 +98,7 @@ fn values(out: &mut String, spec: &NodeSpec, depth: usize) {
 }
 
 /// The engine's name is read as a text, so that a name from another tool can be answered; here it is a word.
-fn words(spec: &NodeSpec, prop: &str, ty: Ty) -> Ty {
+pub(super) fn property_type(spec: &NodeSpec, prop: &str, ty: Ty) -> Ty {
     if spec.name == "parallel" && prop == "engine" { Ty::Word(ENGINE_NAMES) } else { ty }
 }
 

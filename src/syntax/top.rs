@@ -39,12 +39,23 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
     let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
+    // `Job` or `jobs`, where no node has the name itself: read on as one.
+    let slip =
+        |name: &str| !has_job && nodes::JOB.child(name).is_none() && text::nearest(name, ["job"]).is_some();
+    let misspelt =
+        document.nodes().iter().find(|node| node.children().is_some() && slip(node.name().value()));
+    let has_job = has_job || misspelt.is_some();
     let mut loose: Vec<&KdlNode> = Vec::new();
     let mut beside: Vec<Node> = Vec::new();
     for node in document.nodes() {
         match node.name().value() {
-            "job" => {
+            name if name == "job" || misspelt.is_some_and(|other| std::ptr::eq(other, node)) => {
+                if name != "job" {
+                    let diagnostic = reader.unknown_node(node, name, &["job"], "at the top of a file");
+                    reader.push(diagnostic);
+                }
                 let mut read = reader.node(node, &nodes::JOB);
+                "job".clone_into(&mut read.name.value);
                 reader.bring_home(std::slice::from_mut(&mut read));
                 if let Some(first) = &file.job {
                     let first_span = first.name.span;

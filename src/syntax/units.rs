@@ -67,7 +67,8 @@ pub fn rate(written: &str) -> Result<u64, Fault> {
 
 /// Milliseconds of a duration as `90s`, `1h30m` or `5d`.
 pub fn milliseconds(written: &str) -> Result<u64, Fault> {
-    let mut rest = written.trim();
+    let whole = written.trim();
+    let mut rest = whole;
     if rest.is_empty() {
         return Err(Fault::NoNumber);
     }
@@ -79,7 +80,22 @@ pub fn milliseconds(written: &str) -> Result<u64, Fault> {
         let unit = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let end = rest.len() - after.len() + unit;
         let part = rest.get(..end).unwrap_or(rest);
-        total = total.checked_add(single(part, MILLISECONDS)?).ok_or(Fault::TooLarge)?;
+        let milliseconds = single(part, MILLISECONDS).map_err(|fault| match fault {
+            Fault::UnknownUnit { unit, near: Some(near) } => {
+                // The rest of the text stays as it is; it has to read with the unit that was meant.
+                let start = whole.len() - rest.len();
+                let mended = format!(
+                    "{}{}{}",
+                    whole.get(..start).unwrap_or(""),
+                    near.trim_matches('"'),
+                    rest.get(end..).unwrap_or("")
+                );
+                let near = self::milliseconds(&mended).is_ok().then(|| format!("\"{mended}\""));
+                Fault::UnknownUnit { unit, near }
+            }
+            other => other,
+        })?;
+        total = total.checked_add(milliseconds).ok_or(Fault::TooLarge)?;
         if unit == 0 {
             // The part was a number alone; single() has refused it.
             return Err(Fault::NoUnit);
@@ -102,18 +118,35 @@ pub fn steps(written: &str) -> Result<u64, Fault> {
     }
 }
 
+/// Units that people write otherwise, in lower case and without the `s` of the plural.
+const IN_FULL: &[(&str, &str)] = &[
+    ("sec", "s"),
+    ("second", "s"),
+    ("min", "m"),
+    ("minute", "m"),
+    ("hr", "h"),
+    ("hour", "h"),
+    ("day", "d"),
+    ("wk", "w"),
+    ("week", "w"),
+    ("millisecond", "ms"),
+    ("byte", "B"),
+    ("mbit/", "Mbps"),
+    ("mbit", "Mbps"),
+    ("gbit/", "Gbps"),
+    ("gbit", "Gbps"),
+    ("tbit/", "Tbps"),
+    ("tbit", "Tbps"),
+];
+/// Bits, by the case of the `b`: never a slip for bytes.
+const BITS: &[(&str, &str)] = &[("Mb/s", "Mbps"), ("Gb/s", "Gbps"), ("Tb/s", "Tbps")];
+
 /// The unit that people write in full.
 fn in_full(unit: &str) -> Option<&'static str> {
-    Some(match unit.to_lowercase().trim_end_matches('s') {
-        "sec" | "second" => "s",
-        "min" | "minute" => "m",
-        "hr" | "hour" => "h",
-        "day" => "d",
-        "wk" | "week" => "w",
-        "millisecond" => "ms",
-        "byte" => "B",
-        _ => return None,
-    })
+    let lower = unit.to_lowercase();
+    let stem = lower.trim_end_matches('s');
+    let bits = BITS.iter().find(|(written, _)| *written == unit);
+    bits.or_else(|| IN_FULL.iter().find(|(written, _)| *written == stem)).map(|(_, meant)| *meant)
 }
 
 fn split(written: &str) -> Result<(&str, &str), Fault> {
@@ -132,13 +165,15 @@ fn single(written: &str, table: &[(&str, u64)]) -> Result<u64, Fault> {
         return Err(Fault::NoUnit);
     }
     let Some((_, size)) = table.iter().find(|(name, _)| *name == unit) else {
-        let near = table
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-            .or_else(|| table.iter().find(|(name, _)| unit.len() > 1 && name.starts_with(unit)))
-            .map(|(name, _)| *name)
-            .or_else(|| in_full(unit).filter(|short| table.iter().any(|(name, _)| name == short)))
-            .or_else(|| text::nearest(unit, table.iter().map(|(name, _)| *name)));
+        let lower = unit.to_lowercase();
+        let near = in_full(unit)
+            .filter(|short| table.iter().any(|(name, _)| name == short))
+            .or_else(|| table.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(unit)))
+            .or_else(|| {
+                table.iter().map(|(name, _)| *name).find(|name| name.to_lowercase().starts_with(&lower))
+            })
+            // One letter is one slip from every other.
+            .or_else(|| text::nearest(unit, table.iter().map(|(name, _)| *name)).filter(|_| unit.len() > 1));
         return Err(Fault::UnknownUnit {
             unit: unit.to_owned(),
             near: near.map(|near| format!("\"{number}{near}\"")),
@@ -188,6 +223,23 @@ mod tests {
             bytes("500Gi"),
             Err(Fault::UnknownUnit { unit: "Gi".to_owned(), near: Some("\"500GiB\"".to_owned()) })
         );
+        assert_eq!(
+            bytes("500G"),
+            Err(Fault::UnknownUnit { unit: "G".to_owned(), near: Some("\"500GiB\"".to_owned()) })
+        );
+        assert_eq!(
+            rate("600Gbit/s"),
+            Err(Fault::UnknownUnit { unit: "Gbit/s".to_owned(), near: Some("\"600Gbps\"".to_owned()) })
+        );
+        assert_eq!(
+            rate("600Gb/s"),
+            Err(Fault::UnknownUnit { unit: "Gb/s".to_owned(), near: Some("\"600Gbps\"".to_owned()) })
+        );
+        assert_eq!(
+            milliseconds("1h 30 mins"),
+            Err(Fault::UnknownUnit { unit: "mins".to_owned(), near: Some("\"1h 30m\"".to_owned()) })
+        );
+        assert_eq!(milliseconds("1e400d"), Err(Fault::UnknownUnit { unit: "e".to_owned(), near: None }));
         assert_eq!(
             milliseconds("5 days"),
             Err(Fault::UnknownUnit { unit: "days".to_owned(), near: Some("\"5d\"".to_owned()) })

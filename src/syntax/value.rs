@@ -64,14 +64,24 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         }
         (Ty::Every, KdlValue::String(text)) => match text.as_str() {
             "optimal" => Ok(Value::Text(text.clone())),
-            _ => units::steps(text)
-                .map(Value::Steps)
-                .or_else(|_| units::milliseconds(text).map(Value::Milliseconds))
-                .map_err(Fault::Unit),
+            _ => units::steps(text).map(Value::Steps).or_else(|of_steps| {
+                units::milliseconds(text).map(Value::Milliseconds).map_err(|of_time| {
+                    // `200 stpes` were steps.
+                    let slip = matches!(of_steps, units::Fault::UnknownUnit { near: Some(_), .. });
+                    Fault::Unit(if slip { of_steps } else { of_time })
+                })
+            }),
         },
         (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
         (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
         (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
+        (Ty::Warmup, KdlValue::Float(_)) => Err(Fault::Range),
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(n)) if *n < 0 => {
+            Err(Fault::Range)
+        }
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every, KdlValue::Float(x)) if *x < 0.0 => {
+            Err(Fault::Range)
+        }
         (
             Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup,
             KdlValue::Integer(_) | KdlValue::Float(_),
@@ -164,8 +174,11 @@ fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
     let (units, example) = match ty {
         Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
-        Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
+        // So large a number were seconds, as the API has them.
+        Ty::Duration if shown.len() > 3 => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
+        Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}h\"` or `\"{shown}d\"")),
         Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
+        Ty::Every if shown.contains(['.', 'e', 'E']) => ("steps, s, m, h, d", format!("\"{shown}m\"")),
         Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
         _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
     };
@@ -177,10 +190,18 @@ fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
 /// A quantity that cannot be read.
 fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
+    if *fault == units::Fault::TooLarge {
+        return Diagnostic::new(&T0130, span, format!("{of} is {shown}, more than trainc can count"));
+    }
     let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
     match fault {
         units::Fault::UnknownUnit { near: Some(near), .. } => {
-            diagnostic.help(format!("did you mean `{near}`?"))
+            let diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            match units::rate(near.trim_matches('"')) {
+                Ok(bytes) if ty == Ty::Rate && near.contains("bps") => diagnostic
+                    .note(format!("`Gbps` counts bits and `GB/s` bytes: these are {}/s", text::bytes(bytes))),
+                _ => diagnostic,
+            }
         }
         units::Fault::UnknownUnit { unit, near: None } => {
             diagnostic.note(format!("`{unit}` is no unit that is known here"))
@@ -195,8 +216,7 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
             let bare = shown.trim_matches('"').trim();
             diagnostic.help(format!("write `\"{bare}{example}\"`")).note("the unit is missing")
         }
-        units::Fault::NoNumber => diagnostic,
-        units::Fault::TooLarge => diagnostic.note("the value is too large"),
+        units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
     }
 }
 
@@ -224,6 +244,7 @@ fn range_words(ty: Ty, expected: &str) -> String {
         Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
         Ty::Number(low, high) => format!("a number from {low} to {high}"),
         Ty::Count => "a whole number, 1 or more".to_owned(),
+        Ty::Warmup => "steps, as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
         _ => expected.to_owned(),
     }
 }

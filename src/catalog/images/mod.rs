@@ -8,7 +8,7 @@ mod rows;
 mod types;
 mod uri;
 
-pub use rows::{ImageFamily, ListedImage, all, newest_pytorch_gpu, of, version_key};
+pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of, version_key};
 pub use types::{Framework, Image, ImageProblem, ImageQuery};
 pub use uri::{ImageUri, parse_uri};
 

@@ -94,6 +94,24 @@ pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     all
 }
 
+/// The full transformers version and the PyTorch under it that a HuggingFace image has, nearest to two that have none:
+/// those that share the most leading numbers with them, of these the newest.
+pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String)> {
+    let shared = |one: &str, other: &str| {
+        version_key(one).iter().zip(version_key(other)).take_while(|(a, b)| **a == *b).count()
+    };
+    TABLE
+        .keys_under("huggingface/")
+        .filter_map(|key| {
+            let mut parts = key.split('/').skip(1);
+            Some((parts.next()?, parts.next()?))
+        })
+        .max_by_key(|(full, base)| {
+            (shared(full, transformers) + shared(base, pytorch), version_key(full), version_key(base))
+        })
+        .map(|(full, base)| (full.to_owned(), base.to_owned()))
+}
+
 /// Sorts by the numbers between the dots and drops doubles.
 pub(crate) fn sort_versions(versions: &mut Vec<String>) {
     versions.sort_by_key(|version| version_key(version));

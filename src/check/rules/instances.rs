@@ -1,6 +1,7 @@
 //! The instance type: whether it is still to be had, and what a new account may have of it.
 
 use crate::catalog::quotas::{self, Quota, Usage};
+use crate::catalog::{instances, regions};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -40,8 +41,12 @@ fn offered(context: &Context, problems: &mut Problems) {
         return;
     }
     let Some(region) = &plan.region else { return };
-    let regions = &instance.ec2_offering_regions;
-    if regions.is_empty() || regions.contains(&region.name) {
+    let offered_in = &instance.ec2_offering_regions;
+    // A region that the listings do not hold at all offers some types nonetheless: its absence says nothing.
+    if offered_in.is_empty()
+        || offered_in.contains(&region.name)
+        || !instances::is_region_listed(&region.name)
+    {
         return;
     }
     let mut diagnostic = Diagnostic::new(
@@ -52,17 +57,21 @@ fn offered(context: &Context, problems: &mut Problems) {
             instance.name, region.name
         ),
     )
-    .note(format!("EC2 offers it in {}, {dated}", regions.join(", ")))
-    .fact("regions", regions.clone());
+    .note(format!("EC2 offers it in {}, {dated}", offered_in.join(", ")))
+    .fact("regions", offered_in.clone());
     if let Some(span) = plan.job.region.span() {
         diagnostic = diagnostic.label(span, "the job's region");
     }
     let continent = region.name.split('-').next().unwrap_or("");
-    if let Some(near) =
-        regions.iter().find(|name| name.split('-').next() == Some(continent)).or(regions.first())
-    {
-        diagnostic = diagnostic.help(format!("write `region \"{near}\"`, or take another type"));
-    }
+    // Accounts and data do not cross partitions.
+    let partition = |name: &str| regions::get(name).map(|region| region.partition);
+    let mut reachable =
+        offered_in.iter().filter(|name| partition(name) == partition(&region.name)).peekable();
+    let first = reachable.peek().copied();
+    diagnostic = match reachable.find(|name| name.split('-').next() == Some(continent)).or(first) {
+        Some(near) => diagnostic.help(format!("write `region \"{near}\"`, or take another type")),
+        None => diagnostic.help("take another type"),
+    };
     problems.push(diagnostic);
 }
 

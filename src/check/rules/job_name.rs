@@ -36,14 +36,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             span,
             format!("`{}` cannot name a training job", name.value),
         )
-        .here(if bad.is_empty() {
+        .here(if pieces.is_empty() {
+            "is empty".to_owned()
+        } else if bad.is_empty() {
             "begins or ends with a hyphen".to_owned()
         } else {
             format!("has {}", text::list(&bad, "and"))
         })
         .note("letters, digits and hyphens inside: `TrainingJobName`, botocore's shape of CreateTrainingJob");
         problems.push(if near.is_empty() {
-            diagnostic
+            diagnostic.help("write a name, as `\"my-first-job\"`")
         } else {
             diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\""))
         });

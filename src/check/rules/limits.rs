@@ -9,6 +9,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit;
+use crate::ir::Scalar;
 use crate::text;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -142,7 +143,7 @@ fn is_of_key(key: &str, violation: &Violation) -> bool {
 }
 
 /// `1 entries` reads badly.
-fn figure(words: &str) -> String {
+pub(super) fn figure(words: &str) -> String {
     for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
         if let Some(before) =
             words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit()))
@@ -172,9 +173,14 @@ fn help(
         return match place.key.as_deref() {
             Some("mp_parameters") => diagnostic.help("leave out parameters that have their default value"),
             Some(key) if is_of_key(key, violation) => diagnostic.help("write a shorter name"),
-            _ => diagnostic
+            key => diagnostic
                 .help("put it into a file of the program's directory, and pass the file's path")
-                .note("the length counts the value as it is sent: encoded as JSON, and quoted for the container's shell"),
+                .note(format!(
+                    "the length counts the value as it is sent: encoded as JSON{}, and quoted for the container's shell",
+                    key.and_then(|key| written(context, key))
+                        .map(|written| format!(" ({written} without)"))
+                        .unwrap_or_default()
+                )),
         };
     }
     if place.code == &T0420 && violation.kind == ViolationKind::TooShort {
@@ -201,6 +207,15 @@ fn help(
         }
     }
     diagnostic
+}
+
+/// The characters of a hyperparameter's text as the manifest has it.
+fn written(context: &Context, key: &str) -> Option<String> {
+    let program = context.plan.job.program.as_ref()?;
+    match program.hyperparameters.iter().find(|h| h.name == key)?.value.value()? {
+        Scalar::Text(value) => Some(text::count(value.chars().count() as u64, "character")),
+        _ => None,
+    }
 }
 
 /// Says which of the hyperparameters nobody wrote.

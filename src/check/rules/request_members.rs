@@ -1,5 +1,6 @@
 //! `request { … }`: members by their AWS names, held against the service's shapes, and refused where a node says them.
 
+use super::limits::figure;
 use crate::catalog::shapes::{self, Violation, ViolationKind};
 use crate::check::Context;
 use crate::declare_code;
@@ -57,6 +58,9 @@ const NODES: &[(&str, &str)] = &[
     ("VpcConfig", "network { subnets …; security-groups … }"),
 ];
 
+/// What a job runs in place of an image, by the service's name of the algorithm.
+const ALGORITHM: &str = "AlgorithmSpecification.AlgorithmName";
+
 /// Whether a raw member stands at the path or below it.
 pub(super) fn says(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| at(&member.name, &json(&member.value), path).is_some())
@@ -92,6 +96,20 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
                 Diagnostic::new(&T0446, member.span, format!("`{path}` has a node of its own"))
                     .help(format!("write `{node}`"))
                     .note("`request` is for members that no node says; so a value stands once, and the rules see it"),
+            );
+        }
+        if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {
+            refused.push(ALGORITHM);
+            problems.push(
+                Diagnostic::new(
+                    &T0446,
+                    member.span,
+                    "`AlgorithmName` beside `image`: a job has one of the two",
+                )
+                .help("remove `AlgorithmName`, or the node `image`")
+                .note(
+                    "CreateTrainingJob: AlgorithmSpecification takes either AlgorithmName or TrainingImage",
+                ),
             );
         }
         for violation in violations {
@@ -156,7 +174,7 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
             path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last)
         )),
         ViolationKind::TooShort | ViolationKind::TooLong => {
-            diagnostic(format!("`{path}` has {found}; the service takes {expected}"))
+            diagnostic(format!("`{path}` has {}; the service takes {}", figure(found), figure(expected)))
         }
         ViolationKind::Type | ViolationKind::OutOfRange => {
             diagnostic(format!("`{path}` is {found}; the service takes {expected}"))

@@ -1,5 +1,6 @@
 //! The nodes of the language, one file per group. Only tables: what each node takes.
 
+mod aliases;
 mod cluster;
 mod data;
 mod identity;
@@ -8,6 +9,7 @@ mod parallel;
 mod program;
 mod train;
 
+pub(crate) use aliases::{OTHER_NODES, OTHER_PROPERTIES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 
 use super::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};

@@ -1,0 +1,63 @@
+//! Other tools' names for what the language has, where they are too far from ours for a slip of the pen.
+
+/// A node by another name: that name, ours, and a word on it.
+pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
+    ("partitions", "pipeline-degree", "(SMP's `partitions`)"),
+    ("pipeline-parallel-degree", "pipeline-degree", "(SMP's `partitions`)"),
+    ("pipeline_parallel_degree", "pipeline-degree", "(SMP's `partitions`)"),
+    ("sharded-data-parallel-degree", "shard-degree", "(all engines use one name)"),
+    ("sharded_data_parallel_degree", "shard-degree", "(all engines use one name)"),
+    ("hybrid-shard-degree", "shard-degree", "(all engines use one name)"),
+    ("hybrid_shard_degree", "shard-degree", "(all engines use one name)"),
+    ("tensor-parallel-degree", "tensor-degree", "(all engines use one name)"),
+    ("tensor_parallel_degree", "tensor-degree", "(all engines use one name)"),
+    ("context-parallel-degree", "context-degree", "(all engines use one name)"),
+    ("context_parallel_degree", "context-degree", "(all engines use one name)"),
+    ("expert-parallel-degree", "expert-degree", "(all engines use one name)"),
+    ("expert_parallel_degree", "expert-degree", "(all engines use one name)"),
+    ("placement-strategy", "placement", "(SMP's `placement_strategy`)"),
+    ("placement_strategy", "placement", "(SMP's `placement_strategy`)"),
+    ("sm-activation-offloading", "offload-activations", "(SMP v2's own name differs)"),
+    ("sm_activation_offloading", "offload-activations", "(SMP v2's own name differs)"),
+    (
+        "activation-loading-horizon",
+        "offload-activations",
+        "with `horizon=` (SMP's `activation_loading_horizon`)",
+    ),
+    (
+        "activation_loading_horizon",
+        "offload-activations",
+        "with `horizon=` (SMP's `activation_loading_horizon`)",
+    ),
+    ("microbatches", "pipeline-degree", "with this as a property"),
+    ("active-microbatches", "pipeline-degree", "with this as a property"),
+    ("gradient-accumulation", "accumulation", "for the passes per optimizer step"),
+    ("gradient-accumulation-steps", "accumulation", "for the passes per optimizer step"),
+    ("batch-size", "micro-batch", "for the sequences of one pass"),
+    ("micro-batch-size", "micro-batch", "for the sequences of one pass"),
+    ("per-device-train-batch-size", "micro-batch", "for the sequences of one pass"),
+    ("seq-len", "sequence-length", "for the tokens of one sequence"),
+    ("seq-length", "sequence-length", "for the tokens of one sequence"),
+    ("max-seq-length", "sequence-length", "for the tokens of one sequence"),
+    ("gradient-checkpointing", "activation-checkpointing", "for recomputation"),
+    ("bf16", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
+    ("fp16", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
+    ("dtype", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
+    ("hyperparameters", "hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
+    ("env", "environment", "for variables of the container"),
+    ("max-runtime", "max-run", "for the longest run"),
+    ("max-run-time", "max-run", "for the longest run"),
+    ("max-runtime-in-seconds", "max-run", "for the longest run, as \"4h\""),
+    ("max-steps", "steps", "for the optimizer steps of the run"),
+    ("num-steps", "steps", "for the optimizer steps of the run"),
+];
+
+/// A property by another name: that name, and ours.
+pub(crate) const OTHER_PROPERTIES: &[(&str, &str)] = &[
+    ("learning-rate", "lr"),
+    ("learning_rate", "lr"),
+    ("warmup-steps", "warmup"),
+    ("warmup_steps", "warmup"),
+    ("lr-scheduler", "schedule"),
+    ("lr-schedule", "schedule"),
+];
