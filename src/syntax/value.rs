@@ -64,10 +64,14 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         }
         (Ty::Every, KdlValue::String(text)) => match text.as_str() {
             "optimal" => Ok(Value::Text(text.clone())),
-            _ => units::steps(text)
+            _ => match units::steps(text)
                 .map(Value::Steps)
                 .or_else(|_| units::milliseconds(text).map(Value::Milliseconds))
-                .map_err(Fault::Unit),
+                .map_err(Fault::Unit)?
+            {
+                Value::Steps(0) | Value::Milliseconds(0) => Err(Fault::Range),
+                value => Ok(value),
+            },
         },
         (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
         (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
@@ -224,6 +228,7 @@ fn range_words(ty: Ty, expected: &str) -> String {
         Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
         Ty::Number(low, high) => format!("a number from {low} to {high}"),
         Ty::Count => "a whole number, 1 or more".to_owned(),
+        Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
         _ => expected.to_owned(),
     }
 }
