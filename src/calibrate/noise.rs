@@ -22,14 +22,13 @@ pub fn noise(runs: &[Run]) -> Noise {
     for run in runs {
         let (Ok(layout), Ok(seconds)) = (&run.layout, run.step_seconds.clone()) else { continue };
         let same = |other: &Run| other.family == run.family && other.layout.as_ref() == Ok(layout);
-        match groups.iter_mut().zip(&mut several).find(|((first, ..), _)| same(first)) {
-            Some(((_, low, high), several)) => {
-                (*low, *high, *several) = (low.min(seconds), high.max(seconds), true);
-            }
-            None => {
-                groups.push((run, seconds, seconds));
-                several.push(false);
-            }
+        if let Some(((_, low, high), several)) =
+            groups.iter_mut().zip(&mut several).find(|((first, ..), _)| same(first))
+        {
+            (*low, *high, *several) = (low.min(seconds), high.max(seconds), true);
+        } else {
+            groups.push((run, seconds, seconds));
+            several.push(false);
         }
     }
     let mut spreads: Vec<f64> = groups

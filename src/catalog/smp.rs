@@ -1,6 +1,8 @@
 //! Parameters of SageMaker model parallelism, as rows that checks can be driven by.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, RwLock};
 
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
@@ -136,7 +138,22 @@ pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
     TABLE.keys().filter_map(move |key| key.strip_prefix(version.prefix()))
 }
 
+/// Rows that were read, by their keys: a repository of manifests asks for the same ones again and again.
+static READ: LazyLock<RwLock<BTreeMap<String, Option<Parameter>>>> = LazyLock::new(RwLock::default);
+
 fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
+    let key = format!("{}{name}", version.prefix());
+    if let Some(known) = READ.read().ok().and_then(|rows| rows.get(&key).cloned()) {
+        return known;
+    }
+    let row = parse(version, name);
+    if let Ok(mut rows) = READ.write() {
+        rows.insert(key, row.clone());
+    }
+    row
+}
+
+fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
     let row: Row = TABLE.row(&format!("{}{name}", version.prefix()))?;
     Some(Parameter {
         name: name.to_owned(),

@@ -49,6 +49,8 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
     let global_tokens = length.and_then(|length| global.value.checked_mul(length));
     if length.is_some() && global_tokens.is_none() {
         too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+        // Whatever is computed from such a length is as absurd.
+        return None;
     }
     let per_replica = micro.value.checked_mul(microbatches)?;
     Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })

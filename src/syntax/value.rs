@@ -64,13 +64,16 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         }
         (Ty::Every, KdlValue::String(text)) => match text.as_str() {
             "optimal" => Ok(Value::Text(text.clone())),
-            _ => units::steps(text).map(Value::Steps).or_else(|of_steps| {
+            _ => match units::steps(text).map(Value::Steps).or_else(|of_steps| {
                 units::milliseconds(text).map(Value::Milliseconds).map_err(|of_time| {
                     // `200 stpes` were steps.
                     let slip = matches!(of_steps, units::Fault::UnknownUnit { near: Some(_), .. });
                     Fault::Unit(if slip { of_steps } else { of_time })
                 })
-            }),
+            })? {
+                Value::Steps(0) | Value::Milliseconds(0) => Err(Fault::Range),
+                value => Ok(value),
+            },
         },
         (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
         (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
@@ -245,6 +248,7 @@ fn range_words(ty: Ty, expected: &str) -> String {
         Ty::Number(low, high) => format!("a number from {low} to {high}"),
         Ty::Count => "a whole number, 1 or more".to_owned(),
         Ty::Warmup => "steps, as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
+        Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
         _ => expected.to_owned(),
     }
 }

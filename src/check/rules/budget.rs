@@ -70,11 +70,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     // A limit below what the run needs would only stop it before its end.
-    let needed = super::predicted_cost::predicted(context).map(|(_, run)| run.seconds / 3600.0);
+    let needed = super::predicted_cost::predicted(context)
+        .map(|(_, run)| (run.seconds / 3600.0, run.interval.high / 3600.0));
     problems.push(match needed {
-        Some(hours) if hours > affordable.floor() => diagnostic.note(format!(
+        Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
             "the run is predicted to take {} h: a `max-run` that the budget pays for would stop it before its end",
             text::short(hours)
+        )),
+        Some((hours, most)) if most > affordable.floor() => diagnostic.note(format!(
+            "the run is predicted to take {} h, {} h at most: a `max-run` that the budget pays for may stop it before its end",
+            text::short(hours),
+            text::short(most)
         )),
         _ if affordable >= 1.0 => diagnostic
             .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),

@@ -157,6 +157,7 @@ fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Opti
     if needs <= has {
         return None;
     }
+    let sure = model::least_host_bytes(layout).is_some_and(|least| least > has);
     let job = &context.plan.job;
     let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
     let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
@@ -171,6 +172,7 @@ fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Opti
                 bytes(has)
             ),
         )
+        .severity(if sure { Severity::Error } else { Severity::Warning })
         .note("counted: its processes, what is offloaded to it, and a checkpoint's copy on its way out")
         .help("offload less, or take more instances: each holds its own part")
         .fact("host_bytes", needs.round())

@@ -43,6 +43,7 @@ mod placement;
 mod places;
 mod precision;
 mod predicted_cost;
+mod predicted_time;
 mod preferences;
 mod processes;
 mod program_source;
@@ -113,6 +114,7 @@ pub static RULES: &[Rule] = &[
     placement::rule,
     precision::rule,
     predicted_cost::rule,
+    predicted_time::rule,
     preferences::rule,
     processes::rule,
     program_source::rule,
@@ -183,6 +185,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         placement::CODES,
         precision::CODES,
         predicted_cost::CODES,
+        predicted_time::CODES,
         preferences::CODES,
         processes::CODES,
         program_source::CODES,

@@ -81,7 +81,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
     }
     if cost > usd.value {
-        ways.extend(shorter(context.plan, &run, cost, usd.value));
+        ways.extend(affordable(context.plan, &run, usd.value / cost));
     }
     let mut ways = ways.into_iter();
     if let Some(first) = ways.next() {
@@ -106,7 +106,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds, held above zero")]
-fn whole(seconds: f64) -> u64 {
+pub(super) fn whole(seconds: f64) -> u64 {
     seconds.max(0.0).round() as u64
 }
 
@@ -148,18 +148,26 @@ fn surely_fits(layout: &Layout) -> bool {
     memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
 }
 
-/// A shorter run that the budget pays for, in the word that the manifest says it in.
-fn shorter(plan: &Plan, run: &Run, cost: f64, budget: f64) -> Option<String> {
+/// A shorter run that the budget pays for, of which it is that `share` of the cost.
+fn affordable(plan: &Plan, run: &Run, share: f64) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
     let each = (run.parts.training + run.parts.checkpoints) / steps;
-    let left = run.seconds * budget / cost - run.parts.startup - run.parts.download;
-    let affordable = (left / each).floor();
-    if affordable < 1.0 {
+    let start = run.parts.startup + run.parts.download;
+    let left = run.seconds * share - start;
+    if left <= 0.0 {
         return Some(format!(
             "its start alone takes {}: take fewer or smaller instances",
-            text::duration(whole(run.parts.startup + run.parts.download))
-        ))
-        .filter(|_| left <= 0.0);
+            text::duration(whole(start))
+        ));
+    }
+    shorter(plan, left / each).map(|written| format!("write {written}: the budget pays for no more"))
+}
+
+/// A run of that many steps at most, in the word that the manifest says it in.
+pub(super) fn shorter(plan: &Plan, steps: f64) -> Option<String> {
+    let steps = steps.floor();
+    if steps < 1.0 {
+        return None;
     }
     let train = &plan.job.train;
     let rounded = |n: f64| {
@@ -167,9 +175,8 @@ fn shorter(plan: &Plan, run: &Run, cost: f64, budget: f64) -> Option<String> {
         text::group(whole((n / grain).floor() * grain)).replace(',', "_")
     };
     if !train.steps.is_absent() {
-        return Some(format!("write `steps {}`: the budget pays for no more", rounded(affordable)));
+        return Some(format!("`steps {}`", rounded(steps)));
     }
     let tokens = plan.batch.as_ref()?.global_tokens? as f64;
-    (!train.tokens.is_absent())
-        .then(|| format!("write `tokens {}`: the budget pays for no more", rounded(affordable * tokens)))
+    (!train.tokens.is_absent()).then(|| format!("`tokens {}`", rounded(steps * tokens)))
 }

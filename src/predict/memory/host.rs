@@ -8,6 +8,9 @@ use crate::predict::layout::{Layout, System};
 /// Host memory of one Python process with torch and CUDA loaded, bytes. Judgement of the trade: 2 to 4 GB are seen.
 const PROCESS_BYTES: f64 = 3e9;
 
+/// The least of it that is seen.
+const LEAST_PROCESS_BYTES: f64 = 2e9;
+
 /// Processes of a node.
 fn processes(layout: &Layout) -> f64 {
     if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
@@ -23,6 +26,16 @@ pub(super) fn bytes(layout: &Layout) -> f64 {
     let gpus = layout.hardware.gpus_per_node;
     let process = if layout.system == System::Worker { PROCESS_BYTES / 10.0 } else { PROCESS_BYTES };
     processes * process + gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout)
+}
+
+/// What one node's host holds at least, bytes: its processes and what is offloaded, less `below`, the share by which
+/// memory may lie under its prediction. A checkpoint may pass in parts, and paged states move only when they must.
+pub(super) fn least_bytes(layout: &Layout, below: f64) -> f64 {
+    let process =
+        if layout.system == System::Worker { LEAST_PROCESS_BYTES / 10.0 } else { LEAST_PROCESS_BYTES };
+    let mut unpaged = layout.clone();
+    unpaged.offload.paged = false;
+    processes(layout) * process + layout.hardware.gpus_per_node * offloaded_per_gpu(&unpaged) * (1.0 - below)
 }
 
 /// What one GPU moves to its host.

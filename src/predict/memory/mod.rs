@@ -37,6 +37,13 @@ pub fn memory(layout: &Layout) -> Memory {
     memory_with(layout, &MemoryConstants::of(Constants::shipped()))
 }
 
+/// What one host needs at least, bytes: the low end of [`Memory::host_bytes`]. `None` where processes run on cores.
+pub fn least_host_bytes(layout: &Layout) -> Option<f64> {
+    let cores = layout.system == System::Worker && layout.worker.cpu;
+    let constants = MemoryConstants::of(Constants::shipped());
+    (!cores).then(|| host::least_bytes(layout, constants.below))
+}
+
 /// Memory of the fullest GPU.
 pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     if layout.system == System::Worker && layout.worker.cpu {

@@ -1,0 +1,97 @@
+//! `max-run` against the time that the run is predicted to take.
+
+use super::predicted_cost::{predicted, shorter, whole};
+use crate::catalog::limits;
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::ir::Plan;
+use crate::predict::Run;
+use crate::text;
+
+declare_code!(T0338, "predicted-over-max-run", Warning, "the run is predicted to be stopped by `max-run`");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0338];
+
+/// An error where even the low end is above `max-run`, a warning where the high end is.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(cluster) = &plan.job.cluster else { return };
+    let Some(limit) = cluster.max_run_seconds.val() else { return };
+    let Some((_, run)) = predicted(context) else { return };
+    let most = limit.value as f64;
+    if run.interval.high <= most {
+        return;
+    }
+    let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
+    let words = |seconds: f64| text::duration(rounded(seconds));
+    let figures = [run.seconds, run.interval.low, run.interval.high].map(words);
+    let [about, low, high] = &figures;
+    let limit_words = text::duration(limit.value);
+    let message = if run.seconds > most {
+        format!("the run is predicted to take {about}, between {low} and {high}; `max-run` is {limit_words}")
+    } else {
+        format!(
+            "the run may take longer than `max-run`, {limit_words}: {about} is predicted, between {low} and {high}"
+        )
+    };
+    let mut diagnostic = Diagnostic::new(&T0338, limit.span_or(cluster.span), message)
+        .severity(severity)
+        .fact("seconds", run.seconds.round())
+        .fact("low_seconds", run.interval.low.round())
+        .fact("high_seconds", run.interval.high.round())
+        .fact("max_run_seconds", limit.value);
+    if let Some(span) = plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
+        diagnostic = diagnostic.label(span, format!("about {about}"));
+    }
+    let (seconds, longer) = enough(run.interval.high);
+    let fewer = steps_within(plan, &run, most);
+    if pays(plan, seconds) {
+        diagnostic = diagnostic.help(format!("write `max-run \"{longer}\"`"));
+        // Only a written value stands where another can take its place.
+        if limit.origin.span().is_some() {
+            diagnostic = diagnostic.fix(limit.span_or(cluster.span), format!("\"{longer}\""));
+        }
+        if let Some(fewer) = fewer {
+            diagnostic = diagnostic.note(format!("or {fewer}"));
+        }
+    } else if let Some(fewer) = fewer {
+        diagnostic = diagnostic.help(format!("write {fewer}"));
+    }
+    problems.push(diagnostic.note("SageMaker ends the job then, whether it is done or not"));
+}
+
+/// Seconds as a reader takes them in: whole minutes above ten of them, else whole seconds.
+fn rounded(seconds: f64) -> u64 {
+    let seconds = whole(seconds);
+    if seconds < 600 { seconds } else { (seconds + 30) / 60 * 60 }
+}
+
+/// A limit that suffices, seconds and as it is written: whole hours, of a run below one whole minutes.
+fn enough(high: f64) -> (u64, String) {
+    let (unit, letter) = if high > 3_600.0 { (3_600, 'h') } else { (60, 'm') };
+    let count = whole(high.ceil()).div_ceil(unit);
+    (count.saturating_mul(unit), format!("{count}{letter}"))
+}
+
+/// Whether the service takes such a limit and the budget, where there is one, pays for it.
+fn pays(plan: &Plan, seconds: u64) -> bool {
+    let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
+    let per_hour = plan
+        .price
+        .as_ref()
+        .zip(plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()))
+        .map(|(price, nodes)| price.usd_per_hour * nodes as f64);
+    limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
+        && budget
+            .zip(per_hour)
+            .is_none_or(|(budget, per_hour)| per_hour * seconds as f64 / 3_600.0 <= budget.value)
+}
+
+/// A run whose high end lies within `limit` seconds: its start takes up to twice as long as predicted.
+fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
+    let start = 2.0 * (run.parts.startup + run.parts.download);
+    let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;
+    shorter(plan, (limit - start) / each)
+}
