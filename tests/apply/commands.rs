@@ -295,7 +295,8 @@ fn a_job_of_the_account_becomes_a_manifest() {
     let imported = repo.run(&["import", name]);
     assert_eq!(imported.code, Some(0), "{}", imported.err);
     let instance = job["job"]["request"]["ResourceConfig"]["InstanceType"].as_str().unwrap();
-    for words in ["Imported from a described job", "job \"my-first-job\" {", instance, "account \"111122223333\""]
+    for words in
+        ["Imported from a described job", "job \"my-first-job\" {", instance, "account \"111122223333\""]
     {
         assert!(imported.out.contains(words), "{words}: {}", imported.out);
     }

@@ -139,12 +139,12 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
-    diagnostic = if !mesh.gpus_per_node.is_multiple_of(degree.value) {
+    diagnostic = if mesh.gpus_per_node.is_multiple_of(degree.value) {
+        diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
+    } else {
         diagnostic.help(format!(
             "write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"
         ))
-    } else {
-        diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
     };
     if let Some(span) = parallel.placement.span() {
         diagnostic = diagnostic.label(span, "the placement");
