@@ -50,7 +50,7 @@ const ROOMS: &[&str] = &["src/cli/", "src/aws/", "src/main.rs"];
 /// Files of more than 400 lines without tests, the most they may have, and why they are one thing.
 const LONG: &[(&str, usize, &str)] = &[
     ("src/ir/job.rs", 820, "plain data: the whole language, resolved"),
-    ("src/plan/mesh.rs", 500, "one layout with its problems"),
+    ("src/plan/mesh.rs", 510, "one layout with its problems"),
     ("src/resolve/nodes.rs", 440, "one function for each noun"),
     ("src/syntax/lex.rs", 700, "one automaton"),
     ("src/syntax/read.rs", 520, "one walk over a document"),

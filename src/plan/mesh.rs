@@ -254,7 +254,6 @@ impl Layout<'_> {
                 )
                 .label(span, "the strategy")
                 .help(if !world.is_multiple_of(written.value) {
-                    // Another strategy would take no such number either.
                     "remove `shard-degree`".to_owned()
                 } else if name == "no-shard" {
                     "remove `shard-degree`, or write `strategy \"hybrid-shard\"`".to_owned()

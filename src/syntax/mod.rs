@@ -9,6 +9,7 @@ mod braces;
 pub mod edit;
 mod faults;
 pub mod format;
+mod free;
 mod lex;
 mod literal;
 mod meant;

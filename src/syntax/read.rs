@@ -63,7 +63,7 @@ impl Reader<'_> {
         Span::new(self.source, span.offset(), span.offset() + span.len())
     }
 
-    fn value_span(&self, entry: &KdlEntry) -> Span {
+    pub(super) fn value_span(&self, entry: &KdlEntry) -> Span {
         recover::value_span(self.source, entry)
     }
 
@@ -129,7 +129,7 @@ impl Reader<'_> {
         read
     }
 
-    fn annotation(&mut self, entry: &KdlEntry) {
+    pub(super) fn annotation(&mut self, entry: &KdlEntry) {
         if let Some(ty) = recover::type_tag(entry) {
             let span = self.span(ty.span());
             self.push(
@@ -412,66 +412,6 @@ impl Reader<'_> {
         None
     }
 
-    fn free_children(&mut self, list: &[&KdlNode]) -> Vec<Node> {
-        let mut out: Vec<Node> = Vec::new();
-        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-        for child in list {
-            let read = self.free(child);
-            if read.name.value != "-"
-                && let Some(first) = seen.insert(read.name.value.clone(), read.name.span)
-            {
-                self.push(
-                    Diagnostic::new(&T0122, read.name.span, format!("`{}` stands twice", read.name.value))
-                        .here("the second")
-                        .label(first, "the first")
-                        .help("keep one of them; the items of a list are written as `-`"),
-                );
-                continue;
-            }
-            out.push(read);
-        }
-        out
-    }
-
-    /// A node of any shape, under `request`.
-    fn free(&mut self, node: &KdlNode) -> Node {
-        let mut read = Node {
-            spec: None,
-            name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
-            span: self.span(node.span()),
-            also: Vec::new(),
-            args: Vec::new(),
-            props: Vec::new(),
-            children: Vec::new(),
-        };
-        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
-        for entry in node.entries() {
-            self.annotation(entry);
-            let span = self.value_span(entry);
-            let value = self.value(entry, span, Ty::Scalar, &format!("`{}`", read.name.value));
-            match entry.name() {
-                None => read.args.push(Spanned::new(value, span)),
-                Some(key) => {
-                    let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
-                    if let Some(first) = seen.insert(key.value.clone(), key.span) {
-                        self.push(
-                            Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
-                                .label(first, "the first")
-                                .help("keep one of them"),
-                        );
-                        continue;
-                    }
-                    read.props.push((key, Spanned::new(value, span)));
-                }
-            }
-        }
-        if let Some(children) = node.children() {
-            let list: Vec<&KdlNode> = children.nodes().iter().collect();
-            read.children = self.free_children(&list);
-        }
-        read
-    }
-
     pub(super) fn unknown_node(&self, node: &KdlNode, name: &str, known: &[&str], place: &str) -> Diagnostic {
         let span = self.span(node.name().span());
         let diagnostic = Diagnostic::new(&T0120, span, format!("unknown node `{name}` {place}"));
@@ -520,7 +460,7 @@ impl Reader<'_> {
     }
 
     /// Reads a value by the type of its place.
-    fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
+    pub(super) fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
         match typed(entry.value(), ty) {
             Ok(value) => value,
             // Written wrong and reported: what was meant does not fit either, and that is no second mistake.
