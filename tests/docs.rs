@@ -107,7 +107,10 @@ fn scratch(root: &Path, name: &str) -> PathBuf {
 fn run(command: &str, dir: &Path) -> (String, i32) {
     let binary = Path::new(env!("CARGO_BIN_EXE_trainc")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());
-    let command = command.replace("cargo run --release --", "trainc").replace("cargo run --", "trainc");
+    let command = command
+        .replace("cargo run --release --no-default-features --", "trainc")
+        .replace("cargo run --release --", "trainc")
+        .replace("cargo run --", "trainc");
     let output = Command::new("sh")
         .arg("-c")
         .arg(format!("exec 2>&1\n{command}"))

@@ -85,7 +85,12 @@ impl Lines {
     }
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
+/// A line on stdout. A reader that has gone does not end a training.
+fn out(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+#[allow(clippy::print_stderr, reason = "these lines are what a run prints")]
 impl Report for Lines {
     fn start(&mut self, start: &Start) {
         match reopen(&self.path, start.step) {
@@ -108,14 +113,14 @@ impl Report for Lines {
             self.keep(&json);
         }
         if let Ok(json) = serde_json::to_string(line) {
-            println!("{json}");
+            out(&json);
         }
         eprintln!("{}", line.human());
     }
     fn evaluation(&mut self, step: usize, loss: f64) {
         let line = json!({"step": step, "validation_loss": loss});
         self.keep(&line);
-        println!("{line}");
+        out(&line.to_string());
         eprintln!("step={step} validation_loss={loss:.6}");
     }
     fn note(&mut self, text: &str) {

@@ -73,6 +73,16 @@ pub fn run(
     let global = config.batch.global_sequences as u64;
     let by_epochs = config.data.epochs.map_or(u64::MAX, |epochs| epochs * train.sequences() / global);
     let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
+    if steps == 0 {
+        return Err(Failure::new(
+            Code::Data,
+            format!(
+                "{}: {} sequences are no whole step of {global} in the epochs that `data.epochs` gives",
+                config.data.train,
+                train.sequences()
+            ),
+        ));
+    }
 
     let mut engine = Engine::new(config, groups, threads);
     let directory = Path::new(&config.checkpoint.directory);
@@ -219,12 +229,18 @@ pub fn run(
             let tokens_per_s = tokens / start.elapsed().as_secs_f64();
             report.step(&StepLine { step, loss, grad_norm: norm, lr: rate, tokens_per_s, mfu: None, memory });
         }
-        if config.log.evaluate_every_steps.is_some_and(|every| step.is_multiple_of(every))
+        // Whoever is told to stop has its grace for the save, not for this.
+        if sums[2] == 0.0
+            && config.log.evaluate_every_steps.is_some_and(|every| step.is_multiple_of(every))
             && let Some(validation) = &validation
         {
-            let loss = evaluate(config, &mut engine, validation)?;
-            if rank == 0 {
-                report.evaluation(step, loss);
+            match evaluate(config, &mut engine, validation, stop)? {
+                Some(loss) if rank == 0 => report.evaluation(step, loss),
+                None if step < steps => {
+                    save(&mut saver, &mut engine, step, saved_at)?;
+                    return Ok(Outcome::Saved);
+                }
+                _ => {}
             }
         }
         if sums[4] == ranks as f64
@@ -254,13 +270,24 @@ fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize
     if begun == Some(step) { saver.drain(engine) } else { saver.now(engine, step) }
 }
 
-/// Mean loss over all validation sequences, each once; what does not fill a pass is filled up with ignored labels.
-fn evaluate(config: &Config, engine: &mut Engine, data: &Tokens) -> Result<f64, Failure> {
+/// Mean loss over all validation sequences, each once; what does not fill a pass is filled up with ignored labels. None
+/// where a signal came meanwhile.
+fn evaluate(
+    config: &Config,
+    engine: &mut Engine,
+    data: &Tokens,
+    stop: &AtomicBool,
+) -> Result<Option<f64>, Failure> {
     let (rank, ranks) = (engine.groups.world.rank(), engine.groups.world.size());
     let micro = config.batch.micro;
     let per_pass = (micro * ranks) as u64;
     let (mut loss, mut count) = (0.0, 0.0);
     for pass in 0..data.sequences().div_ceil(per_pass) {
+        let mut halt = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
+        engine.groups.world.all_reduce_f64(&mut halt)?;
+        if halt[0] > 0.0 {
+            return Ok(None);
+        }
         let mut rows = Rows::default();
         for row in 0..micro {
             let at = pass * per_pass + (rank * micro + row) as u64;
@@ -276,5 +303,5 @@ fn evaluate(config: &Config, engine: &mut Engine, data: &Tokens) -> Result<f64, 
     }
     let mut sums = [loss, count];
     engine.groups.world.all_reduce_f64(&mut sums)?;
-    Ok(sums[0] / sums[1].max(1.0))
+    Ok(Some(sums[0] / sums[1].max(1.0)))
 }

@@ -1,5 +1,6 @@
 //! The binary: ranks as processes, signals, deaths, exit codes.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -201,6 +202,36 @@ fn a_dead_rank_is_named() {
 }
 
 #[test]
+fn told_to_stop_it_does_not_finish_an_evaluation_first() {
+    let _alone = alone();
+    let (place, mut config) = place("evaluating");
+    write_data(&place.0.join("validation"), 60_000, 24, 61, 2);
+    config["data"]["validation"] = json!(place.at("validation"));
+    config["log"]["evaluate_every_steps"] = json!(1);
+    let mut run = start(&["launch", &write(&place, &config)]);
+    let mut told = BufReader::new(run.stdout.take().unwrap()).lines();
+    let first = told.next().unwrap().unwrap();
+    signal(run.id(), "-TERM");
+    let rest: Vec<String> = told.map_while(Result::ok).collect();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
+    assert!(first.contains("\"step\":1"), "{first}");
+    assert!(!rest.iter().any(|line| line.contains("validation_loss")), "{rest:?}");
+    assert!(trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).is_some());
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_nothing() {
+    let _alone = alone();
+    let (place, config) = place("unread");
+    let mut run = start(&["launch", &write(&place, &config)]);
+    drop(run.stdout.take());
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(Path::new(&place.at("model/model.safetensors.index.json")).is_file());
+}
+
+#[test]
 fn what_cannot_run_is_refused() {
     let _alone = alone();
     let (place, base) = place("refused");
@@ -231,6 +262,10 @@ fn what_cannot_run_is_refused() {
     case(10, "index.json: No such file", |c| c["data"]["train"] = json!("/nowhere"));
     case(10, "sequences of 24 tokens, and the config's `model.sequence_length` is 12", |c| {
         c["model"]["sequence_length"] = json!(12);
+    });
+    case(10, "40 sequences are no whole step of 64", |c| {
+        c["batch"] = json!({"micro": 4, "accumulation": 8, "global_sequences": 64});
+        c["data"]["epochs"] = json!(1);
     });
     case(11, "state.json", |c| c["checkpoint"]["resume"] = json!("/nowhere"));
     case(12, "not finite or over 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
