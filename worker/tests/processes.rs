@@ -252,6 +252,12 @@ fn what_cannot_run_is_refused() {
             json!({"kind": "lora", "rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": ["qkv"]});
     });
     case(3, "`memory.offload`: `cpu` is not implemented", |c| c["memory"]["offload"] = json!("cpu"));
+    case(3, "`model.layers`: 16777216 is not between 1 and 2^12", |c| {
+        c["model"]["layers"] = json!(1 << 24);
+    });
+    case(3, "`model.hidden_size`: 1099511627776 is not between 1 and 2^20", |c| {
+        c["model"]["hidden_size"] = json!(1_u64 << 40);
+    });
     case(3, "MiB available", |c| {
         c["model"]["vocab_size"] = json!(1_000_000_000);
         c["model"]["hidden_size"] = json!(8192);

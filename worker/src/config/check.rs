@@ -26,26 +26,27 @@ pub fn check(c: &Config) -> Vec<Problem> {
         "is not a sha256 in hexadecimal".to_owned(),
     );
     let m = &c.model;
-    for (path, count) in [
-        ("cluster.nodes", c.cluster.nodes),
-        ("mesh.shard_degree", c.mesh.shard_degree),
-        ("mesh.data_parallel_replicas", c.mesh.data_parallel_replicas),
-        ("model.vocab_size", m.vocab_size),
-        ("model.hidden_size", m.hidden_size),
-        ("model.intermediate_size", m.intermediate_size),
-        ("model.layers", m.layers),
-        ("model.heads", m.heads),
-        ("model.kv_heads", m.kv_heads),
-        ("model.head_dim", m.head_dim),
-        ("model.sequence_length", m.sequence_length),
-        ("batch.micro", c.batch.micro),
-        ("batch.accumulation", c.batch.accumulation),
-        ("batch.global_sequences", c.batch.global_sequences),
-        ("schedule.steps", c.schedule.steps),
-        ("checkpoint.keep", c.checkpoint.keep),
-        ("log.every_steps", c.log.every_steps),
+    // Bounds far above any model, so that no product of them overflows what bytes are counted in.
+    for (path, count, power) in [
+        ("cluster.nodes", c.cluster.nodes, 16),
+        ("mesh.shard_degree", c.mesh.shard_degree, 16),
+        ("mesh.data_parallel_replicas", c.mesh.data_parallel_replicas, 16),
+        ("model.vocab_size", m.vocab_size, 31),
+        ("model.hidden_size", m.hidden_size, 20),
+        ("model.intermediate_size", m.intermediate_size, 22),
+        ("model.layers", m.layers, 12),
+        ("model.heads", m.heads, 12),
+        ("model.kv_heads", m.kv_heads, 12),
+        ("model.head_dim", m.head_dim, 12),
+        ("model.sequence_length", m.sequence_length, 22),
+        ("batch.micro", c.batch.micro, 16),
+        ("batch.accumulation", c.batch.accumulation, 20),
+        ("batch.global_sequences", c.batch.global_sequences, 32),
+        ("schedule.steps", c.schedule.steps, 40),
+        ("checkpoint.keep", c.checkpoint.keep, 20),
+        ("log.every_steps", c.log.every_steps, 40),
     ] {
-        need((1..=1 << 40).contains(&count), path, format!("{count} is not between 1 and 2^40"));
+        need((1..=1 << power).contains(&count), path, format!("{count} is not between 1 and 2^{power}"));
     }
     if !problems.is_empty() {
         return problems;

@@ -457,6 +457,9 @@ record! {
     }
 }
 
+/// Ranks of one host at most: each is a process.
+const MOST_RANKS: usize = 4_096;
+
 impl Config {
     /// Reads and checks a config.
     pub fn parse(text: &str) -> Result<Self, Failure> {
@@ -481,6 +484,9 @@ impl Config {
     /// The same run on `ranks` ranks of this host: the global batch stays; the shard degree becomes the largest divisor
     /// of `ranks` up to what it was, and accumulation takes up the rest.
     pub fn on_ranks(mut self, ranks: usize) -> Result<Self, Failure> {
+        if ranks > MOST_RANKS {
+            return Err(Failure::new(Code::Usage, format!("{ranks} ranks: at most {MOST_RANKS}")));
+        }
         let divisor = (1..=self.mesh.shard_degree.min(ranks)).rev().find(|d| ranks.is_multiple_of(*d));
         let Some(shard_degree) = divisor else {
             return Err(Failure::new(Code::Usage, "at least one rank is needed"));
