@@ -195,9 +195,12 @@ pub fn launch(
         if joined.is_none() && watch.joined() == per_host {
             joined = Some(Instant::now());
         }
-        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > PREFLIGHT) {
+        // Ranks of this host are there before those of others, which may be long in coming.
+        let others = line.as_ref().map_or(Duration::ZERO, |_| seconds(config.communication.join_seconds));
+        let most = PREFLIGHT + others;
+        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > most) {
             end(&mut children);
-            let message = format!("preflight took more than {} s", PREFLIGHT.as_secs());
+            let message = format!("preflight took more than {} s", most.as_secs());
             return Err(Failure::new(Code::Peer, message));
         }
         if joined.is_none() && began.elapsed() > seconds(config.communication.join_seconds) {
