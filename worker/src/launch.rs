@@ -196,8 +196,8 @@ pub fn launch(
             joined = Some(Instant::now());
         }
         // Ranks of this host are there before those of others, which may be long in coming.
-        let others = line.as_ref().map_or(Duration::ZERO, |_| seconds(config.communication.join_seconds));
-        let most = PREFLIGHT + others;
+        let joining = line.as_ref().map_or(Duration::ZERO, |_| seconds(config.communication.join_seconds));
+        let most = PREFLIGHT + joining;
         if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > most) {
             end(&mut children);
             let message = format!("preflight took more than {} s", most.as_secs());
