@@ -22,7 +22,7 @@ pub mod smp;
 pub mod support;
 pub mod usual;
 
-mod memo;
+pub(crate) mod memo;
 mod table;
 
 /// Date of the data: no row is newer.
