@@ -203,7 +203,9 @@ impl Part {
             self.push(manifest);
         } else {
             self.swept = true;
-            swept.into_iter().for_each(|manifest| self.push(manifest));
+            for manifest in swept {
+                self.push(manifest);
+            }
         }
     }
 
