@@ -27,7 +27,10 @@ use crate::train::{self, Outcome, Report, Start};
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// How long a preflight may take once all ranks are there.
+/// Seconds without a sign of life after which nothing is expected of a rank any more, when the run is ending anyway.
+const NO_WORDS: Duration = Duration::from_secs(2);
+
+/// How long a preflight may take once all ranks of all hosts are there.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// What is missing to run this config here.
@@ -70,8 +73,9 @@ fn threads() -> usize {
     1
 }
 
+/// Of what the config bounds; more than a clock can hold is for ever.
 fn seconds(value: f64) -> Duration {
-    Duration::from_secs_f64(value)
+    Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }
 
 /// What the ranks are started for.
@@ -83,21 +87,27 @@ pub enum Purpose {
     Preflight,
 }
 
+/// Where this launcher stands; whether the config was made for that.
+pub fn place(config: &Config, ranks_given: Option<usize>) -> Result<Place, Failure> {
+    if ranks_given.is_some() {
+        return Ok(Place::alone());
+    }
+    let place = Place::read()?;
+    place.fits(config)?;
+    Ok(place)
+}
+
 /// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
 pub fn launch(
     config: &Config,
+    place: &Place,
     path: &Path,
     ranks_given: Option<usize>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
-    let mut place = Place::alone();
-    if ranks_given.is_none() {
-        place = Place::read()?;
-        place.fits(config)?;
-        if place.local > 0 {
-            // The first process of this host starts all its ranks.
-            return Ok(Outcome::Done);
-        }
+    if place.local > 0 {
+        // The first process of this host starts all its ranks.
+        return Ok(Outcome::Done);
     }
     refuse(config)?;
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
@@ -154,7 +164,7 @@ pub fn launch(
         }
     }
     let (mut codes, mut ended) = (Vec::new(), Vec::new());
-    let (began, mut asked, mut joined) = (Instant::now(), None::<Instant>, None::<Instant>);
+    let (began, mut asked, mut connected) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
         let number = signal.swap(0, Ordering::Relaxed);
         if number != 0 {
@@ -165,7 +175,11 @@ pub fn launch(
         if let Some((rank, _)) = ended.first() {
             watch.bury(*rank);
             let (began, mut told) = (Instant::now(), false);
-            while began.elapsed() < LAST_WORDS && children.iter().any(Option::is_some) {
+            // A rank that stands still says nothing more.
+            let speaks = |child: &(usize, &Option<Child>)| {
+                child.1.is_some() && !watch.is_silent(mine + child.0, NO_WORDS)
+            };
+            while began.elapsed() < LAST_WORDS && children.iter().enumerate().any(|c| speaks(&c)) {
                 reap(&mut children, mine, &mut ended);
                 tell_hosts(line.as_ref(), &ended, &watch, &mut told);
                 std::thread::sleep(Duration::from_millis(10));
@@ -192,18 +206,17 @@ pub fn launch(
         if children.iter().all(Option::is_none) {
             break;
         }
-        if joined.is_none() && watch.joined() == per_host {
-            joined = Some(Instant::now());
-        }
         // Ranks of this host are there before those of others, which may be long in coming.
-        let joining = line.as_ref().map_or(Duration::ZERO, |_| seconds(config.communication.join_seconds));
-        let most = PREFLIGHT + joining;
-        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > most) {
+        if connected.is_none() && watch.connected() == per_host {
+            connected = Some(Instant::now());
+        }
+        let most = crate::fault::minute().unwrap_or(PREFLIGHT);
+        if purpose == Purpose::Preflight && connected.is_some_and(|at| at.elapsed() > most) {
             end(&mut children);
             let message = format!("preflight took more than {} s", most.as_secs());
             return Err(Failure::new(Code::Peer, message));
         }
-        if joined.is_none() && began.elapsed() > seconds(config.communication.join_seconds) {
+        if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
             end(&mut children);
             let missing = per_host - watch.joined();
             return Err(Failure::new(Code::Peer, format!("{missing} of {per_host} ranks did not appear")));
@@ -346,6 +359,7 @@ pub fn rank(
     let connections = rendezvous.map(|at| connect(config, rank, at, &watch)).transpose();
     let connections = connections.inspect_err(|failure| watch.say(rank, &failure.message))?;
     let groups = plan.groups_with(&watch, rank, connections.unwrap_or_default());
+    watch.connect(rank);
     let (last, hook) = (watch.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         last.say(rank, &panic.to_string());

@@ -507,6 +507,7 @@ impl Config {
         "local".clone_into(&mut self.cluster.instance);
         self.cluster.nodes = 1;
         self.cluster.gpus_per_node = 0;
+        self.communication.backend = Backend::Auto;
         Ok(self)
     }
 }
