@@ -144,15 +144,12 @@ fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Fail
     // One launcher of a run writes checkpoints: that of the first host. Files of the run that has the lock stay as they
     // are, its reason of failure too.
     let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local) == (0, 0));
-    let _lock = first
-        .map(|(config, _)| Lock::take(Path::new(&config.checkpoint.directory)))
-        .transpose()?;
+    let _lock = first.map(|(config, _)| Lock::take(Path::new(&config.checkpoint.directory))).transpose()?;
     if let Some(file) = &file {
         // That of an earlier run.
         let _ = std::fs::remove_file(file);
     }
-    let result =
-        placed.and_then(|(config, place)| launch::launch(&config, &place, path, ranks, purpose));
+    let result = placed.and_then(|(config, place)| launch::launch(&config, &place, path, ranks, purpose));
     if let (Err(failure), Some(file)) = (&result, file) {
         if let Some(parent) = file.parent() {
             let _ = std::fs::create_dir_all(parent);
@@ -176,14 +173,12 @@ fn run(command: Verb) -> Result<u8, Failure> {
             let config = read(&config, ranks)?;
             let shape = Shape::of(&config.model);
             let bytes = Bytes::of(&config);
-            say::out(
-                serde_json::json!({
-                    "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
-                    "data_parallel_replicas": config.mesh.data_parallel_replicas,
-                    "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
-                    "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
-                })
-            );
+            say::out(serde_json::json!({
+                "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
+                "data_parallel_replicas": config.mesh.data_parallel_replicas,
+                "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
+                "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
+            }));
             Ok(0)
         }
         Verb::Simulate { config, world, step } => {
@@ -200,7 +195,9 @@ fn run(command: Verb) -> Result<u8, Failure> {
             match (&config.model.adapter, merge, &dtype) {
                 (None, true, _) => return usage("`--merge` adds adapters, and `model.adapter` is null"),
                 (Some(_), false, Some(_)) => {
-                    return usage("`--dtype` is for whole models: adapters are written in f32; `--merge` writes the model");
+                    return usage(
+                        "`--dtype` is for whole models: adapters are written in f32; `--merge` writes the model",
+                    );
                 }
                 _ => {}
             }
@@ -229,9 +226,7 @@ fn run(command: Verb) -> Result<u8, Failure> {
         }
         Verb::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
-                say::out(
-                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}),
-                );
+                say::out(serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}));
             }
             Ok(0)
         }

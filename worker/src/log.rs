@@ -79,10 +79,7 @@ impl Lines {
         let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
         if let Some(Err(error)) = written {
             // A log that cannot be written does not end a training.
-            say::err(format_args!(
-                "warning: {}: {error}; no more is written there",
-                self.path.display()
-            ));
+            say::err(format_args!("warning: {}: {error}; no more is written there", self.path.display()));
             self.metrics = None;
         }
     }
@@ -92,10 +89,9 @@ impl Report for Lines {
     fn start(&mut self, start: &Start) {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
-            Err(error) => say::err(format_args!(
-                "warning: {}: {error}; nothing is written there",
-                self.path.display()
-            )),
+            Err(error) => {
+                say::err(format_args!("warning: {}: {error}; nothing is written there", self.path.display()))
+            }
         }
         let mut line = json!({"event": "start"});
         if let (Some(line), Ok(Value::Object(start))) = (line.as_object_mut(), serde_json::to_value(start)) {

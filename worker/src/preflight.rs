@@ -287,7 +287,8 @@ impl Preflight<'_> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
         let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
         let rate = least(&everyone(groups, rate)?);
-        let people = format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
+        let people =
+            format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
         self.say("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
         Ok(())
     }

@@ -126,11 +126,8 @@ fn readers_that_go_away_end_nothing() {
     }
     let mut config = config;
     config["model"]["wings"] = json!(2);
-    let mut refused = Command::new(WORKER)
-        .args(["check", &write(&place, &config)])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut refused =
+        Command::new(WORKER).args(["check", &write(&place, &config)]).stderr(Stdio::piped()).spawn().unwrap();
     drop(refused.stderr.take());
     assert_eq!(refused.wait().unwrap().code(), Some(3));
 }

@@ -84,7 +84,8 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
     for (shard, (_, bytes)) in state.files.iter().enumerate() {
         let name = file_name(shard, state.shards);
         let back = choice.back.help(path, state.step);
-        let found = fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{back}")))?.len();
+        let found =
+            fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{back}")))?.len();
         if found != *bytes {
             return Err(fail(path, format!("{name} has {found} bytes, {bytes} were written{back}")));
         }
