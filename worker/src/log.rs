@@ -90,7 +90,7 @@ impl Report for Lines {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
             Err(error) => {
-                say::err(format_args!("warning: {}: {error}; nothing is written there", self.path.display()))
+                say::err(format_args!("warning: {}: {error}; nothing is written there", self.path.display()));
             }
         }
         let mut line = json!({"event": "start"});

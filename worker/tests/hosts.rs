@@ -117,7 +117,7 @@ fn shards_spread_over_hosts_without_a_shared_directory_are_refused() {
     let (place, config) = place("apart");
     let (path, homes) = apart(&place, 4, 1, &config);
     for verb in ["preflight", "launch"] {
-        let at = homes.each_ref().map(|home| home.as_path());
+        let at = homes.each_ref().map(std::path::PathBuf::as_path);
         let [first, second] = ended(hosts(&[verb, &path], free_port(), at, &[]));
         let errors = text(&first.stderr);
         assert_eq!(first.status.code(), Some(11), "{verb}: {errors}");
@@ -139,7 +139,7 @@ fn copies_on_hosts_without_a_shared_directory_go_on_from_the_first() {
     // 40 sequences are 5 steps: `epochs` ends the run early, its schedule stays.
     config["data"]["epochs"] = json!(1);
     let (path, homes) = apart(&place, 2, 2, &config);
-    let at = homes.each_ref().map(|home| home.as_path());
+    let at = homes.each_ref().map(std::path::PathBuf::as_path);
     let [first, second] = ended(hosts(&["launch", &path], free_port(), at, &[]));
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
