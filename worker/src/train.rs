@@ -57,7 +57,7 @@ pub trait Report {
 /// Trains; `stop` is set by signals.
 pub fn run(
     config: &Config,
-    groups: Groups,
+    mut groups: Groups,
     threads: usize,
     stop: &AtomicBool,
     report: &mut dyn Report,
@@ -71,7 +71,8 @@ pub fn run(
     let validation = config.data.validation.as_deref().map(open).transpose()?;
     let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
     let global = config.batch.global_sequences as u64;
-    let by_epochs = config.data.epochs.map_or(u64::MAX, |epochs| epochs * train.sequences() / global);
+    let by_epochs =
+        config.data.epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(train.sequences()) / global);
     let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
     if steps == 0 {
         return Err(Failure::new(
@@ -84,10 +85,14 @@ pub fn run(
         ));
     }
 
-    let mut engine = Engine::new(config, groups, threads);
+    // What cannot be gone on from is said before room is taken.
     let directory = Path::new(&config.checkpoint.directory);
-    checkpoint::resumable(&mut engine.groups, config)?;
-    let found = checkpoint::find(&mut engine, config, train.digest())?;
+    checkpoint::resumable(&mut groups, config)?;
+    let found = checkpoint::find(&mut groups, config, train.digest())?;
+    if let Some(weights) = &config.model.weights {
+        crate::hf::matching(config, Path::new(weights))?;
+    }
+    let mut engine = Engine::new(config, groups, threads);
     // A checkpoint of adapters holds them alone.
     if let Some(weights) = &config.model.weights
         && (found.is_none() || config.model.adapter.is_some())

@@ -28,6 +28,13 @@ fn what_would_be_ignored_is_refused() {
     case("`optimizer.eps`: ", |c| c["optimizer"]["eps"] = json!(1e-60));
     case("`model.norm.eps`: ", |c| c["model"]["norm"]["eps"] = json!(1e-50));
     case("`data.validation`: it is never evaluated", |c| c["data"]["validation"] = json!("somewhere"));
+    case("`schedule.steps`: 1099511627776 steps of 4294967296 sequences", |c| {
+        c["schedule"]["steps"] = json!(1_u64 << 40);
+        c["batch"] = json!({"micro": 1 << 12, "accumulation": 1 << 20, "global_sequences": 1_u64 << 32});
+    });
+    case("`communication.peer_dead_seconds`: 0.1 is less than 1", |c| {
+        c["communication"]["peer_dead_seconds"] = json!(0.1);
+    });
     case("`checkpoint.grace_seconds`: ", |c| c["checkpoint"]["grace_seconds"] = json!(1e300));
     for (message, change) in cases {
         let mut config = llama(&place);
@@ -130,4 +137,38 @@ fn readers_that_go_away_end_nothing() {
         Command::new(WORKER).args(["check", &write(&place, &config)]).stderr(Stdio::piped()).spawn().unwrap();
     drop(refused.stderr.take());
     assert_eq!(refused.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn sizes_from_files_that_no_file_has_are_refused() {
+    let _alone = alone();
+    let (place, mut config) = place("sizes");
+    let index = place.at("train/index.json");
+    let good: Value = serde_json::from_str(&std::fs::read_to_string(&index).unwrap()).unwrap();
+    let mut huge = good.clone();
+    huge["files"][0]["sequences"] = json!(u64::MAX / 3);
+    huge["sequences"] = json!(u64::MAX / 3 + 35);
+    std::fs::write(&index, huge.to_string()).unwrap();
+    let output = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(output.status.code(), Some(10), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
+    std::fs::write(&index, good.to_string()).unwrap();
+    // As many epochs as can be written.
+    config["data"]["epochs"] = json!(u64::MAX);
+    config["schedule"]["steps"] = json!(1);
+    assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
+    // A tensor that ends behind the end of all files.
+    let weights = place.at("weights");
+    std::fs::create_dir_all(&weights).unwrap();
+    let end = u64::MAX - 3;
+    let header = format!(r#"{{"x":{{"dtype":"F32","shape":[1],"data_offsets":[{},{end}]}}}}"#, end - 4);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    std::fs::write(format!("{weights}/model.safetensors"), &bytes).unwrap();
+    config["model"]["weights"] = json!(weights);
+    for verb in ["preflight", "launch"] {
+        let output = worker(&[verb, &write(&place, &config)]);
+        assert_eq!(output.status.code(), Some(10), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("`x` does not fit the file"), "{}", text(&output.stderr));
+    }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Back, State, fail, file_name, layout_of, load, newest, state};
-use crate::comm::Wire;
 use crate::comm::topology::{Kind, Step};
+use crate::comm::{Groups, Wire};
 use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, topology};
@@ -105,19 +105,19 @@ pub struct Found {
 }
 
 /// Finds it; every rank calls it.
-pub fn find(engine: &mut Engine, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
-    let rank = engine.groups.world.rank();
-    let choice = if engine.groups.replica.rank() == 0 { choose(config)? } else { None };
+pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
+    let rank = groups.world.rank();
+    let choice = if groups.replica.rank() == 0 { choose(config)? } else { None };
     if let Some(choice) = &choice {
         fits(config, choice, data)?;
     }
     // Of each rank: steps done and one more, and whether it lies in the run's directory; zeros: there is none.
-    let mut all = vec![0.0; 2 * engine.groups.world.size()];
+    let mut all = vec![0.0; 2 * groups.world.size()];
     if let Some(choice) = &choice {
         all[2 * rank] = choice.state.step as f64 + 1.0;
         all[2 * rank + 1] = f64::from(u8::from(choice.own));
     }
-    engine.groups.world.all_reduce_f64(&mut all)?;
+    groups.world.all_reduce_f64(&mut all)?;
     let (step, own) = (all[0], all[1] > 0.0);
     // The first copy's ranks are the first ones.
     if all[..2 * config.mesh.shard_degree].chunks_exact(2).any(|found| found[0] != step) {
@@ -156,7 +156,7 @@ pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
 /// Whether all hosts see one directory; nothing where there is one host. Every rank calls it.
 ///
 /// The first rank writes a file that nobody else can have written, and a rank of each host looks for it.
-pub fn shared(groups: &mut crate::comm::Groups, config: &Config) -> Result<Option<bool>, Failure> {
+pub fn shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     if topology.hosts == 1 {
         return Ok(None);
@@ -194,7 +194,7 @@ pub fn shared(groups: &mut crate::comm::Groups, config: &Config) -> Result<Optio
 
 /// Refuses what would save checkpoints that nobody can resume: shard groups that span hosts which do not share the
 /// directory, so that each host would hold a part. Every rank calls it; gives what `shared` gives.
-pub fn resumable(groups: &mut crate::comm::Groups, config: &Config) -> Result<Option<bool>, Failure> {
+pub fn resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     let shared = shared(groups, config)?;
     let hosts = topology.members(Kind::Shard, Step::Outer, 0).len();

@@ -199,6 +199,11 @@ pub fn check(c: &Config) -> Vec<Problem> {
             c.batch.global_sequences, c.batch.micro, c.batch.accumulation
         ),
     );
+    need(
+        (c.schedule.steps as u64).checked_mul(c.batch.global_sequences as u64).is_some_and(|n| n < 1 << 62),
+        "schedule.steps",
+        format!("{} steps of {} sequences are too many to count", c.schedule.steps, c.batch.global_sequences),
+    );
     let o = &c.optimizer;
     for (path, value) in [("optimizer.beta1", o.beta1), ("optimizer.beta2", o.beta2)] {
         need((0.0..1.0).contains(&value), path, format!("{value} is not in [0, 1)"));
@@ -261,6 +266,15 @@ pub fn check(c: &Config) -> Vec<Problem> {
     ] {
         need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "is not a number above 0".to_owned());
     }
+    let least = if c.cluster.nodes > 1 { 3.0 } else { 1.0 };
+    need(
+        c.communication.peer_dead_seconds >= least,
+        "communication.peer_dead_seconds",
+        format!(
+            "{} is less than {least}: signs of life are not that frequent",
+            c.communication.peer_dead_seconds
+        ),
+    );
     need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "is 0".to_owned());
     need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "is 0".to_owned());
     need(

@@ -24,7 +24,7 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
 }
 
 /// The files of a directory of weights, with what their index says.
-struct Weights {
+pub(crate) struct Weights {
     directory: PathBuf,
     files: Vec<(String, Reader)>,
 }
@@ -134,7 +134,7 @@ fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
 }
 
 /// Opens a directory of weights that are those of this config's model.
-fn matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
+pub(crate) fn matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
     names::sayable(config)?;
     if let Some(card) = card_of(directory)? {
         let differences = card::differences(&card, config);
