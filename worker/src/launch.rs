@@ -17,12 +17,12 @@ use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, Engine, plan, topology};
-use crate::log::{Lines, StepLine};
+use crate::fsdp::{Bytes, plan, topology};
+use crate::log::Lines;
 use crate::place::Place;
 use crate::preflight;
 use crate::rendezvous::{self, Line, Server};
-use crate::train::{self, Outcome, Report, Start};
+use crate::train::{self, Outcome};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ fn threads() -> usize {
 }
 
 /// Of what the config bounds; more than a clock can hold is for ever.
-fn seconds(value: f64) -> Duration {
+pub(crate) fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }
 
@@ -172,6 +172,21 @@ pub fn launch(
             tell(&children, Signal::TERM);
         }
         codes.extend(reap(&mut children, mine, &mut ended));
+        // A rank that stands still is the cause, not the one that noticed it first and ended. A little earlier than by
+        // the ranks' own count: one of them has counted to its end.
+        let still = children
+            .iter()
+            .enumerate()
+            .find(|(rank, child)| child.is_some() && watch.is_silent(mine + rank, peer_dead.mul_f64(0.9)));
+        if let (Some((rank, _)), true) = (still, failed_by_peers(&ended)) {
+            let why = silence(mine + rank, c.peer_dead_seconds);
+            watch.bury(mine + rank);
+            end(&mut children);
+            if let Some(line) = &line {
+                line.tell(mine + rank, &why);
+            }
+            return Err(Failure::new(Code::Peer, why));
+        }
         if let Some((rank, _)) = ended.first() {
             watch.bury(*rank);
             let (began, mut told) = (Instant::now(), false);
@@ -197,7 +212,7 @@ pub fn launch(
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
             watch.bury(rank);
             end(&mut children);
-            let why = format!("rank {rank} gave no sign of life for {} s", c.peer_dead_seconds);
+            let why = silence(rank, c.peer_dead_seconds);
             if let Some(line) = &line {
                 line.tell(rank, &why);
             }
@@ -253,6 +268,15 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
         }
     }
     codes
+}
+
+/// Some ranks have failed, and all of them because of others.
+fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
+    !failed.is_empty() && failed.iter().all(|(_, status)| status.code() == Some(Code::Peer as i32))
+}
+
+fn silence(rank: usize, seconds: f64) -> String {
+    format!("rank {rank} gave no sign of life for {seconds} s")
 }
 
 /// Tells the other hosts of a rank of this one that failed by itself, once.
@@ -387,78 +411,4 @@ fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Conn
     let join = seconds(config.communication.join_seconds);
     let roster = rendezvous::join(first, port, &fingerprint(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)
-}
-
-/// All ranks as threads of this process: for tests of layouts.
-pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<f64>), Failure> {
-    #[derive(Default)]
-    struct Kept(Vec<StepLine>, Vec<f64>);
-    impl Report for Kept {
-        fn start(&mut self, _start: &Start) {}
-        fn step(&mut self, line: &StepLine) {
-            self.0.push(line.clone());
-        }
-        fn evaluation(&mut self, _step: usize, loss: f64) {
-            self.1.push(loss);
-        }
-        fn note(&mut self, _text: &str) {}
-    }
-    let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
-    let stop = AtomicBool::new(false);
-    let c = &config.communication;
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..plan.ranks())
-            .map(|rank| {
-                let (memory, stop) = (&memory, &stop);
-                scope.spawn(move || {
-                    let never = seconds(1e6);
-                    let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
-                    let mut kept = Kept::default();
-                    let outcome = train::run(config, groups, 1, stop, &mut kept);
-                    if outcome.is_err() {
-                        watch.bury(rank);
-                    }
-                    outcome.map(|outcome| (outcome, kept.0, kept.1))
-                })
-            })
-            .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
-    })
-}
-
-/// An engine on each of the config's ranks, all in this process: runs `work` on all and gives what the first rank made.
-pub fn with_engines<T: Send>(
-    config: &Config,
-    work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
-) -> Result<T, Failure> {
-    let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
-    let deadline = seconds(config.communication.collective_seconds);
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..plan.ranks())
-            .map(|rank| {
-                let memory = &memory;
-                scope.spawn(move || {
-                    let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
-                    let made = work(&mut Engine::new(config, groups, 1), config);
-                    if made.is_err() {
-                        watch.bury(rank);
-                    }
-                    made
-                })
-            })
-            .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
-    })
 }

@@ -24,4 +24,5 @@ pub mod rendezvous;
 pub mod safetensors;
 mod say;
 pub mod simulate;
+pub mod threads;
 pub mod train;

@@ -94,6 +94,31 @@ fn a_host_that_goes_ends_the_others() {
     }
 }
 
+#[test]
+fn a_rank_that_stands_still_on_one_host_ends_the_others() {
+    let _alone = alone();
+    let (place, config) = place("host-stands");
+    let mut config = mesh(config, 4, 1, 1);
+    config["cluster"]["nodes"] = json!(2);
+    config["schedule"]["steps"] = json!(1_000_000);
+    config["checkpoint"]["every_steps"] = json!(20);
+    config["communication"]["peer_dead_seconds"] = json!(3.0);
+    let [mut first, second] = two_hosts(&write(&place, &config), free_port());
+    wait_for_checkpoint(&mut first, &place.at("checkpoints"));
+    let stopped = ranks(&second)[1];
+    let began = Instant::now();
+    signal(stopped, "-STOP");
+    let both = [first, second].map(|host| host.wait_with_output().unwrap());
+    // The ten seconds that the worker's README allows after `peer_dead_seconds`.
+    assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
+    for host in both {
+        let errors = text(&host.stderr);
+        assert_eq!(host.status.code(), Some(13), "{errors}");
+        assert!(errors.lines().last().unwrap().contains("rank 3 gave no sign of life for 3 s"), "{errors}");
+    }
+    assert!(!Path::new(&format!("/proc/{stopped}/exe")).exists(), "it is gone");
+}
+
 fn ended([first, second]: [Command; 2]) -> [Output; 2] {
     let running = [first, second].map(|mut host| host.spawn().unwrap());
     running.map(|host| host.wait_with_output().unwrap())

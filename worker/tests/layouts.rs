@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use trainc_worker::exit::Code;
-use trainc_worker::launch::threads_as_ranks;
 use trainc_worker::log::StepLine;
+use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{Place, llama, mesh, parse, write_data};
 

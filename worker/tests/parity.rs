@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trainc_worker::data::tokens;
-use trainc_worker::launch::threads_as_ranks;
+use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
