@@ -194,6 +194,51 @@ fn a_directory_of_jobs_goes_on_when_one_fails() {
 }
 
 #[test]
+fn jobs_of_a_directory_are_made_side_by_side_and_told_in_order() {
+    let repo = Repo::new("apply-side-by-side", &["starter", "llama-7b-fsdp", "distilbert-spot"]);
+    let ran = repo.run(&["apply", ".", "--yes", "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let told = lines(&ran);
+    let of = |kind: &str| -> Vec<(usize, String)> {
+        let all = told.iter().enumerate().filter(|(_, one)| one["type"] == kind);
+        all.map(|(at, one)| (at, one["job"].as_str().unwrap_or_default().to_owned())).collect()
+    };
+    let names = |all: Vec<(usize, String)>| all.into_iter().map(|(_, job)| job).collect::<Vec<_>>();
+    let order = ["distilbert-spot", "llama-7b-fsdp", "my-first-job"];
+    // Everything is shown before the first write, and reported in the order of the manifests.
+    assert_eq!(names(of("plan")), order);
+    assert_eq!(names(of("applied")), order);
+    let first_write = of("doing")[0].0;
+    assert!(of("plan").iter().all(|(at, _)| *at < first_write), "{}", ran.out);
+    // The job without a file system does not wait for the one that makes one.
+    let done = |job: &str| {
+        let mine = |one: &Value| one["job"] == job && one["kind"] == "training-job" && one["type"] == "done";
+        told.iter().position(mine).unwrap_or_else(|| panic!("{job}: {}", ran.out))
+    };
+    assert!(done("my-first-job") < done("llama-7b-fsdp"), "{}", ran.out);
+    // Two of them are of one region and share its bucket, which one of them makes.
+    let buckets = |what: &str| -> Vec<&str> {
+        let all = told.iter().filter(|one| one["type"] == "done" && one["kind"] == "bucket");
+        all.filter(|one| one["what"] == what).map(|one| one["name"].as_str().unwrap()).collect()
+    };
+    let (mut made, found) = (buckets("created"), buckets("unchanged"));
+    made.sort_unstable();
+    assert_eq!(made, ["sagemaker-us-east-1-111122223333", "sagemaker-us-west-2-111122223333"]);
+    assert_eq!(found.len(), 1, "{}", ran.out);
+    let result = told.last().unwrap();
+    assert_eq!(result["jobs"].as_array().unwrap().len(), 3);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 3);
+    // On a terminal and in a log the same order, whoever was first.
+    let again = Repo::new("apply-side-by-side-words", &["starter", "llama-7b-fsdp"]);
+    let ran = again.run(&["apply", ".", "--yes", "--wait"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let at = |words: &str| ran.out.find(words).unwrap_or_else(|| panic!("{words}: {}", ran.out));
+    assert!(at("applied: llama-7b-fsdp-") < at("applied: my-first-job-"));
+    assert!(at("applied: my-first-job-") < at("llama-7b-fsdp: applied"), "{}", ran.out);
+    assert!(ran.err.contains("my-first-job: role "), "each line says whose it is: {}", ran.err);
+}
+
+#[test]
 fn denied_foreign_and_quota_have_their_exit_codes() {
     let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);
     let with = |account: &str, code: i32, words: &str| {
@@ -223,7 +268,8 @@ fn denied_foreign_and_quota_have_their_exit_codes() {
         "{}",
         json.out
     );
-    assert_eq!(told.last().unwrap(), &serde_json::json!({"type": "result", "exit": 7}));
+    let jobs = serde_json::json!([{"job": "llama-7b-fsdp", "manifest": LLAMA, "exit": 7}]);
+    assert_eq!(told.last().unwrap(), &serde_json::json!({"type": "result", "exit": 7, "jobs": jobs}));
 }
 
 #[test]

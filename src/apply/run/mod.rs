@@ -16,6 +16,7 @@ use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item, Telling};
 use crate::apply::observed::Look;
 use crate::apply::patience::Wait;
+use crate::apply::turns::Shared;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::join_all;
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub struct Driver<'a, C, K> {
     pub telling: Telling<'a>,
     /// Whether this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
+    /// What other jobs of the same run may be making as well.
+    pub shared: &'a Shared,
 }
 
 /// A file system that is there: its name in the manifest, its id, its mount name.
@@ -124,6 +127,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn bucket(&self) -> Option<()> {
         let Some(name) = &self.desired.bucket else { return Some(()) };
         let item = Item::new("bucket", name);
+        let turns = self.shared.turns(&item);
+        let _turn = turns.take().await;
         let account = self.desired.account.as_str();
         let ensure = async {
             let seen = async || self.look.bucket(name, account).await;
