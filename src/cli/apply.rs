@@ -163,6 +163,8 @@ fn summary(io: &mut Io, set: &Set, codes: &[u8]) {
             exit::DIFFERENT => "another version of it is there".to_owned(),
             exit::INCOMPLETE => "incomplete, safe to run again".to_owned(),
             exit::JOB => "the training job failed or was stopped".to_owned(),
+            verdict::exit::DENIED => "access denied, or no valid credentials".to_owned(),
+            verdict::exit::FOREIGN => "something that is not ours is in the way".to_owned(),
             other => format!("exit code {other}"),
         };
         io.print(&format!("  {name}: {words}\n"));
