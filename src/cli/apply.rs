@@ -13,7 +13,7 @@ use super::progress::{Mode, Progress, json_line, version_line};
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::observed::Look;
 use crate::apply::prospect::Prospect;
-use crate::apply::saved::{MARK, SavedPlan};
+use crate::apply::saved::SavedPlan;
 use crate::apply::turns::Shared;
 use crate::apply::verdict;
 use crate::diag::{Format, Severity};
@@ -68,20 +68,24 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let saved = match paths.as_slice() {
-        [one] => saved_plan(one),
-        _ => None,
-    };
-    let mut options = args.input.options(io, true);
-    options.fetch = true;
-    let paths = match &saved {
-        Some(saved) => {
-            options.choices.sets.clone_from(&saved.sets);
-            options.choices.env.clone_from(&saved.env);
-            vec![saved.manifest.clone()]
+    let saved = match saved_plan(&paths) {
+        Ok(saved) => saved,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
         }
-        None => paths,
     };
+    let mut input = args.input.clone();
+    let mut paths = paths;
+    if let Some(saved) = &saved {
+        if let Err(words) = args.leaves_no_choice().and_then(|()| input.keep(&saved.given)) {
+            io.note(&words);
+            return exit::USAGE;
+        }
+        paths = vec![saved.manifest.clone()];
+    }
+    let mut options = input.options(io, true);
+    options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
         Ok(accounts) => accounts,
@@ -104,7 +108,19 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             Some(plan) => {
                 plans.push(plan);
                 let saved = saved.as_ref();
-                jobs.push(One { at, args, global, set: &set, manifest, plan, saved, simulated, several });
+                let input = &input;
+                jobs.push(One {
+                    at,
+                    args,
+                    input,
+                    global,
+                    set: &set,
+                    manifest,
+                    plan,
+                    saved,
+                    simulated,
+                    several,
+                });
             }
             None => desk.end(at, exit::MANIFEST),
         }
@@ -146,10 +162,48 @@ fn show_problems(io: &mut Io, set: &Set, global: &Global) {
     }
 }
 
-/// A plan that was saved, if the path leads to one.
-fn saved_plan(path: &str) -> Option<SavedPlan> {
-    let text = std::fs::read_to_string(path).ok().filter(|text| text.contains(MARK))?;
-    serde_json::from_str(&text).ok()
+/// A plan that was saved, if the only path leads to one; the words of a usage error where it cannot be applied.
+fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
+    let read = |path: &String| {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some((path.clone(), SavedPlan::read(&text)?))
+    };
+    match (paths, paths.iter().find_map(read)) {
+        (_, None) => Ok(None),
+        ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
+        ([_], Some((path, Err(why)))) => Err(format!(
+            "error: `{path}` is a saved plan that cannot be read: {why}\nsave it again: trainc plan --save {}\n",
+            crate::emit::quoted(&path)
+        )),
+        (_, Some((path, _))) => {
+            Err(format!("error: `{path}` is a saved plan, and one is applied at a time\n"))
+        }
+    }
+}
+
+impl Args {
+    /// A saved plan holds everything that was chosen, so nothing of it is said again; how long is waited, and whether
+    /// anybody watches, is not part of what is done.
+    fn leaves_no_choice(&self) -> Result<(), String> {
+        let given = self.input.given();
+        let said = [
+            ("--set", !given.sets.is_empty()),
+            ("--env", given.env.is_some()),
+            ("--account", given.for_account.is_some()),
+            ("--price", !given.prices.is_empty()),
+            ("--discount", given.discount.is_some()),
+            ("--worker", given.worker.is_some()),
+            ("--calibration", given.calibration.is_some()),
+            ("--new-run", self.new_run),
+            ("--adopt", self.adopt),
+        ];
+        match said.into_iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(format!(
+                "error: a saved plan leaves no choice to apply, and `{flag}` would be one\ngive it to the plan: trainc plan {flag} … --save FILE\n"
+            )),
+        }
+    }
 }
 
 /// What became of each of several jobs.

@@ -236,11 +236,14 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
         return exit::USAGE;
     };
     let Some(prospect) = &one.prospect else { return exit::USAGE };
+    if manifest.path == "-" {
+        io.note("error: standard input cannot be read again when the plan is applied: name a file\n");
+        return exit::USAGE;
+    }
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
-        sets: args.input.sets.clone(),
-        env: args.input.env.clone(),
+        given: args.input.given(),
     };
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
     let plan = SavedPlan::of(&input, prospect, choices);

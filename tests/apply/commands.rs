@@ -144,6 +144,58 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let done = repo.run(&["apply", "noop.plan"]);
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     assert!(done.out.contains("nothing to do"), "{}", done.out);
+    // What was edited by hand, or is of another time, is said and not taken for a manifest.
+    let text = fs::read_to_string(repo.0.0.join("noop.plan")).unwrap();
+    let refused = |text: String, words: &str| {
+        repo.0.write("edited.plan", text);
+        let ran = repo.run(&["apply", "edited.plan"]);
+        assert!(ran.code == Some(2) && ran.err.contains(words), "{words}: {}", ran.err);
+    };
+    refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
+    refused(text.replace("\"format_version\": \"1.", "\"format_version\": \"2."), "its form is 2.");
+    refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
+    let more = repo.run(&["apply", "noop.plan", "--set", "train.steps=7"]);
+    assert!(more.code == Some(2) && more.err.contains("`--set` would be one"), "{}", more.err);
+    let both = repo.run(&["apply", "noop.plan", LLAMA]);
+    assert!(both.code == Some(2) && both.err.contains("one is applied at a time"), "{}", both.err);
+}
+
+#[test]
+fn a_saved_plan_keeps_everything_that_was_chosen() {
+    let repo = Repo::new("apply-saved-flags", &[]);
+    let example = root().join("tests/fixtures/worker-cpu.kdl");
+    repo.0.write("job.kdl", fs::read(example).unwrap());
+    let mut worker = super::elf();
+    repo.0.write("bin/trainc-worker", &worker);
+    let constants = read("src/predict/constants.toml");
+    repo.0.write("mine.toml", constants);
+    let flags = ["--worker", "bin/trainc-worker", "--calibration", "mine.toml", "--discount", "0.25"];
+    let set = ["--set", "train.steps=200", "--account", "111122223333"];
+    let args = [&["plan", "job.kdl", "--save", "job.plan"], &flags[..], &set[..]].concat();
+    let saved = repo.run(&args);
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
+    // Another binary is another job.
+    worker.push(1);
+    repo.0.write("bin/trainc-worker", &worker);
+    let other = repo.run(&["apply", "job.plan"]);
+    assert!(other.code == Some(4) && other.err.contains("the worker"), "{}", other.err);
+    worker.pop();
+    fs::remove_file(repo.0.0.join("bin/trainc-worker")).unwrap();
+    let gone = repo.run(&["apply", "job.plan"]);
+    assert!(
+        gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: there is no such file"),
+        "{}",
+        gone.err
+    );
+    repo.0.write("bin/trainc-worker", &worker);
+    let applied = repo.run(&["apply", "job.plan"]);
+    assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
+    let next =
+        "trainc watch job.kdl --set train.steps=200 --worker bin/trainc-worker --simulate=account.json";
+    assert!(applied.out.contains(next), "{}", applied.out);
+    let watched =
+        repo.run(&next.split(' ').skip(1).filter(|word| !word.starts_with("--sim")).collect::<Vec<_>>());
+    assert_eq!(watched.code, Some(0), "{}", watched.err);
 }
 
 #[test]

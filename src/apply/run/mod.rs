@@ -141,7 +141,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn uploads(&self) -> Option<()> {
         let objects = &self.desired.uploads;
         if self.bucket().await.is_none() {
-            objects.iter().for_each(|object| self.telling.left(Item::new(object.kind, &object.uri)));
+            for object in objects {
+                self.telling.left(Item::new(object.kind, &object.uri));
+            }
             return None;
         }
         join_all(objects.iter().map(|object| self.upload(object))).await.into_iter().collect()

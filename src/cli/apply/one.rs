@@ -10,7 +10,7 @@ use crate::apply::run::Driver;
 use crate::apply::saved::{SavedPlan, stale};
 use crate::apply::turns::Shared;
 use crate::apply::verdict::{self, Verdict};
-use crate::cli::args::Global;
+use crate::cli::args::{Global, Input};
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::cli::manifests::{Manifest, Set};
@@ -29,6 +29,8 @@ pub(super) struct One<'a> {
     /// Its place among the manifests.
     pub at: usize,
     pub args: &'a Args,
+    /// What is laid over the manifest, here or in a saved plan.
+    pub input: &'a Input,
     pub global: &'a Global,
     pub set: &'a Set,
     pub manifest: &'a Manifest,
@@ -120,7 +122,7 @@ impl One<'_> {
 
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
-        let input = &self.args.input;
+        let input = self.input;
         let mut out = quoted(&self.manifest.path);
         if let Some(env) = &input.env {
             out.push_str(&format!(" --env {}", quoted(env)));
