@@ -3,7 +3,7 @@
 use super::calls::{Call, Command, Scope};
 use super::{desired, preflight};
 use crate::emit::{self, iam};
-use crate::ir::{Engine, Plan};
+use crate::ir::Plan;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,13 +67,8 @@ impl Place {
             format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name)
         });
         let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).map(|arn| here(arn));
-        let mut uploads: BTreeSet<String> = BTreeSet::new();
-        if emit::archive_uri(plan).is_some() {
-            uploads.insert(emit::archive_home(plan));
-        }
-        if !emit::worker_uploads(plan, &identity.digest).is_empty() || is_worker(plan) {
-            uploads.insert(emit::worker_home(plan));
-        }
+        // Both: what an older version of the job has uploaded is looked for, too.
+        let uploads = [emit::archive_home(plan), emit::worker_home(plan)];
         let uploads: BTreeSet<String> = uploads
             .iter()
             .filter_map(|uri| Some(here(uri).strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
@@ -192,10 +187,6 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
     let name = name.split(['@', ':']).next().unwrap_or(name);
     let region = rest.split('.').next().unwrap_or("*");
     Some(format!("arn:{partition}:ecr:{region}:{owner}:repository/{name}"))
-}
-
-fn is_worker(plan: &Plan) -> bool {
-    plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker)
 }
 
 /// Reads and writes are told apart, so that a person who only looks gets less.
