@@ -97,7 +97,8 @@ pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
     if shard <= 1.0 {
         return 0.0;
     }
-    let times = if layout.sharding == Sharding::Full { 3.0 } else { 2.0 };
+    // What is one unit stays gathered from the forward pass to the backward pass.
+    let times = if layout.sharding == Sharding::Full && !layout.one_unit { 3.0 } else { 2.0 };
     let frozen = layout.lora.is_some();
     // Frozen parameters have no gradient to scatter.
     let times = if frozen { times - 1.0 } else { times };

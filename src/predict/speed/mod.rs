@@ -185,6 +185,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
             let gather = shards + hop / passes;
             let share = match layout.system {
+                // One unit's gather comes before everything that it could hide behind, its scatter after.
+                _ if layout.one_unit => 1.0,
                 System::DeepSpeed => machine.get(Name::OverlapDeepSpeed),
                 _ => machine.get(Name::OverlapFsdp),
             };

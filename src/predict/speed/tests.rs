@@ -1,4 +1,5 @@
 use super::super::layout::*;
+use super::super::samples::one_gpu;
 use super::*;
 use proptest::prelude::*;
 
@@ -13,32 +14,32 @@ pub(super) fn gpt2_30b(
     let (layers, hidden, vocab) = (48.0, 7168.0, 50_257.0);
     let linear = layers * 12.0 * hidden * hidden;
     let gpus = nodes * 8.0;
+    let model = Model {
+        parameters: 29_974_418_432.0,
+        layer_parameters: linear / layers,
+        outer_parameters: 29_974_418_432.0 - linear,
+        expert_parameters: 0.0,
+        active_parameters: 29_974_418_432.0,
+        linear_parameters: linear,
+        layers,
+        hidden,
+        heads: 64.0,
+        kv_heads: 64.0,
+        head_dim: 112.0,
+        ffn: 4.0 * hidden,
+        ffn_matrices: 2.0,
+        head_vocab: vocab,
+        vocab,
+        experts: 0.0,
+        active_experts: 0.0,
+        causal: true,
+        dropout: true,
+        parallel_blocks: false,
+        tied: true,
+        rms_norm: false,
+        composite_gelu: true,
+    };
     Layout {
-        model: Model {
-            parameters: 29_974_418_432.0,
-            layer_parameters: linear / layers,
-            outer_parameters: 29_974_418_432.0 - linear,
-            expert_parameters: 0.0,
-            active_parameters: 29_974_418_432.0,
-            linear_parameters: linear,
-            layers,
-            hidden,
-            heads: 64.0,
-            kv_heads: 64.0,
-            head_dim: 112.0,
-            ffn: 4.0 * hidden,
-            ffn_matrices: 2.0,
-            head_vocab: vocab,
-            vocab,
-            experts: 0.0,
-            active_experts: 0.0,
-            causal: true,
-            dropout: true,
-            parallel_blocks: false,
-            tied: true,
-            rms_norm: false,
-            composite_gelu: true,
-        },
         hardware: Hardware {
             gpu: Some(GpuKind::A100),
             memory_bytes: Some(40.0 * 1_073_741_824.0),
@@ -69,21 +70,9 @@ pub(super) fn gpt2_30b(
             active_microbatches: None,
             global_sequences: global,
         },
-        precision: Precision::Mixed { bf16: true },
         recompute: Recompute::Full,
-        attention: Attention::Eager,
         flash2: false,
-        compiled: false,
-        sequence_parallel: false,
-        offload: Offload::default(),
-        lora: None,
-        quantisation: None,
-        moments: Moments::Two,
-        smddp: false,
-        code: Code::HuggingFace,
-        optimizer_copies: false,
-        per_parameter_sharding: false,
-        worker: crate::predict::WorkerSettings::default(),
+        ..one_gpu(model)
     }
 }
 
@@ -303,4 +292,17 @@ fn gradients_under_autocast_are_reduced_in_32_bit() {
     let mixed = seconds(&layout).communication.gradients;
     layout.precision = Precision::Pure16 { bf16: true };
     assert!((mixed / seconds(&layout).communication.gradients - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn one_unit_hides_no_communication() {
+    let mut layout = gpt2_30b(2.0, 16.0, 512.0, 2.0, 32.0);
+    layout.system = System::Fsdp;
+    let blocks = seconds(&layout);
+    layout.one_unit = true;
+    let whole = seconds(&layout);
+    // Gathered once and scattered once instead of twice and once, all of it waited for.
+    assert!((whole.communication.gather / blocks.communication.gather * 3.0 / 2.0 - 1.0).abs() < 1e-9);
+    assert!((whole.parts.exposed_communication - whole.communication.gather).abs() < 1e-9);
+    assert!(whole.step_seconds > blocks.step_seconds);
 }
