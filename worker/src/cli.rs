@@ -37,7 +37,7 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// Find out within a minute whether a run will work: ranks, links, data, checkpoints, clocks
+    /// Find out whether a run will work, in a minute once all ranks are there: links, data, weights, checkpoints, clocks
     Preflight {
         /// worker.json
         config: PathBuf,
@@ -173,17 +173,17 @@ fn run(command: Verb) -> Result<u8, Failure> {
             let config = read(&config, ranks)?;
             let shape = Shape::of(&config.model);
             let bytes = Bytes::of(&config);
-            say::out(serde_json::json!({
+            say::result(serde_json::json!({
                 "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
                 "data_parallel_replicas": config.mesh.data_parallel_replicas,
                 "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
                 "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
-            }));
+            }))?;
             Ok(0)
         }
         Verb::Simulate { config, world, step } => {
             for line in simulate::lines(&read(&config, world)?, step)? {
-                if !say::out(line) {
+                if !say::result(line)? {
                     break;
                 }
             }
@@ -216,7 +216,7 @@ fn run(command: Verb) -> Result<u8, Failure> {
                 _ => "F32",
             };
             crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
-            say::out(format_args!("wrote {} from {}", out.display(), path.display()));
+            say::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
             Ok(0)
         }
         Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
@@ -226,7 +226,9 @@ fn run(command: Verb) -> Result<u8, Failure> {
         }
         Verb::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
-                say::out(serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}));
+                say::result(
+                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}),
+                )?;
             }
             Ok(0)
         }
@@ -234,7 +236,7 @@ fn run(command: Verb) -> Result<u8, Failure> {
             let state = checkpoint::state(&path)?;
             let text = serde_json::to_string_pretty(&state)
                 .map_err(|e| Failure::new(Code::Bug, format!("cannot print: {e}")))?;
-            say::out(text);
+            say::result(text)?;
             Ok(0)
         }
     }

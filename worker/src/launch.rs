@@ -179,13 +179,9 @@ pub fn launch(
             .enumerate()
             .find(|(rank, child)| child.is_some() && watch.is_silent(mine + rank, peer_dead.mul_f64(0.9)));
         if let (Some((rank, _)), true) = (still, failed_by_peers(&ended)) {
-            let why = silence(mine + rank, c.peer_dead_seconds);
             watch.bury(mine + rank);
             end(&mut children);
-            if let Some(line) = &line {
-                line.tell(mine + rank, &why);
-            }
-            return Err(Failure::new(Code::Peer, why));
+            return Err(told(line.as_ref(), mine + rank, silence(mine + rank, c.peer_dead_seconds)));
         }
         if let Some((rank, _)) = ended.first() {
             watch.bury(*rank);
@@ -212,11 +208,7 @@ pub fn launch(
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
             watch.bury(rank);
             end(&mut children);
-            let why = silence(rank, c.peer_dead_seconds);
-            if let Some(line) = &line {
-                line.tell(rank, &why);
-            }
-            return Err(Failure::new(Code::Peer, why));
+            return Err(told(line.as_ref(), rank, silence(rank, c.peer_dead_seconds)));
         }
         if children.iter().all(Option::is_none) {
             break;
@@ -228,13 +220,13 @@ pub fn launch(
         let most = crate::fault::minute().unwrap_or(PREFLIGHT);
         if purpose == Purpose::Preflight && connected.is_some_and(|at| at.elapsed() > most) {
             end(&mut children);
-            let message = format!("preflight took more than {} s", most.as_secs());
-            return Err(Failure::new(Code::Peer, message));
+            return Err(told(line.as_ref(), mine, format!("preflight took more than {} s", most.as_secs())));
         }
         if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
             end(&mut children);
             let missing = per_host - watch.joined();
-            return Err(Failure::new(Code::Peer, format!("{missing} of {per_host} ranks did not appear")));
+            let message = format!("{missing} of {per_host} ranks did not appear");
+            return Err(told(line.as_ref(), mine, message));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
             end(&mut children);
@@ -273,6 +265,14 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
 /// Some ranks have failed, and all of them because of others.
 fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
     !failed.is_empty() && failed.iter().all(|(_, status)| status.code() == Some(Code::Peer as i32))
+}
+
+/// A failure that this launcher found, of which it tells the other hosts: its own end is then not taken for the cause.
+fn told(line: Option<&Line>, rank: usize, why: String) -> Failure {
+    if let Some(line) = line {
+        line.tell(rank, &why);
+    }
+    Failure::new(Code::Peer, why)
 }
 
 fn silence(rank: usize, seconds: f64) -> String {

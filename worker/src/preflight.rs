@@ -1,5 +1,5 @@
-//! What a run will need, tried out within a minute: ranks, links, data, checkpoints, clocks. Every rank takes part; the
-//! first prints. A failure has the exit code that training would have ended with later.
+//! What a run will need, tried out in a minute once all ranks are there: links, data, weights, checkpoints, clocks. Every
+//! rank takes part; the first prints. A failure has the exit code that training would have ended with later.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

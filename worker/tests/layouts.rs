@@ -84,12 +84,15 @@ fn a_resumed_run_equals_an_unbroken_one() {
     let _ = std::fs::remove_dir_all(place.at("checkpoints"));
     let mut all = Vec::new();
     // `epochs` ends a run early without changing the schedule: 20 sequences are 2.5 steps.
-    for (shards, replicas, epochs) in [(4, 1, Some(1)), (1, 1, Some(2)), (2, 2, None)] {
+    for (shards, replicas, hosts, epochs) in
+        [(4, 1, 1, Some(1)), (1, 1, 1, Some(2)), (1, 4, 2, Some(3)), (2, 2, 1, None)]
+    {
         let mut config = mesh(base.clone(), shards, replicas, 1);
+        config["cluster"]["nodes"] = json!(hosts);
         config["data"]["epochs"] = json!(epochs);
         all.extend(losses(&config));
     }
-    close(&all, &unbroken, "4 -> 1 -> 2 x 2");
+    close(&all, &unbroken, "4 -> 1 -> 4 copies on 2 hosts -> 2 x 2");
     let (_, none_left, _) = threads_as_ranks(&parse(&mesh(base.clone(), 2, 1, 1))).unwrap();
     assert!(none_left.is_empty());
     assert_eq!(evaluations.len(), 3);

@@ -131,6 +131,14 @@ fn readers_that_go_away_end_nothing() {
         drop((run.stdout.take(), run.stderr.take()));
         assert_eq!(run.wait().unwrap().code(), Some(code), "{verb} without readers");
     }
+    // A result that cannot be written is no result.
+    for verb in ["check", "simulate"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output =
+            Command::new(WORKER).args([verb, &path]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("stdout: No space left"), "{}", text(&output.stderr));
+    }
     let mut config = config;
     config["model"]["wings"] = json!(2);
     let mut refused =
