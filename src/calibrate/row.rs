@@ -178,6 +178,7 @@ impl<'a> Row<'a> {
             smddp: engine.contains("smddp"),
             optimizer_copies: false,
             per_parameter_sharding: engine.contains("fsdp2"),
+            one_unit: false,
             worker: crate::predict::WorkerSettings::default(),
             code,
         })

@@ -61,6 +61,12 @@ names! {
     Fused = "kernels.fused";
     /// The same under a compiler.
     Compiled = "kernels.compiled";
+    /// Share of that traffic that a forward pass has, and so that recomputation repeats.
+    ForwardTraffic = "kernels.forward_traffic";
+    /// Memory traffic of a pass outside of matrix products, bytes per parameter that a GPU computes with: weights that are
+    /// gathered and flattened, gradients that are copied, divided, accumulated and reduced. Megatron's products
+    /// accumulate into the buffer that is reduced.
+    Weights = "kernels.weights";
     /// Traffic of eager attention, in 16-bit elements per score, forward and backward.
     Scores = "kernels.scores";
     /// Traffic of logits and loss, bytes per logit.
@@ -69,6 +75,8 @@ names! {
     OddHeads = "kernels.odd_heads";
     /// FlashAttention is slower by `1 + narrow_heads / d` for heads of width d.
     NarrowHeads = "kernels.narrow_heads";
+    /// FlashAttention's backward pass, in forward passes; by its FLOP alone it is 2.5.
+    FlashBackward = "kernels.flash_backward";
     /// FlashAttention 2 over 1, a ratio of speeds.
     Flash2 = "kernels.flash2";
     /// Matrix products in 8 bit over those in 16, a ratio of speeds.
@@ -91,6 +99,8 @@ names! {
     FabricNodes = "links.fabric_nodes";
     /// Share of it that DeepSpeed's parameter-wise gathers reach.
     ZeroGather = "links.zero_gather";
+    /// Seconds that each further rank adds to a tensor-parallel all-reduce: latency of the ring, and waiting for the last.
+    RankSkew = "links.rank_skew_seconds";
     /// Share of the line rate of tensor-parallel all-reduces across nodes.
     TensorFabric = "links.tensor_fabric";
     /// Share of the line rate of gradient all-reduces under Megatron.

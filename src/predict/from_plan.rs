@@ -87,6 +87,7 @@ impl Layout {
             // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
+            one_unit: one_unit(plan),
             worker: worker(plan),
         })
     }
@@ -128,6 +129,34 @@ impl Model {
             composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
         }
     }
+}
+
+/// Names of hyperparameters by which scripts of transformers choose FSDP's unit.
+const WRAP_ARGUMENTS: [&str; 4] = [
+    "fsdp_transformer_layer_cls_to_wrap",
+    "fsdp_min_num_params",
+    "fsdp_config",
+    "transformer_layer_cls_to_wrap",
+];
+
+/// Whether FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
+/// manifest that is a part of another nothing can be said.
+pub fn one_unit(plan: &Plan) -> bool {
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return false;
+    };
+    let sharded = !parallel.strategy.is_bad()
+        && parallel.strategy.value().is_none_or(|strategy| strategy != "no-shard");
+    let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
+    let by_argument = plan.job.program.as_ref().is_some_and(|program| {
+        program
+            .hyperparameters
+            .iter()
+            .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
+    });
+    sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
 }
 
 fn worker(plan: &Plan) -> WorkerSettings {

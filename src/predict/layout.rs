@@ -46,6 +46,9 @@ pub struct Layout {
     pub optimizer_copies: bool,
     /// FSDP: whether each parameter is sharded for itself (`fully_shard`, FSDP2), so that frozen ones are freed.
     pub per_parameter_sharding: bool,
+    /// FSDP: whether the whole model is one unit, because nothing says what its layers are: it is gathered before
+    /// anything runs, stays so, and its gradients are scattered when everything has run.
+    pub one_unit: bool,
     /// What engine `worker` is told beside; its defaults under other engines.
     pub worker: WorkerSettings,
 }

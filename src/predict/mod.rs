@@ -11,10 +11,12 @@ pub mod layout;
 pub mod memory;
 pub mod prediction;
 pub mod run;
+#[cfg(test)]
+mod samples;
 pub mod speed;
 
 pub use constants::Constants;
-pub use from_plan::Unknown;
+pub use from_plan::{Unknown, one_unit};
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
     Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,

@@ -115,6 +115,8 @@ pub struct Communication {
     pub pipeline: f64,
     /// Tokens to their experts and back.
     pub experts: f64,
+    /// Keys and values around the ring of a context group, beside the attention.
+    pub context: f64,
     /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
     pub gather: f64,
     /// All-reduce of each shard's gradients over the replicas.
@@ -136,7 +138,7 @@ impl Communication {
 
     /// What runs beside the passes, seconds.
     pub fn beside(&self) -> f64 {
-        self.gather + self.replicas + self.gradients
+        self.context + self.gather + self.replicas + self.gradients
     }
 }
 

@@ -86,6 +86,7 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             tensor: Some(speed.communication.tensor),
             pipeline: Some(speed.communication.pipeline),
             experts: Some(speed.communication.experts),
+            context: Some(speed.communication.context),
             gather: Some(speed.communication.gather),
             replicas: Some(speed.communication.replicas),
             gradients: Some(speed.communication.gradients),

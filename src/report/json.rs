@@ -184,6 +184,7 @@ pub struct Communication {
     pub tensor: Option<f64>,
     pub pipeline: Option<f64>,
     pub experts: Option<f64>,
+    pub context: Option<f64>,
     pub gather: Option<f64>,
     pub replicas: Option<f64>,
     pub gradients: Option<f64>,

@@ -255,11 +255,12 @@ fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 6] {
     ]
 }
 
-fn kinds(of: &Communication) -> [(&'static str, f64); 6] {
+fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
     [
         ("tensor all-reduce", of.tensor),
         ("sends between stages", of.pipeline),
         ("expert all-to-all", of.experts),
+        ("keys and values around a ring", of.context),
         ("all-gather and reduce-scatter", of.gather),
         ("all-reduce over replicas", of.replicas),
         ("gradient all-reduce", of.gradients),

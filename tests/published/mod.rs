@@ -187,3 +187,21 @@ fn gptj_in_under_ten_minutes() {
     assert!(run.seconds < 600.0, "{}", run.seconds);
     assert!(run.parts.training > 30.0, "{:?}", run.parts);
 }
+
+/// huggingface/accelerate#3474: FSDP that nothing tells what a layer is gathers the whole model as one unit.
+#[test]
+fn fsdp_without_a_unit_is_one_unit() {
+    let path = "examples/llama-7b-fsdp/trainc.kdl";
+    let of = |text: &str| {
+        let found = compile_in(crate::support::Memory::default(), "job.kdl", text, &options("")).compiled;
+        Layout::of_plan(found.plan.as_ref().unwrap()).unwrap()
+    };
+    let written = read(path);
+    let line = written.lines().find(|line| line.trim_start().starts_with("wrap ")).unwrap();
+    let without = written.replace(line, "");
+    assert!(!of(&written).one_unit);
+    assert!(of(&without).one_unit);
+    assert!(!of(&written.replace(line, "min-parameters 1_000_000")).one_unit);
+    let copies = without.replace("\"hybrid-shard\"", "\"no-shard\"").replace("shard-degree 32", "");
+    assert!(!of(&copies).one_unit);
+}

@@ -19,12 +19,16 @@ fn errors_of_what_the_fit_did_not_see() {
     let (constants, verdict) = fitted(&table, Constants::shipped());
     let tiers = &verdict.summary.by_tier;
     let (a, b, c) = (&tiers["A"], &tiers["B"], &tiers["C"]);
-    assert!(of(a, &["llm-foundry", "fms-fsdp"]) < 0.05, "{a:?}");
-    assert!(of(a, &OVER_NODES) < 0.065, "{a:?}");
+    assert!(of(a, &["llm-foundry", "fms-fsdp"]) < 0.04, "{a:?}");
+    assert!(of(a, &OVER_NODES) < 0.06, "{a:?}");
     assert!(of(a, &["vtrain-single"]) < 0.10, "{a:?}");
-    assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.055, "{b:?}");
+    assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.05, "{b:?}");
     assert!(of(b, &OVER_NODES) < 0.08, "{b:?}");
     assert!(c.step_seconds.mean_error.unwrap() < 0.10, "{c:?}");
+    // `other` says nothing of its links.
+    let linked: Vec<&str> =
+        c.by_family.keys().map(String::as_str).filter(|family| *family != "other").collect();
+    assert!(of(c, &linked) < 0.10, "{c:?}");
     for tier in [a, b, c] {
         assert!(tier.step_seconds.inside_interval.unwrap() >= 0.9, "{tier:?}");
     }

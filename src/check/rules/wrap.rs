@@ -3,21 +3,14 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Plan};
+use crate::ir::Engine;
+use crate::predict;
 use crate::text;
 
 declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the model's layer class as its unit");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0396];
-
-/// Names of hyperparameters by which scripts of transformers choose the unit.
-const WRAP_ARGUMENTS: [&str; 4] = [
-    "fsdp_transformer_layer_cls_to_wrap",
-    "fsdp_min_num_params",
-    "fsdp_config",
-    "transformer_layer_cls_to_wrap",
-];
 
 /// Without a unit the whole model is one: gathered at once, nothing is saved while it runs.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -29,9 +22,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
     {
-        return;
-    }
-    if parallel.wrap.val().is_none() && !plan.job.is_whole {
         return;
     }
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
@@ -53,8 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         return;
     }
-    let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
-    if !parallel.wrap.is_absent() || by_size || names_unit(plan) {
+    if !predict::one_unit(plan) {
         return;
     }
     let at = parallel.engine.span().unwrap_or(parallel.span);
@@ -80,13 +69,4 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),
         None => diagnostic.help("add `wrap` with the class of one layer, as `wrap \"LlamaDecoderLayer\"`"),
     });
-}
-
-fn names_unit(plan: &Plan) -> bool {
-    plan.job.program.as_ref().is_some_and(|program| {
-        program
-            .hyperparameters
-            .iter()
-            .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
-    })
 }

@@ -66,6 +66,15 @@ fn checkpoint_staging(layout: &Layout) -> f64 {
     share.min(16.0 * layout.model.parameters)
 }
 
+/// Parameters that are gathered at once on their way into a checkpoint.
+fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
+    if layout.one_unit {
+        stage.parameters()
+    } else {
+        2.0 * super::stages::layer_parameters(layout) + stage.outer_parameters
+    }
+}
+
 /// GPU memory while a checkpoint is saved: the states, and one gathered unit where weights are sharded; bytes.
 pub(super) fn peak_checkpoint(layout: &Layout) -> f64 {
     stages(layout)
@@ -75,10 +84,7 @@ pub(super) fn peak_checkpoint(layout: &Layout) -> f64 {
             states.parameters
                 + states.gradients
                 + states.optimizer
-                + units.gathered.min(
-                    units::compute_width(layout) * 2.0 * super::stages::layer_parameters(layout)
-                        + units::compute_width(layout) * stage.outer_parameters,
-                )
+                + units.gathered.min(units::compute_width(layout) * gathered_at_once(layout, &stage))
         })
         .fold(0.0, f64::max)
 }

@@ -4,9 +4,9 @@ use super::remedies::{Edit, Freedom, remedies};
 use super::*;
 use crate::ir::architecture::{Architecture, Dimensions, Family};
 use crate::predict::layout::{
-    AdapterKind, Attention, Code, Degrees, Hardware, Lora, Model, Moments, Offload, Precision, Quantisation,
-    Recompute, Sharding, Work,
+    AdapterKind, Attention, Code, Lora, Model, Moments, Precision, Quantisation, Recompute, Sharding,
 };
+use crate::predict::samples::one_gpu;
 use proptest::prelude::*;
 
 fn architecture(family: Family, hidden: u64, layers: u64, heads: u64) -> Architecture {
@@ -34,54 +34,9 @@ fn gpt2_30b() -> Architecture {
 
 /// One GPU, mixed precision, no recomputation, AdamW.
 fn layout(architecture: &Architecture, gib: f64) -> Layout {
-    Layout {
-        model: Model::of(architecture, architecture.family.default_class()),
-        hardware: Hardware {
-            gpu: None,
-            memory_bytes: Some(gib * GIB),
-            peak_flops: None,
-            memory_bytes_per_second: None,
-            gpus_per_node: 1.0,
-            nodes: 1.0,
-            intra_bytes_per_second: None,
-            inter_bytes_per_second: None,
-            host_memory_bytes: None,
-            efa: false,
-        },
-        system: System::Ddp,
-        degrees: Degrees {
-            replicas: 1.0,
-            shard: 1.0,
-            tensor: 1.0,
-            pipeline: 1.0,
-            virtual_stages: 1.0,
-            context: 1.0,
-            expert: 1.0,
-        },
-        sharding: Sharding::None,
-        work: Work {
-            sequence_length: 512.0,
-            micro_batch: 1.0,
-            passes: 1.0,
-            active_microbatches: None,
-            global_sequences: 1.0,
-        },
-        precision: Precision::Mixed { bf16: true },
-        recompute: Recompute::None,
-        attention: Attention::Eager,
-        flash2: true,
-        compiled: false,
-        sequence_parallel: false,
-        offload: Offload::default(),
-        lora: None,
-        quantisation: None,
-        moments: Moments::Two,
-        smddp: false,
-        code: Code::HuggingFace,
-        optimizer_copies: false,
-        per_parameter_sharding: false,
-        worker: crate::predict::WorkerSettings::default(),
-    }
+    let mut layout = one_gpu(Model::of(architecture, architecture.family.default_class()));
+    layout.hardware.memory_bytes = Some(gib * GIB);
+    layout
 }
 
 fn sharded(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
@@ -441,4 +396,19 @@ proptest! {
         // Recomputing more never needs more.
         prop_assert!(found.host_bytes.is_some());
     }
+}
+
+/// Without `wrap` FSDP gathers the whole model and waits with the whole gradient: two and two bytes a parameter.
+#[test]
+fn one_unit_is_gathered_whole() {
+    let mut layout = sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
+    let stage = stages::stages(&layout).next().unwrap();
+    let blocks = units::units(&layout, &stage).gathered;
+    layout.one_unit = true;
+    near(units::units(&layout, &stage).gathered, 4.0 * layout.model.parameters, 1e-9);
+    assert!(blocks < 0.1 * 4.0 * layout.model.parameters, "{blocks}");
+    // A checkpoint gathers the weights alone.
+    let states = states::states(&layout, &stage);
+    let kept = states.parameters + states.gradients + states.optimizer;
+    near(host::peak_checkpoint(&layout) - kept, 2.0 * layout.model.parameters, 1e-6);
 }

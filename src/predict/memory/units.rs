@@ -36,7 +36,7 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
         // The pool has one slot and `prefetch` more (one by default).
         System::Worker if sharded => fully_sharded(layout, stage, 2.0),
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Gradients => {
-            let unit = stages::layer_parameters(layout);
+            let unit = if layout.one_unit { count } else { stages::layer_parameters(layout) };
             Units { gathered: width * (count + unit), buffers: 0.0 }
         }
         System::DeepSpeed => {
@@ -60,6 +60,11 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
 /// (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
 fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     let width = compute_width(layout);
+    if layout.one_unit {
+        // The root unit is everything: whole weights, and their whole gradient before it is scattered.
+        let gradients = if layout.lora.is_some() { 0.0 } else { stage.parameters() };
+        return Units { gathered: width * (stage.parameters() + gradients), buffers: 0.0 };
+    }
     let unit = stages::layer_parameters(layout);
     let root = stage.outer_parameters;
     if layout.lora.is_some() {

@@ -11,8 +11,10 @@ pub(super) struct Pass {
     pub(super) host: f64,
     /// Head, logits and loss.
     pub(super) head: f64,
-    /// Whether every layer is computed again.
-    pub(super) repeats_all: bool,
+    /// The part of `gpu` that is attention's core.
+    pub(super) attention: f64,
+    /// Share of the layers' forward work that is done again.
+    pub(super) share: f64,
 }
 
 pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
@@ -55,11 +57,11 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
     let core = 4.0 * s * tokens * width;
     let attention = match layout.attention {
         Attention::Flash => {
-            // The kernel always computes the scores again: 2.5 forward passes backward. A causal mask halves the work.
+            // The kernel always computes the scores again: 2.5 times the forward pass's FLOP. A causal mask halves the work.
             let seen = if model.causal { 0.5 } else { 1.0 };
             let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
             let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
-            seen * core * (3.5 + share) * narrow / (peak * machine.gpu.flash * newer)
+            seen * core * (1.0 + c(Name::FlashBackward) + share) * narrow / (peak * machine.gpu.flash * newer)
         }
         Attention::Eager => {
             let again = if core_alone { 1.0 } else { share };
@@ -84,7 +86,8 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
         (true, true) => 1.0 / t,
         (true, false) => 0.45 + 0.55 / t,
     };
-    let elementwise = kernels * 2.0 * tokens * wide * (rounds / 3.0) / bandwidth * split;
+    let traffic_rounds = 1.0 + share * c(Name::ForwardTraffic);
+    let elementwise = kernels * 2.0 * tokens * wide * traffic_rounds / bandwidth * split;
     let launches = machine.gpu.launch * rounds / 3.0;
     let collectives = if t > 1.0 { 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0 } else { 1.0 };
     let head = if model.head_vocab > 0.0 {
@@ -94,11 +97,44 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
         0.0
     };
     Pass {
-        gpu: matrices * weight_rounds + attention + elementwise + dequantise(layout, machine, weight_rounds),
+        gpu: matrices * weight_rounds
+            + attention
+            + elementwise
+            + ring_merges(layout, tokens * width, share) / bandwidth
+            + weights(layout, machine)
+            + dequantise(layout, machine, weight_rounds),
         host: launches * collectives,
         head,
-        repeats_all: share >= 1.0,
+        attention,
+        share,
     }
+}
+
+/// Bytes per element of a block's output that is merged into the output so far: PyTorch's ring attention widens the
+/// block to 32 bit and adds `sigmoid(difference of the sums) · (block - output)` operation by operation.
+const MERGE: f64 = 6.0 + 12.0 + 8.0 + 12.0;
+
+/// Bytes per element of a block's gradients of query, key and value that are added up in 32 bit.
+const SUM: f64 = 3.0 * 10.0;
+
+/// Traffic of merging the blocks of a context ring in one layer, bytes.
+fn ring_merges(layout: &Layout, outputs: f64, share: f64) -> f64 {
+    let steps = (layout.degrees.context - 1.0).max(0.0);
+    steps * outputs * ((1.0 + share) * MERGE + SUM)
+}
+
+/// Handling a layer's weights and gradients in one pass, outside of the products: see [`Name::Weights`].
+///
+/// Alone on a GPU and without accumulation a product's own output is the gradient, and nothing is gathered.
+fn weights(layout: &Layout, machine: &Machine) -> f64 {
+    let degrees = &layout.degrees;
+    let alone = degrees.data() <= 1.0 && layout.work.passes <= 1.0;
+    if alone || layout.lora.is_some() || layout.system == System::Megatron {
+        return 0.0;
+    }
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
+    let own = layout.model.parameters / (degrees.tensor.max(1.0) * stages);
+    machine.get(Name::Weights) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
 }
 
 /// Unpacking a layer's quantised weights for each of the rounds: 4 or 8 bit read, 16 bit written and read.

@@ -1,7 +1,7 @@
 //! What goes over links: bytes over bandwidth, with the latency of short messages.
 
 use super::{Machine, Name, megatron};
-use crate::predict::layout::{GpuKind, Layout, Sharding, System};
+use crate::predict::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
 
 /// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
 const START: f64 = 4e-5;
@@ -46,7 +46,34 @@ pub(super) fn tensor(layout: &Layout, machine: &Machine, repeats_all: bool) -> f
         Some(fabric) => machine.get(Name::TensorFabric) * fabric,
         None => machine.nvlink,
     };
-    times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + START)
+    let begin = machine.get(Name::RankSkew) * (t - 1.0);
+    times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
+}
+
+/// Keys and values sent around the ring of a context group, of one layer and micro-batch, forward and backward.
+///
+/// Each rank sends its block on as often as there are other ranks, forward, when it computes again, and backward; and
+/// the blocks' gradients with them (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron sends the
+/// heads of keys and values as they are, others repeat them for every query head before (torchtitan).
+pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
+    let (model, degrees) = (&layout.model, &layout.degrees);
+    let ranks = degrees.context;
+    if ranks <= 1.0 {
+        return 0.0;
+    }
+    let heads = if matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed) {
+        model.kv_heads
+    } else {
+        model.heads
+    };
+    let tokens = layout.work.sequence_length * layout.work.micro_batch / ranks;
+    let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
+    let inside = ranks * degrees.tensor <= layout.hardware.gpus_per_node;
+    let bandwidth = match machine.fabric {
+        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+        _ => machine.nvlink,
+    };
+    (ranks - 1.0) * (3.0 + share) * (block / bandwidth + START)
 }
 
 /// Sends to the next stage and back, of one micro-batch.
@@ -70,7 +97,8 @@ pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
     if shard <= 1.0 {
         return 0.0;
     }
-    let times = if layout.sharding == Sharding::Full { 3.0 } else { 2.0 };
+    // What is one unit stays gathered from the forward pass to the backward pass.
+    let times = if layout.sharding == Sharding::Full && !layout.one_unit { 3.0 } else { 2.0 };
     let frozen = layout.lora.is_some();
     // Frozen parameters have no gradient to scatter.
     let times = if frozen { times - 1.0 } else { times };
@@ -107,7 +135,9 @@ pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
         return 0.0;
     }
     let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
-    let bytes = HALF * trained;
+    // DDP under autocast: the weights are in 32 bit, and so are their gradients.
+    let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
+    let bytes = if wide { 2.0 * HALF } else { HALF } * trained;
     let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
     let nodes = nodes(layout, ranks);
     let between = match machine.fabric {

@@ -145,12 +145,16 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
     let layers = (layout.model.layers / stages).ceil();
     let pass = compute::pass(layout, machine);
-    let tensor = links::tensor(layout, machine, pass.repeats_all);
+    let tensor = links::tensor(layout, machine, pass.share >= 1.0);
     // Launching runs ahead of the GPU and is hidden by its work, or hides it.
-    let busy = pass.gpu + tensor;
+    let ring = links::ring(layout, machine, pass.share);
+    // Attention over one block hides the next one's way, but for the share that the links take of the GPU.
+    let ring_waited =
+        (ring - pass.attention).max(0.0) + machine.get(Name::OverlapFsdp) * ring.min(pass.attention);
+    let busy = pass.gpu + tensor + ring_waited;
     let n = machine.get(Name::Hiding);
     let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
-    let layer_tensor = tensor.min(layer);
+    let layer_tensor = (tensor + ring_waited).min(layer);
     let stage = layers * layer;
     let send = if stages > 1.0 { links::send(layout, machine) } else { 0.0 };
     let passes = work.passes.max(1.0);
@@ -167,7 +171,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         parts.bubble = (stages - 1.0) / layout.degrees.virtual_stages.max(1.0) * (stage + send);
     }
     let mut over_links = Communication {
-        tensor: passes * layers * layer_tensor,
+        tensor: passes * layers * tensor.min(layer),
+        context: passes * layers * ring,
         pipeline: passes * send,
         experts: passes * links::experts(layout, machine),
         ..Communication::default()
@@ -180,6 +185,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
             let gather = shards + hop / passes;
             let share = match layout.system {
+                // One unit's gather comes before everything that it could hide behind, its scatter after.
+                _ if layout.one_unit => 1.0,
                 System::DeepSpeed => machine.get(Name::OverlapDeepSpeed),
                 _ => machine.get(Name::OverlapFsdp),
             };

@@ -1,4 +1,5 @@
 use super::super::layout::*;
+use super::super::samples::one_gpu;
 use super::*;
 use proptest::prelude::*;
 
@@ -13,32 +14,32 @@ pub(super) fn gpt2_30b(
     let (layers, hidden, vocab) = (48.0, 7168.0, 50_257.0);
     let linear = layers * 12.0 * hidden * hidden;
     let gpus = nodes * 8.0;
+    let model = Model {
+        parameters: 29_974_418_432.0,
+        layer_parameters: linear / layers,
+        outer_parameters: 29_974_418_432.0 - linear,
+        expert_parameters: 0.0,
+        active_parameters: 29_974_418_432.0,
+        linear_parameters: linear,
+        layers,
+        hidden,
+        heads: 64.0,
+        kv_heads: 64.0,
+        head_dim: 112.0,
+        ffn: 4.0 * hidden,
+        ffn_matrices: 2.0,
+        head_vocab: vocab,
+        vocab,
+        experts: 0.0,
+        active_experts: 0.0,
+        causal: true,
+        dropout: true,
+        parallel_blocks: false,
+        tied: true,
+        rms_norm: false,
+        composite_gelu: true,
+    };
     Layout {
-        model: Model {
-            parameters: 29_974_418_432.0,
-            layer_parameters: linear / layers,
-            outer_parameters: 29_974_418_432.0 - linear,
-            expert_parameters: 0.0,
-            active_parameters: 29_974_418_432.0,
-            linear_parameters: linear,
-            layers,
-            hidden,
-            heads: 64.0,
-            kv_heads: 64.0,
-            head_dim: 112.0,
-            ffn: 4.0 * hidden,
-            ffn_matrices: 2.0,
-            head_vocab: vocab,
-            vocab,
-            experts: 0.0,
-            active_experts: 0.0,
-            causal: true,
-            dropout: true,
-            parallel_blocks: false,
-            tied: true,
-            rms_norm: false,
-            composite_gelu: true,
-        },
         hardware: Hardware {
             gpu: Some(GpuKind::A100),
             memory_bytes: Some(40.0 * 1_073_741_824.0),
@@ -69,21 +70,9 @@ pub(super) fn gpt2_30b(
             active_microbatches: None,
             global_sequences: global,
         },
-        precision: Precision::Mixed { bf16: true },
         recompute: Recompute::Full,
-        attention: Attention::Eager,
         flash2: false,
-        compiled: false,
-        sequence_parallel: false,
-        offload: Offload::default(),
-        lora: None,
-        quantisation: None,
-        moments: Moments::Two,
-        smddp: false,
-        code: Code::HuggingFace,
-        optimizer_copies: false,
-        per_parameter_sharding: false,
-        worker: crate::predict::WorkerSettings::default(),
+        ..one_gpu(model)
     }
 }
 
@@ -250,4 +239,70 @@ fn a_fixed_batch_gains_less_from_each_node() {
     let whole = |nodes: f64, micro: f64| at(nodes, micro) * nodes;
     assert!(whole(16.0, 4.0) > 0.9 * whole(4.0, 16.0));
     assert!(whole(64.0, 1.0) < 1.2 * whole(16.0, 4.0), "communication has won");
+}
+
+#[test]
+fn a_context_ring_sends_keys_and_values_and_merges_blocks() {
+    let constants = Constants::shipped();
+    let mut layout = gpt2_30b(2.0, 16.0, 32_768.0, 1.0, 16.0);
+    layout.attention = Attention::Flash;
+    layout.degrees.context = 4.0;
+    let machine = Machine::of(&layout, constants).unwrap();
+    // Three hops forward, again, and two backward of 8,192 tokens' keys and values in 16 bit, over 227 GB/s.
+    let bytes = 2.0 * 2.0 * 8192.0 * 7168.0;
+    let seconds = 3.0 * 4.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
+    assert!((links::ring(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
+    let found = speed(&layout, constants).unwrap();
+    assert!((found.communication.context - layout.work.passes.max(1.0) * 48.0 * seconds).abs() < 1e-6);
+    // Megatron sends eight heads of keys and values where others repeat them for 64 heads of queries.
+    layout.code = Code::Megatron;
+    layout.model.kv_heads = 8.0;
+    assert!(links::ring(&layout, &machine, 1.0) < seconds / 4.0);
+    layout.degrees.context = 1.0;
+    assert_eq!(links::ring(&layout, &machine, 1.0), 0.0);
+}
+
+#[test]
+fn handling_weights_costs_each_pass_the_same() {
+    // Half the micro-batch and twice the passes do the same work, but handle every weight twice as often.
+    let (one, two) = (gpt2_30b(2.0, 16.0, 512.0, 16.0, 256.0), gpt2_30b(2.0, 16.0, 512.0, 8.0, 256.0));
+    let bytes = Constants::shipped().get(Name::Weights) * one.model.parameters / 1555e9;
+    let more = seconds(&two).parts.compute - seconds(&one).parts.compute;
+    assert!(more > 0.9 * bytes, "{more} {bytes}");
+    // With a pipeline of Megatron the products accumulate into the buffer that is reduced.
+    let alone =
+        Layout { system: System::Ddp, sharding: Sharding::None, ..gpt2_30b(0.125, 1.0, 512.0, 1.0, 1.0) };
+    let lora = Layout {
+        lora: Some(Lora { trainable: 1e6, kind: AdapterKind::LowRank }),
+        ..gpt2_30b(2.0, 16.0, 512.0, 1.0, 16.0)
+    };
+    for layout in [alone, lora, Layout { system: System::Megatron, ..one }] {
+        let none = compute::pass(&layout, &Machine::of(&layout, Constants::shipped()).unwrap());
+        let mut constants = Constants::shipped().clone();
+        *constants.slot("kernels.weights").unwrap() *= 2.0;
+        let twice = compute::pass(&layout, &Machine::of(&layout, &constants).unwrap());
+        assert_eq!(none.gpu, twice.gpu);
+    }
+}
+
+#[test]
+fn gradients_under_autocast_are_reduced_in_32_bit() {
+    let mut layout = gpt2_30b(2.0, 1.0, 512.0, 1.0, 16.0);
+    (layout.system, layout.sharding) = (System::Ddp, Sharding::None);
+    let mixed = seconds(&layout).communication.gradients;
+    layout.precision = Precision::Pure16 { bf16: true };
+    assert!((mixed / seconds(&layout).communication.gradients - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn one_unit_hides_no_communication() {
+    let mut layout = gpt2_30b(2.0, 16.0, 512.0, 2.0, 32.0);
+    layout.system = System::Fsdp;
+    let blocks = seconds(&layout);
+    layout.one_unit = true;
+    let whole = seconds(&layout);
+    // Gathered once and scattered once instead of twice and once, all of it waited for.
+    assert!((whole.communication.gather / blocks.communication.gather * 3.0 / 2.0 - 1.0).abs() < 1e-9);
+    assert!((whole.parts.exposed_communication - whole.communication.gather).abs() < 1e-9);
+    assert!(whole.step_seconds > blocks.step_seconds);
 }

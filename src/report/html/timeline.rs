@@ -43,6 +43,7 @@ fn links(links: &Communication, first: usize) -> Vec<(Part, &'static str)> {
         ),
         ("replicas", links.replicas, "c6", "each shard's gradients summed over the replicas"),
         ("gradients", links.gradients, "c6", "gradients summed over all data ranks"),
+        ("context", links.context, "c7", "keys and values sent around a context ring, beside the attention"),
         ("tensor", links.tensor, "c4", "all-reduces of a layer's tensor group, waited for"),
         ("stages", links.pipeline, "c5", "activations sent to the next stage and back, waited for"),
         ("experts", links.experts, "c7", "tokens sent to their experts and back, waited for"),
