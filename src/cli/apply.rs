@@ -286,7 +286,8 @@ impl Tasks for Applies<'_> {
             .map(async |(job, look, prospect)| {
                 let (mut out, mut err) = desk.writers(job.at);
                 let today = today.clone();
-                let mut own = Io { out: &mut out, err: &mut err, color, unicode, width, today };
+                let mut own =
+                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
                 let progress = progress.of(job.name(), job.several);
                 let code = job.make(&mut own, **look, prospect, &progress, &shared).await;
                 (job.at, code)

@@ -133,7 +133,7 @@ pub fn main() -> ExitCode {
     let mut out = io::Heeded::new(std::io::stdout().lock());
     // Not locked: a bar that moves is drawn there by a thread of its own, and would wait for the end of the command.
     let mut err = std::io::stderr();
-    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
+    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
     let code = match &app.command {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),

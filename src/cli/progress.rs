@@ -1,5 +1,6 @@
 //! Progress of what takes long: bars on a terminal, plain lines in a log, JSON lines for scripts.
 
+use super::io::is_unread;
 use crate::apply::ledger::{Event, Item, Listener};
 use crate::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -65,6 +66,11 @@ impl Progress {
         Self { all: self.all.clone(), job: Some(job.to_owned()), prefix, ..Self::new(self.mode) }
     }
 
+    /// Writes one JSON object on a line of its own; whether anybody reads them still.
+    pub(super) fn object(&self, value: &Value) -> bool {
+        !is_unread(&written(value))
+    }
+
     /// How it is shown.
     pub(super) fn mode(&self) -> Mode {
         self.mode
@@ -125,9 +131,13 @@ impl Progress {
 
 /// Writes one JSON object on a line of its own.
 pub(super) fn json_line(value: &Value) {
+    let _ = written(value);
+}
+
+fn written(value: &Value) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{value}");
-    let _ = out.flush();
+    writeln!(out, "{value}")?;
+    out.flush()
 }
 
 /// The first line of every stream of JSON lines.
