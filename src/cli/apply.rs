@@ -18,6 +18,7 @@ use crate::apply::prospect::Prospect;
 use crate::apply::saved::SavedPlan;
 use crate::apply::turns::Shared;
 use crate::apply::verdict;
+use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
@@ -100,6 +101,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     if args.output == "json" {
         version_line();
+        unsound(&set);
     }
     show_problems(io, &set, global);
     let desk = Desk::new(set.manifests.len());
@@ -150,6 +152,18 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
     }
     code
+}
+
+/// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
+fn unsound(set: &Set) {
+    for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
+        for one in manifest.compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
+            json_line(&json!({
+                "type": "problem", "exit": exit::MANIFEST, "job": manifest.compiled.job,
+                "problem": problem(&set.sources, one),
+            }));
+        }
+    }
 }
 
 /// What the compiler found: of notes only the count, for `plan` shows them.
