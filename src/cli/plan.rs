@@ -81,7 +81,7 @@ impl<'a> Ready<'a> {
             path: &self.manifest.path,
             sha256: &self.manifest.sha256,
             job: self.manifest.compiled.job.as_deref(),
-            plan: self.manifest.compiled.plan.as_ref(),
+            plan: self.manifest.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.manifest.compiled.prediction,
             problems: &self.manifest.compiled.problems,

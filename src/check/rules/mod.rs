@@ -12,6 +12,7 @@ mod channel_overlap;
 mod channel_path;
 mod channels;
 mod checkpoint_interval;
+mod checkpoint_room;
 mod checkpoints;
 mod container_network;
 mod credentials;
@@ -84,6 +85,7 @@ pub static RULES: &[Rule] = &[
     channel_path::rule,
     channels::rule,
     checkpoint_interval::rule,
+    checkpoint_room::rule,
     checkpoints::rule,
     container_network::rule,
     credentials::rule,
@@ -159,6 +161,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         channel_path::CODES,
         channels::CODES,
         checkpoint_interval::CODES,
+        checkpoint_room::CODES,
         checkpoints::CODES,
         container_network::CODES,
         credentials::CODES,
