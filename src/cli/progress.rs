@@ -66,11 +66,6 @@ impl Progress {
         Self { all: self.all.clone(), job: Some(job.to_owned()), prefix, ..Self::new(self.mode) }
     }
 
-    /// Writes one JSON object on a line of its own; whether anybody reads them still.
-    pub(super) fn object(&self, value: &Value) -> bool {
-        !is_unread(&written(value))
-    }
-
     /// How it is shown.
     pub(super) fn mode(&self) -> Mode {
         self.mode
@@ -129,9 +124,9 @@ impl Progress {
     }
 }
 
-/// Writes one JSON object on a line of its own.
-pub(super) fn json_line(value: &Value) {
-    let _ = written(value);
+/// Writes one JSON object on a line of its own; whether anybody reads them still.
+pub(super) fn json_line(value: &Value) -> bool {
+    !is_unread(&written(value))
 }
 
 fn written(value: &Value) -> std::io::Result<()> {

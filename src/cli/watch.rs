@@ -157,7 +157,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         following.read(look, name, io).await;
         let now = status(plan, &job, &following.metrics, look.clock.now());
         if mode == Mode::Json {
-            let read = progress.object(&json!({"type": "status", "status": now}));
+            let read = json_line(&json!({"type": "status", "status": now}));
             if !read && stay == Stay::WhileRead {
                 return exit::DONE;
             }
