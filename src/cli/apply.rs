@@ -11,17 +11,22 @@ use super::io::Io;
 use super::manifests::{Set, compile_all};
 use super::progress::{Mode, Progress, json_line, version_line};
 use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::diff::{Action, Change};
+use crate::apply::ledger::Item;
 use crate::apply::observed::Look;
 use crate::apply::prospect::Prospect;
 use crate::apply::saved::SavedPlan;
 use crate::apply::turns::Shared;
 use crate::apply::verdict;
+use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use one::One;
 use serde_json::json;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 use transcript::Desk;
@@ -96,6 +101,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     if args.output == "json" {
         version_line();
+        unsound(&set);
     }
     show_problems(io, &set, global);
     let desk = Desk::new(set.manifests.len());
@@ -146,6 +152,18 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
     }
     code
+}
+
+/// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
+fn unsound(set: &Set) {
+    for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
+        for one in manifest.compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
+            json_line(&json!({
+                "type": "problem", "exit": exit::MANIFEST, "job": manifest.compiled.job,
+                "problem": problem(&set.sources, one),
+            }));
+        }
+    }
 }
 
 /// What the compiler found: of notes only the count, for `plan` shows them.
@@ -244,7 +262,15 @@ impl Tasks for Applies<'_> {
         });
         let looked = looked.await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
-        for ((job, look), looked) in all.zip(looked) {
+        let mut made: BTreeMap<Item, &str> = BTreeMap::new();
+        let mut said: BTreeSet<String> = BTreeSet::new();
+        for ((job, look), mut looked) in all.zip(looked) {
+            if let Some(prospect) = &mut looked.prospect {
+                once(&mut made, &mut prospect.changes, job.name());
+            } else if self.args.output != "json" {
+                // Credentials that have expired have so for all: said once.
+                looked.findings.retain(|one| said.insert(one.message.clone()));
+            }
             match job.show(io, looked) {
                 Ok(prospect) => going.push((job, look, prospect)),
                 Err(code) => self.desk.end(job.at, code),
@@ -274,7 +300,8 @@ impl Tasks for Applies<'_> {
             .map(async |(job, look, prospect)| {
                 let (mut out, mut err) = desk.writers(job.at);
                 let today = today.clone();
-                let mut own = Io { out: &mut out, err: &mut err, color, unicode, width, today };
+                let mut own =
+                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
                 let progress = progress.of(job.name(), job.several);
                 let code = job.make(&mut own, **look, prospect, &progress, &shared).await;
                 (job.at, code)
@@ -285,6 +312,21 @@ impl Tasks for Applies<'_> {
             progress.aside(|| desk.hand_out(io));
         }
         exit::DONE
+    }
+}
+
+/// Says of what two jobs would make that it is made once.
+fn once<'a>(made: &mut BTreeMap<Item, &'a str>, changes: &mut [Change], job: &'a str) {
+    for change in changes.iter_mut().filter(|change| change.action == Action::Create) {
+        match made.entry(Item::new(change.kind, &change.name)) {
+            Entry::Vacant(free) if change.kind == "bucket" => {
+                free.insert(job);
+            }
+            Entry::Vacant(_) => {}
+            Entry::Occupied(first) => {
+                change.because.push_str(&format!("; `{}` needs it too, and it is made once", first.get()));
+            }
+        }
     }
 }
 

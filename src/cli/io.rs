@@ -16,6 +16,8 @@ pub(super) struct Io<'a> {
     pub width: usize,
     /// Today, as an ISO date.
     pub today: String,
+    /// Whether the reader of results has closed the pipe: who follows something has nobody to follow it for.
+    pub unread: bool,
 }
 
 /// A writer that remembers the first fault of what it writes to.
@@ -59,10 +61,15 @@ impl<W: Write> Write for Heeded<W> {
     }
 }
 
+/// Whether something was not written because its reader closed the pipe.
+pub(super) fn is_unread(written: &std::io::Result<()>) -> bool {
+    written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 impl Io<'_> {
     /// Writes a result; what cannot be written is said once, at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
-        let _ = self.out.write_all(text.as_bytes());
+        self.unread |= is_unread(&self.out.write_all(text.as_bytes()));
     }
 
     /// Writes beside the results.

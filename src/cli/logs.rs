@@ -83,7 +83,7 @@ impl Task for Logs {
                 Ok(more) => lines += more,
                 Err(fault) => return self.fail(io, &fault),
             }
-            if over || !self.follow {
+            if over || !self.follow || io.unread {
                 break;
             }
             look.clock.sleep(look.patience.poll).await;

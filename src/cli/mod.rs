@@ -130,8 +130,10 @@ pub fn main() -> ExitCode {
         // It has standard output for itself.
         return ExitCode::from(lsp::run(args, &today));
     }
-    let (mut out, mut err) = (io::Heeded::new(std::io::stdout().lock()), std::io::stderr().lock());
-    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today };
+    let mut out = io::Heeded::new(std::io::stdout().lock());
+    // Not locked: a bar that moves is drawn there by a thread of its own, and would wait for the end of the command.
+    let mut err = std::io::stderr();
+    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
     let code = match &app.command {
         Command::Check(args) => check::run(&mut io, &app.global, args),
         Command::Plan(args) => plan::run(&mut io, &app.global, args),

@@ -236,7 +236,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
         return exit::USAGE;
     };
     let Some(prospect) = &one.prospect else { return exit::USAGE };
-    if manifest.path == "-" {
+    if args.input.named.manifests.iter().any(|path| path == "-") {
         io.note("error: standard input cannot be read again when the plan is applied: name a file\n");
         return exit::USAGE;
     }

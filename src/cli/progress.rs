@@ -1,5 +1,6 @@
 //! Progress of what takes long: bars on a terminal, plain lines in a log, JSON lines for scripts.
 
+use super::io::is_unread;
 use crate::apply::ledger::{Event, Item, Listener};
 use crate::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -123,11 +124,15 @@ impl Progress {
     }
 }
 
-/// Writes one JSON object on a line of its own.
-pub(super) fn json_line(value: &Value) {
+/// Writes one JSON object on a line of its own; whether anybody reads them still.
+pub(super) fn json_line(value: &Value) -> bool {
+    !is_unread(&written(value))
+}
+
+fn written(value: &Value) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{value}");
-    let _ = out.flush();
+    writeln!(out, "{value}")?;
+    out.flush()
 }
 
 /// The first line of every stream of JSON lines.

@@ -90,7 +90,8 @@ fn page(now: &Status, other: &str) -> String {
     if let Some(reason) = &now.failure_reason {
         field("because", reason.split_whitespace().collect::<Vec<_>>().join(" "));
     }
-    if let Some(model) = &now.model_artifacts {
+    // The service names the place from the start; something lies there when the job has completed.
+    if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {
         field("model", model.clone());
     }
     out

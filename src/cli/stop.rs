@@ -12,6 +12,7 @@ use crate::apply::destroy::Remover;
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
+use std::io::IsTerminal as _;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
 #[derive(clap::Args, Debug)]
@@ -48,6 +49,10 @@ impl Task for Stop {
             io.print("nothing to stop: no job of this manifest is running\n");
             return exit::DONE;
         };
+        if !self.yes && !std::io::stdin().is_terminal() {
+            io.note("nobody is here to ask: say `--yes`\n");
+            return exit::INCOMPLETE;
+        }
         if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
             return exit::INCOMPLETE;
         }

@@ -61,7 +61,7 @@ impl Task for Watch {
         }
         let About { global, set, manifest, .. } = &self.about;
         let progress = Progress::new(Mode::of(&self.output, global.quiet));
-        let code = follow(io, &look, set, manifest, &job.name, global, &progress).await;
+        let code = follow(io, &look, set, manifest, &job.name, global, &progress, Stay::WhileRead).await;
         let goes = self.about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
         if code == exit::DONE && goes && self.output != "json" {
             // Watching only looks.
@@ -111,6 +111,15 @@ impl Following {
     }
 }
 
+/// How long a job is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// To its end: something is done then.
+    ToTheEnd,
+    /// As long as anybody reads what is written, and no longer than to its end.
+    WhileRead,
+}
+
 /// Follows a job to its end.
 #[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
 pub(super) async fn follow<C: Observe, K: Clock>(
@@ -121,6 +130,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     name: &str,
     global: &Global,
     progress: &Progress,
+    stay: Stay,
 ) -> u8 {
     let Some(plan) = manifest.compiled.checked() else { return exit::MANIFEST };
     let mode = progress.mode();
@@ -147,7 +157,10 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         following.read(look, name, io).await;
         let now = status(plan, &job, &following.metrics, look.clock.now());
         if mode == Mode::Json {
-            json_line(&json!({"type": "status", "status": now}));
+            let read = json_line(&json!({"type": "status", "status": now}));
+            if !read && stay == Stay::WhileRead {
+                return exit::DONE;
+            }
         } else if mode == Mode::Bars {
             telling.waiting(&item, &now.line(), now.elapsed_seconds);
         } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {

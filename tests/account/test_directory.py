@@ -1,6 +1,10 @@
 """Apply of a directory: its jobs at the same time, what they share made once, one report."""
 
+import contextlib
 import json
+import os
+import pty
+import select
 import shutil
 import subprocess
 import time
@@ -78,3 +82,25 @@ def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
     assert report[3].startswith("job-4: ") and "denied" in report[3], report
     assert [line.partition(": ")[2] for at, line in enumerate(report) if at not in (1, 3)] == ["applied"] * 4, report
     assert len(account.state()["jobs"]) == 4
+
+
+def test_on_a_terminal_it_moves_and_ends(account, jobs):
+    """Bars are drawn by a thread of their own, beside what the command writes to the same terminal."""
+    ours, theirs = pty.openpty()
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [TRAINC, "apply", "--yes", "job-1.kdl", "job-2.kdl"], cwd=jobs, env={**account.environment, "TERM": "xterm"},
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while process.poll() is None and time.monotonic() - began < 60:
+            with contextlib.suppress(OSError):  # the other end is closed
+                if select.select([ours], [], [], 0.2)[0]:
+                    shown += os.read(ours, 65536)
+        assert process.poll() == 0, shown.decode()[-2000:]
+    finally:
+        process.kill()
+        os.close(ours)
+    assert b"looking at the account" in shown and b"job-1: role " in shown, shown.decode()

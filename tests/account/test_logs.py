@@ -93,3 +93,16 @@ def test_one_host(account, example):
     assert code == 0
     assert {host for host, _ in LINE.findall(out)} == {b"2"}
     assert len(LINE.findall(out)) == 5
+
+
+@pytest.mark.parametrize("command", [("watch", "-o", "json"), ("logs", "--follow")])
+def test_who_follows_ends_when_nobody_reads(account, command):
+    """`… | head`: the job runs on, and nobody is left behind who asks about it for ever."""
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Training"] * 100_000, log_lines=20_000)
+    assert run.apply().code == 0
+    process = run.start(*command, environment={"TRAINC_POLL_SECONDS": "0.05"})
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert account.state()["jobs"][0]["status"] == "InProgress"

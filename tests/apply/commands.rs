@@ -154,6 +154,13 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
     refused(text.replace("\"format_version\": \"1.", "\"format_version\": \"2."), "its form is 2.");
     refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
+    let piped = trainc_in(
+        &repo.0.0,
+        &["plan", "-", "--save", "piped.plan", "--simulate=account.json"],
+        &fs::read(repo.0.0.join(LLAMA)).unwrap(),
+        Duration::from_mins(1),
+    );
+    assert!(piped.code == Some(2) && piped.err.contains("cannot be read again"), "{}", piped.err);
     let more = repo.run(&["apply", "noop.plan", "--set", "train.steps=7"]);
     assert!(more.code == Some(2) && more.err.contains("`--set` would be one"), "{}", more.err);
     let both = repo.run(&["apply", "noop.plan", LLAMA]);
@@ -243,6 +250,12 @@ fn a_directory_of_jobs_goes_on_when_one_fails() {
     assert!(ran.out.contains("distilbert-spot: applied"), "{}", ran.out);
     assert!(ran.err.contains("T0623"), "{}", ran.err);
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 1);
+    let told = lines(&repo.run(&["apply", ".", "--yes", "-o", "json"]));
+    let of = |job: &str| -> Vec<&Value> { told.iter().filter(|one| one["job"] == job).collect() };
+    assert!(of("my-first-job").iter().any(|one| one.pointer("/problem/line").is_some()), "{told:#?}");
+    assert!(
+        of("llama-7b-fsdp").iter().any(|one| one.pointer("/problem/code") == Some(&Value::from("T0623")))
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::Progress;
 use crate::cli::prospects::{Looked, lines, look_at, only, show};
 use crate::cli::release::release;
-use crate::cli::watch::follow;
+use crate::cli::watch::{Stay, follow};
 use crate::diag::Severity;
 use crate::diag::json::problem;
 use crate::emit::quoted;
@@ -229,7 +229,8 @@ impl One<'_> {
         job: &str,
         progress: &Progress,
     ) -> u8 {
-        let code = follow(io, &look, self.set, self.manifest, job, self.global, progress).await;
+        let code =
+            follow(io, &look, self.set, self.manifest, job, self.global, progress, Stay::ToTheEnd).await;
         if code != exit::DONE || !self.args.wait {
             return code;
         }
