@@ -60,7 +60,7 @@ fn plan(root: &Path, sets: &[&str]) -> Plan {
     options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
     let mut sources = SourceMap::default();
     let source = sources.add(EXAMPLE, text.as_str());
-    trainc::compile(source, &text, &options, &mut Alone, &mut sources).plan.unwrap()
+    *trainc::compile(source, &text, &options, &mut Alone, &mut sources).plan.unwrap()
 }
 
 /// Layouts a second of what `once` does with so many, over at least a second.

@@ -114,33 +114,26 @@ pub struct Compiled {
     /// The job's name, if it could be read.
     pub job: Option<String>,
     /// The plan, unless nothing could be read.
-    pub plan: Option<Plan>,
+    pub plan: Option<Box<Plan>>,
     /// What the plan needs and how fast it is.
-    pub prediction: predict::Prediction,
+    pub prediction: Box<predict::Prediction>,
     /// All problems of all stages, sorted.
     pub problems: Problems,
     /// The file is a layer: it has no job, and other files extend it.
     pub is_layer: bool,
     /// The job as it was written, all layers in one node.
-    pub merged: Option<Merged>,
+    pub merged: Option<Box<Merged>>,
 }
 
 impl Compiled {
     /// Nothing could be read.
     pub fn nothing(problems: Problems) -> Self {
-        Self {
-            job: None,
-            plan: None,
-            prediction: predict::Prediction::default(),
-            problems,
-            is_layer: false,
-            merged: None,
-        }
+        Self { job: None, plan: None, prediction: Box::default(), problems, is_layer: false, merged: None }
     }
 
     /// The plan if it has no error: what emit takes.
     pub fn checked(&self) -> Option<&Plan> {
-        self.plan.as_ref().filter(|_| self.problems.errors() == 0)
+        self.plan.as_deref().filter(|_| self.problems.errors() == 0)
     }
 }
 
@@ -207,7 +200,14 @@ pub fn forecast(
     let plan = plan::plan(job, given, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems);
     let prediction = predict(&plan, options);
-    Compiled { job: name, plan: Some(plan), prediction, problems, is_layer: false, merged: Some(merged) }
+    Compiled {
+        job: name,
+        plan: Some(Box::new(plan)),
+        prediction: Box::new(prediction),
+        problems,
+        is_layer: false,
+        merged: Some(Box::new(merged)),
+    }
 }
 
 /// What a plan needs and how fast it is, by the constants chosen.

@@ -166,6 +166,50 @@ fn whole_lines(path: &PathBuf) -> Vec<Value> {
 }
 
 #[test]
+fn one_run_at_a_time_and_a_signal_by_its_name() {
+    let scratch = place("run-killed", 100_000);
+    let out = scratch.0.join("lines.json");
+    let args = ["run", "small.kdl", "--worker", worker()];
+    for json in [true, false] {
+        fs::write(&out, "").unwrap();
+        let more: &[&str] = if json { &["-o", "json"] } else { &[] };
+        let child = Command::new(env!("CARGO_BIN_EXE_trainc"))
+            .args(args)
+            .args(more)
+            .current_dir(&scratch.0)
+            .stdout(fs::File::create(&out).unwrap())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let log = scratch.0.join("runs/small/log.txt");
+        let steps = |text: String| text.lines().filter(|line| line.starts_with("step=")).count();
+        let before = fs::read_to_string(&log).map_or(0, steps);
+        while fs::read_to_string(&log).map_or(0, steps) < before + 2 || !log.is_file() {
+            assert!(began.elapsed() < Duration::from_mins(1), "no step within a minute");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let second = trainc_in(&scratch.0, &args);
+        assert_eq!(second.code, Some(2), "{}", second.err);
+        assert!(second.err.contains("another `trainc run` is using `runs/small`"), "{}", second.err);
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+        let launcher = children.split_whitespace().next().unwrap();
+        assert!(Command::new("kill").args(["-KILL", launcher]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(8));
+        let said = "the worker was killed by signal 9 (SIGKILL)";
+        if json {
+            let last = whole_lines(&out).pop().unwrap();
+            assert_eq!((&last["worker_code"], &last["reason"]), (&137.into(), &said.into()));
+        } else {
+            let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert!(errors.contains(said) && !errors.contains("a bug"), "{errors}");
+            assert!(errors.contains("the same command goes on from the last checkpoint"), "{errors}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_run_is_refused_before_it_starts() {
     let scratch = place("run-refused", 3);
     let run = |more: &[&str]| {

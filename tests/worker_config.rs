@@ -140,6 +140,19 @@ fn what_the_worker_lacks_is_refused_before_anything_runs() {
     refused(&manifest("model config=\"config.json\"", 16), "no positions scaled by `yarn`");
 }
 
+#[test]
+fn a_dead_rank_has_ended_all_others_within_half_a_minute() {
+    let scratch = Scratch::new("config-dead");
+    scratch.write("job.kdl", manifest("model \"meta-llama/Llama-2-7b-hf\"", 4096));
+    let ran = trainc(&scratch.0, &["emit", "job.kdl", "--out", "out", "--worker", worker()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let text = fs::read_to_string(scratch.0.join("out/worker/worker.json")).unwrap();
+    let config: Value = serde_json::from_str(&text).unwrap();
+    // A rank is found a second after this by its launcher; other hosts wait five for a better reason than their own.
+    let seconds = config["communication"]["peer_dead_seconds"].as_f64().unwrap();
+    assert!((10.0..=24.0).contains(&seconds), "{seconds}");
+}
+
 /// What the training toolkit sets for EFA where it runs (aws/sagemaker-training-toolkit @3383937); the worker runs without.
 #[test]
 fn remote_dma_is_asked_for_where_the_device_has_to_be_asked() {

@@ -6,6 +6,7 @@ use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::Runs;
 use super::fault::{Class, Fault};
 use super::patience::{Patience, absent, ask};
+use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{join, try_join};
@@ -56,6 +57,8 @@ pub struct Look<'a, C, K> {
     pub clock: &'a K,
     /// How long to wait.
     pub patience: Patience,
+    /// Whose turn it is to call, where several look at the same time.
+    pub turns: Option<&'a Turns>,
 }
 
 // By hand: the account and the clock are borrowed, whatever they are.
@@ -70,7 +73,14 @@ impl<C, K> Copy for Look<'_, C, K> {}
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// One call, repeated while the service cannot answer.
     pub async fn ask<T>(&self, call: impl AsyncFn(&C) -> Answer<T>) -> Answer<T> {
-        ask(self.clock, &self.patience, async || call(self.cloud).await).await
+        ask(self.clock, &self.patience, async || {
+            let _turn = match self.turns {
+                Some(turns) => Some(turns.take().await),
+                None => None,
+            };
+            call(self.cloud).await
+        })
+        .await
     }
 
     /// Everything of the plan that there is.

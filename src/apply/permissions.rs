@@ -1,6 +1,9 @@
 //! The operator's own least-privilege policy, generated from the table of calls.
 
 use super::calls::{Call, Command, Scope};
+use super::{desired, preflight};
+use crate::emit::{self, iam};
+use crate::ir::Plan;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,38 +16,177 @@ pub struct Place {
     pub region: String,
     /// The account, or `*`.
     pub account: String,
+    /// What one job names; without it, whatever trainc makes where a manifest says nothing else.
+    pub job: Option<Named>,
+}
+
+/// What a job names and makes, as ARNs or parts of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The role that is made.
+    role: Option<String>,
+    /// The role that the job runs as.
+    passed: String,
+    /// The training jobs of all its runs.
+    runs: String,
+    /// Whether file systems are made.
+    makes_file_systems: bool,
+    /// Whether one of them goes with the job: then `apply --wait` deletes it.
+    releases: bool,
+    /// Buckets that are looked at, or made.
+    buckets: BTreeSet<String>,
+    /// `bucket/prefix` of what is uploaded.
+    uploads: BTreeSet<String>,
+    /// Keys that are looked at.
+    keys: BTreeSet<String>,
+    /// Keys that encrypt what is uploaded.
+    upload_keys: BTreeSet<String>,
+    /// The repository of an image of one's own.
+    image: Option<String>,
+    /// Secrets.
+    secrets: BTreeSet<String>,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { partition: "aws".to_owned(), region: "*".to_owned(), account: "*".to_owned() }
+        let any = || "*".to_owned();
+        Self { partition: "aws".to_owned(), region: any(), account: any(), job: None }
     }
 }
 
 impl Place {
-    fn resources(&self, scope: Scope) -> Vec<String> {
-        let Self { partition: p, region: r, account: a } = self;
-        match scope {
-            Scope::All => vec!["*".to_owned()],
-            Scope::Role => vec![format!("arn:{p}:iam::{a}:role/trainc/*")],
-            Scope::AnyRole => vec![format!("arn:{p}:iam::{a}:role/*")],
-            Scope::FileSystem => vec![
+    /// What one job asks for, and nothing beside it.
+    pub fn of(plan: &Plan) -> Self {
+        let account = plan.job.account.value().cloned().unwrap_or_else(|| "*".to_owned());
+        let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str()).to_owned();
+        let region = plan.job.region.value().cloned().unwrap_or_else(|| "*".to_owned());
+        let here = |text: &str| desired::here(text, &account);
+        let identity = emit::identity(plan);
+        let role = iam::create_role(plan, &identity.digest).map(|create| {
+            let path = create.path.as_deref().unwrap_or("/");
+            format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name)
+        });
+        let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).map(|arn| here(arn));
+        // Both: what an older version of the job has uploaded is looked for, too.
+        let uploads = [emit::archive_home(plan), emit::worker_home(plan)];
+        let uploads: BTreeSet<String> = uploads
+            .iter()
+            .filter_map(|uri| Some(here(uri).strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
+            .collect();
+        let bucket = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
+        let named = preflight::places(plan);
+        let mut buckets: BTreeSet<String> =
+            named.iter().filter_map(|(uri, _)| Some(bucket(here(uri).strip_prefix("s3://")?))).collect();
+        buckets.extend(uploads.iter().map(|upload| bucket(upload)));
+        let key = |id: &String| {
+            // A permission knows a key by its own ARN alone, never by an alias.
+            let id = here(id);
+            let whole = id.starts_with("arn:") && id.contains(":key/");
+            let bare = !id.starts_with("arn:") && !id.starts_with("alias/");
+            match (whole, bare) {
+                (true, _) => id,
+                (_, true) => format!("arn:{partition}:kms:{region}:{account}:key/{id}"),
+                _ => format!("arn:{partition}:kms:{region}:{account}:key/*"),
+            }
+        };
+        let output = plan.job.output.as_ref().and_then(|output| output.kms.value());
+        let others = plan.job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value());
+        let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.value());
+        let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
+        let named = Named {
+            passed: given.or_else(|| role.clone()).unwrap_or_default(),
+            role,
+            runs: emit::job_pattern(plan),
+            releases: plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true)),
+            makes_file_systems: !emit::fsx::file_systems(plan, &identity.digest).is_empty(),
+            buckets,
+            uploads,
+            keys: output.into_iter().chain(others).chain(storages).map(key).collect(),
+            upload_keys: output.into_iter().map(key).collect(),
+            image: repository(plan, &partition, &account),
+            secrets: secrets.filter_map(|secret| secret.from.value().map(|arn| here(arn))).collect(),
+        };
+        Self { partition, region, account, job: Some(named) }
+    }
+
+    fn makes_file_systems(&self) -> bool {
+        self.job.as_ref().is_none_or(|job| job.makes_file_systems)
+    }
+
+    fn releases(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.releases)
+    }
+
+    fn resources(&self, scope: Scope, write: bool) -> Vec<String> {
+        let Self { partition: p, region: r, account: a, job } = self;
+        let all = |items: &BTreeSet<String>, before: &str, after: &str| -> Vec<String> {
+            items.iter().map(|item| format!("{before}{item}{after}")).collect()
+        };
+        match (scope, job) {
+            (Scope::All, _) => vec!["*".to_owned()],
+            (Scope::Role, Some(job)) => job.role.iter().cloned().collect(),
+            (Scope::Role, None) => vec![format!("arn:{p}:iam::{a}:role/trainc/*")],
+            (Scope::AnyRole, Some(job)) => vec![job.passed.clone()],
+            (Scope::AnyRole, None) => vec![format!("arn:{p}:iam::{a}:role/*")],
+            (Scope::FileSystem, Some(job)) if !job.makes_file_systems => Vec::new(),
+            // Their ids are given when they are made.
+            (Scope::FileSystem, _) => vec![
                 format!("arn:{p}:fsx:{r}:{a}:file-system/*"),
                 format!("arn:{p}:fsx:{r}:{a}:association/*"),
             ],
-            Scope::TrainingJob => vec![format!("arn:{p}:sagemaker:{r}:{a}:training-job/*")],
+            (Scope::TrainingJob, Some(job)) if write => {
+                vec![format!("arn:{p}:sagemaker:{r}:{a}:training-job/{}", job.runs)]
+            }
+            // Jobs of others are looked at too: they use up the same quota.
+            (Scope::TrainingJob, _) => vec![format!("arn:{p}:sagemaker:{r}:{a}:training-job/*")],
+            (Scope::Bucket, Some(job)) => all(&job.buckets, &format!("arn:{p}:s3:::"), ""),
             // The caller looks into the user's buckets, and writes below `trainc/` only.
-            Scope::Bucket => vec![format!("arn:{p}:s3:::*")],
-            Scope::Object => vec![format!("arn:{p}:s3:::sagemaker-{r}-{a}/trainc/*")],
-            Scope::LogGroup => vec![
+            (Scope::Bucket, None) => vec![format!("arn:{p}:s3:::*")],
+            (Scope::Object, Some(job)) => all(&job.uploads, &format!("arn:{p}:s3:::"), "/*"),
+            (Scope::Object, None) => vec![format!("arn:{p}:s3:::sagemaker-{r}-{a}/trainc/*")],
+            (Scope::LogGroup, _) => vec![
                 format!("arn:{p}:logs:{r}:{a}:log-group:/aws/sagemaker/TrainingJobs"),
                 format!("arn:{p}:logs:{r}:{a}:log-group:/aws/sagemaker/TrainingJobs:*"),
             ],
-            Scope::Key => vec![format!("arn:{p}:kms:{r}:{a}:key/*")],
-            Scope::Image => vec![format!("arn:{p}:ecr:{r}:{a}:repository/*")],
-            Scope::Secret => vec![format!("arn:{p}:secretsmanager:{r}:{a}:secret:*")],
+            (Scope::Key, Some(job)) => job.keys.iter().cloned().collect(),
+            (Scope::Key, None) => vec![format!("arn:{p}:kms:{r}:{a}:key/*")],
+            (Scope::Image, Some(job)) => job.image.iter().cloned().collect(),
+            (Scope::Image, None) => vec![format!("arn:{p}:ecr:{r}:{a}:repository/*")],
+            (Scope::Secret, Some(job)) => job.secrets.iter().cloned().collect(),
+            (Scope::Secret, None) => vec![format!("arn:{p}:secretsmanager:{r}:{a}:secret:*")],
         }
     }
+
+    /// The roles that may be passed.
+    fn passed(&self) -> String {
+        let Self { partition: p, account: a, job, .. } = self;
+        job.as_ref().map_or_else(|| format!("arn:{p}:iam::{a}:role/*"), |job| job.passed.clone())
+    }
+
+    /// Keys that encrypt what is uploaded, and through which endpoint of S3.
+    fn upload_keys(&self) -> (Vec<String>, String) {
+        let Self { partition: p, region: r, account: a, job } = self;
+        let keys = match job {
+            Some(job) => job.upload_keys.iter().cloned().collect(),
+            None => vec![format!("arn:{p}:kms:{r}:{a}:key/*")],
+        };
+        let end = if p == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" };
+        (keys, format!("s3.{r}.{end}"))
+    }
+}
+
+/// The repository of an image of the account's own; where the account is not known, of any that the manifest names.
+fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
+    let uri = plan.image.as_ref()?.uri.as_str();
+    let (host, name) = uri.split_once('/')?;
+    let (owner, rest) = host.split_once(".dkr.ecr.")?;
+    let named = || plan.job.image.as_ref().is_some_and(|image| !image.uri.is_absent());
+    if owner != account && !(account == "*" && named()) {
+        return None;
+    }
+    let name = name.split(['@', ':']).next().unwrap_or(name);
+    let region = rest.split('.').next().unwrap_or("*");
+    Some(format!("arn:{partition}:ecr:{region}:{owner}:repository/{name}"))
 }
 
 /// Reads and writes are told apart, so that a person who only looks gets less.
@@ -65,13 +207,17 @@ fn sid(scope: Scope, write: bool) -> String {
     format!("{}{what}", if write { "Change" } else { "See" })
 }
 
-/// The policy that lets a caller run these commands, and nothing else.
-pub fn policy(commands: &[Command], place: &Place) -> Value {
+/// The policy that lets a caller run these commands in these places, and nothing else.
+pub fn policy(commands: &[Command], places: &[Place]) -> Value {
     let mut statements: BTreeMap<(bool, Scope), BTreeSet<String>> = BTreeMap::new();
     let mut applies = false;
     for call in Call::ALL {
         let row = call.row();
-        if !row.commands.iter().any(|command| commands.contains(command)) {
+        let releases = || {
+            let all = matches!(call, Call::DeleteFileSystem | Call::DeleteDataRepositoryAssociation);
+            all && places.iter().any(Place::releases) && commands.contains(&Command::Apply)
+        };
+        if !row.commands.iter().any(|command| commands.contains(command)) && !releases() {
             continue;
         }
         let write = row.effect == super::calls::Effect::Write;
@@ -83,7 +229,9 @@ pub fn policy(commands: &[Command], place: &Place) -> Value {
                 "iam:PassRole" => applies = true,
                 // It knows no resource that could be named.
                 "ec2:GetSecurityGroupsForVpc" => {
-                    statements.entry((false, Scope::All)).or_default().insert((*also).to_owned());
+                    if places.iter().any(Place::makes_file_systems) {
+                        actions_of(&mut statements, false, Scope::All).insert((*also).to_owned());
+                    }
                 }
                 other => {
                     actions_of(&mut statements, write, row.scope).insert(other.to_owned());
@@ -91,49 +239,75 @@ pub fn policy(commands: &[Command], place: &Place) -> Value {
             }
         }
     }
-    let mut out: Vec<Value> = statements
-        .into_iter()
-        .map(|((write, scope), actions)| {
-            json!({
-                "Sid": sid(scope, write),
-                "Effect": "Allow",
-                "Action": actions,
-                "Resource": place.resources(scope),
-            })
-        })
-        .collect();
+    let mut out: Vec<Value> = Vec::new();
+    for ((write, scope), actions) in statements {
+        let resources: BTreeSet<String> =
+            places.iter().flat_map(|place| place.resources(scope, write)).collect();
+        if !resources.is_empty() {
+            out.push(json!({
+                "Sid": sid(scope, write), "Effect": "Allow", "Action": actions, "Resource": resources,
+            }));
+        }
+    }
     if applies {
-        let Place { partition: p, account: a, .. } = place;
-        out.push(json!({
-            "Sid": "PassRoles",
-            "Effect": "Allow",
-            "Action": ["iam:PassRole"],
-            "Resource": [format!("arn:{p}:iam::{a}:role/*")],
-            "Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
-        }));
-        // The first file system of an account, and the first link to S3 (FSx for Lustre user guide, "Setting up").
-        out.push(json!({
-            "Sid": "FirstFileSystem",
-            "Effect": "Allow",
-            "Action": ["iam:CreateServiceLinkedRole"],
-            "Resource": [
-                format!("arn:{p}:iam::{a}:role/aws-service-role/fsx.amazonaws.com/*"),
-                format!("arn:{p}:iam::{a}:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"),
-            ],
-            "Condition": {"StringLike": {"iam:AWSServiceName": [
-                "fsx.amazonaws.com", "s3.data-source.lustre.fsx.amazonaws.com",
-            ]}},
-        }));
-        out.push(json!({
-            "Sid": "FirstLink",
-            "Effect": "Allow",
-            "Action": ["iam:AttachRolePolicy", "iam:PutRolePolicy"],
-            "Resource": [
-                format!("arn:{p}:iam::{a}:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"),
-            ],
-        }));
+        out.extend(with_apply(places));
     }
     json!({"Version": "2012-10-17", "Statement": out})
+}
+
+/// What SageMaker, S3 and FSx ask of whoever applies, each under its condition.
+fn with_apply(places: &[Place]) -> Vec<Value> {
+    let passed: BTreeSet<String> = places.iter().map(Place::passed).collect();
+    let mut out = vec![json!({
+        "Sid": "PassRoles",
+        "Effect": "Allow",
+        "Action": ["iam:PassRole"],
+        "Resource": passed,
+        "Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    })];
+    // Whoever uploads under a key of the customer's needs it for that: in parts it is read as well (Amazon S3 user
+    // guide, "Uploading and copying objects using multipart upload").
+    let (keys, through): (Vec<_>, BTreeSet<_>) = places.iter().map(Place::upload_keys).unzip();
+    let keys: BTreeSet<String> = keys.into_iter().flatten().collect();
+    if !keys.is_empty() {
+        out.push(json!({
+            "Sid": "EncryptUploads",
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+            "Resource": keys,
+            "Condition": {"StringLike": {"kms:ViaService": through}},
+        }));
+    }
+    let makers: BTreeSet<String> = places
+        .iter()
+        .filter(|place| place.makes_file_systems())
+        .map(|Place { partition: p, account: a, .. }| format!("arn:{p}:iam::{a}:role/aws-service-role"))
+        .collect();
+    if makers.is_empty() {
+        return out;
+    }
+    // The first file system of an account, and the first link to S3 (FSx for Lustre user guide, "Setting up").
+    let of = |services: &[&str]| -> BTreeSet<String> {
+        makers
+            .iter()
+            .flat_map(|role| services.iter().map(move |service| format!("{role}/{service}/*")))
+            .collect()
+    };
+    let link = "s3.data-source.lustre.fsx.amazonaws.com";
+    out.push(json!({
+        "Sid": "FirstFileSystem",
+        "Effect": "Allow",
+        "Action": ["iam:CreateServiceLinkedRole"],
+        "Resource": of(&["fsx.amazonaws.com", link]),
+        "Condition": {"StringLike": {"iam:AWSServiceName": ["fsx.amazonaws.com", link]}},
+    }));
+    out.push(json!({
+        "Sid": "FirstLink",
+        "Effect": "Allow",
+        "Action": ["iam:AttachRolePolicy", "iam:PutRolePolicy"],
+        "Resource": of(&[link]),
+    }));
+    out
 }
 
 fn actions_of(
@@ -149,7 +323,7 @@ mod tests {
     use super::*;
 
     fn actions(commands: &[Command]) -> BTreeSet<String> {
-        let policy = policy(commands, &Place::default());
+        let policy = policy(commands, &[Place::default()]);
         let statements = policy["Statement"].as_array().unwrap().clone();
         let sids: BTreeSet<String> = statements.iter().map(|one| one["Sid"].to_string()).collect();
         assert_eq!(sids.len(), statements.len(), "every Sid once");

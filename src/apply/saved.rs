@@ -15,8 +15,36 @@ pub(super) static CODES: &[&Code] = &[&T0612];
 /// The word by which a saved plan is known.
 pub const MARK: &str = "trainc-saved-plan";
 
+/// The form of saved plans; one of another whole number is not read.
+const FORMAT: &str = "1.1";
+
+/// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
+/// else does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Given {
+    /// Values laid over it.
+    pub sets: Vec<String>,
+    /// The environment laid over it.
+    pub env: Option<String>,
+    /// The account that was named, where the manifest names none.
+    #[serde(default)]
+    pub for_account: Option<String>,
+    /// The worker's binary, as it was named.
+    #[serde(default)]
+    pub worker: Option<String>,
+    /// The file of constants, as it was named.
+    #[serde(default)]
+    pub calibration: Option<String>,
+    /// Prices: instance type and US dollars per hour.
+    #[serde(default)]
+    pub prices: Vec<(String, f64)>,
+    /// A discount, a fraction.
+    #[serde(default)]
+    pub discount: Option<f64>,
+}
+
 /// A plan as it was saved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedPlan {
     /// [`MARK`].
     pub kind: String,
@@ -30,10 +58,9 @@ pub struct SavedPlan {
     pub manifest: String,
     /// SHA-256 of the manifest's bytes.
     pub manifest_sha256: String,
-    /// Values laid over it.
-    pub sets: Vec<String>,
-    /// The environment laid over it.
-    pub env: Option<String>,
+    /// What was laid over it.
+    #[serde(flatten)]
+    pub given: Given,
     /// The account.
     pub account: String,
     /// The job's digest: over the request and the source.
@@ -55,24 +82,34 @@ pub struct Input {
     pub manifest: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// Values laid over it.
-    pub sets: Vec<String>,
-    /// The environment laid over it.
-    pub env: Option<String>,
+    /// What was laid over it.
+    pub given: Given,
 }
 
 impl SavedPlan {
+    /// A saved plan out of a text, if it is one; else why it cannot be read, as words for people.
+    pub fn read(text: &str) -> Option<Result<Self, String>> {
+        if !text.trim_start().starts_with('{') || !text.contains(MARK) {
+            return None;
+        }
+        let whole = |version: &str| version.split('.').next().map(str::to_owned);
+        Some(match serde_json::from_str::<Self>(text) {
+            Ok(plan) if whole(&plan.format_version) == whole(FORMAT) => Ok(plan),
+            Ok(plan) => Err(format!("its form is {}, and this trainc reads {FORMAT}", plan.format_version)),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
     /// Saves what was seen.
     pub fn of(input: &Input, prospect: &Prospect, choices: Choices) -> Self {
         Self {
             kind: MARK.to_owned(),
-            format_version: "1.0".to_owned(),
+            format_version: FORMAT.to_owned(),
             trainc_version: env!("CARGO_PKG_VERSION").to_owned(),
             catalog_version: crate::catalog::VERSION.to_owned(),
             manifest: input.manifest.clone(),
             manifest_sha256: input.sha256.clone(),
-            sets: input.sets.clone(),
-            env: input.env.clone(),
+            given: input.given.clone(),
             account: prospect.desired.account.clone(),
             digest: prospect.desired.digest.clone(),
             fingerprint: prospect.fingerprint(),
@@ -106,7 +143,9 @@ impl SavedPlan {
             ));
         }
         if self.digest != prospect.desired.digest {
-            return Some("the program's files or a layer of the manifest were changed since".to_owned());
+            return Some(
+                "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
+            );
         }
         (self.fingerprint != prospect.fingerprint())
             .then(|| "what is in the account was changed since: something else would be done now".to_owned())

@@ -8,8 +8,8 @@ mod table;
 
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Field, Pair, Plan, Scalar};
-use crate::source::{SourceMap, Span};
+use crate::ir::{Field, Pair, Plan, Raw, Scalar};
+use crate::source::{SourceMap, Span, Spanned};
 use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
@@ -44,6 +44,7 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
 enum Slot<'a> {
     Text(&'a mut Field<String>),
     Scalar(&'a mut Field<Scalar>),
+    Raw(&'a mut Raw),
 }
 
 impl Slot<'_> {
@@ -51,6 +52,7 @@ impl Slot<'_> {
         match self {
             Self::Text(field) => field.value().is_some_and(|text| text.contains("{{")),
             Self::Scalar(field) => matches!(field.value(), Some(Scalar::Text(text)) if text.contains("{{")),
+            Self::Raw(raw) => raw.text().is_some_and(|text| text.contains("{{")),
         }
     }
 }
@@ -63,7 +65,15 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
             with(Slot::Text(&mut pair.value));
         }
     }
+    fn members(raw: &mut Raw, with: &mut dyn FnMut(Slot)) {
+        match raw {
+            Raw::Scalar(_) => with(Slot::Raw(raw)),
+            Raw::List(items) => items.iter_mut().for_each(|item| members(item, with)),
+            Raw::Object(inner) => inner.iter_mut().for_each(|member| members(&mut member.value, with)),
+        }
+    }
     pairs(&mut job.tags, with);
+    job.request.iter_mut().for_each(|member| members(&mut member.value, with));
     if let Some(program) = &mut job.program {
         for hyperparameter in &mut program.hyperparameters {
             with(Slot::Scalar(&mut hyperparameter.value));
@@ -156,6 +166,15 @@ impl Binder<'_> {
                         }
                     }
                     None => *field = Field::Bad,
+                }
+            }
+            // What cannot be said stays as it is written: the problem is reported, and nothing is emitted.
+            Slot::Raw(raw) => {
+                if let Raw::Scalar(Spanned { value, span }) = raw
+                    && let Scalar::Text(written) = &value
+                    && let Some(bound) = self.expand(written, *span, problems)
+                {
+                    *value = bound;
                 }
             }
         }

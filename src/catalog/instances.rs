@@ -1,5 +1,8 @@
 //! SageMaker training instance types.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 
 use super::accelerators;
@@ -85,8 +88,8 @@ pub fn is_region_listed(region: &str) -> bool {
 
 /// Whether SageMaker training knows the type at all, CPU types included.
 pub fn instance_exists(name: &str) -> bool {
-    names().any(|known| known == name)
-        || shapes::enum_values("TrainingInstanceType").iter().any(|known| known == name)
+    static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| names().collect());
+    NAMES.contains(name) || shapes::enum_values("TrainingInstanceType").iter().any(|known| known == name)
 }
 
 /// All type names that a training job may name, CPU types included, sorted.

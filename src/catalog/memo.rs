@@ -1,19 +1,19 @@
-//! Rows already parsed: a repository of jobs asks for the same few again and again.
+//! Answers already worked out: a repository of jobs asks for the same few again and again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Answers of a pure look-up, by its question. Holds what was asked in this process, no more.
-pub(super) struct Memo<K, V>(Mutex<BTreeMap<K, V>>);
+pub(crate) struct Memo<K, V>(Mutex<BTreeMap<K, V>>);
 
 impl<K: Ord, V: Clone> Memo<K, V> {
     /// Nothing asked yet.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 
     /// The answer, worked out once. The look-up runs outside the lock: it may ask other tables.
-    pub(super) fn get(&self, question: K, look_up: impl FnOnce(&K) -> V) -> V {
+    pub(crate) fn get(&self, question: K, look_up: impl FnOnce(&K) -> V) -> V {
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&question) {
             return known.clone();
         }

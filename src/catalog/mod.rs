@@ -6,6 +6,7 @@
 
 pub mod accelerators;
 pub mod credentials;
+pub mod efa;
 pub mod fsx;
 pub mod iam_actions;
 pub mod images;
@@ -22,7 +23,7 @@ pub mod smp;
 pub mod support;
 pub mod usual;
 
-mod memo;
+pub(crate) mod memo;
 mod table;
 
 /// Date of the data: no row is newer.
@@ -32,6 +33,7 @@ pub const VERSION: &str = "2026-11-21";
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
     credentials::TABLE,
+    efa::TABLE,
     shapes::ENUMS,
     fsx::TABLE,
     iam_actions::TABLE,

@@ -1,8 +1,7 @@
 //! Parameters of SageMaker model parallelism, as rows that checks can be driven by.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::{LazyLock, RwLock};
+use std::sync::LazyLock;
 
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
@@ -123,14 +122,16 @@ struct Row {
 }
 
 /// The parameter of that name or alias.
-pub fn parameter(version: SmpVersion, name: &str) -> Option<Parameter> {
-    read(version, name)
-        .or_else(|| parameters(version).find(|row| row.aliases.iter().any(|alias| alias == name)))
+pub fn parameter(version: SmpVersion, name: &str) -> Option<&'static Parameter> {
+    let rows = rows(version);
+    rows.iter()
+        .find(|row| row.name == name)
+        .or_else(|| rows.iter().find(|row| row.aliases.iter().any(|alias| alias == name)))
 }
 
 /// All parameters of a version, in the order of the file.
-pub fn parameters(version: SmpVersion) -> impl Iterator<Item = Parameter> {
-    names(version).filter_map(move |name| read(version, name))
+pub fn parameters(version: SmpVersion) -> impl Iterator<Item = &'static Parameter> {
+    rows(version).iter()
 }
 
 /// Names of all parameters of a version, without aliases.
@@ -138,19 +139,18 @@ pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
     TABLE.keys().filter_map(move |key| key.strip_prefix(version.prefix()))
 }
 
-/// Rows that were read, by their keys: a repository of manifests asks for the same ones again and again.
-static READ: LazyLock<RwLock<BTreeMap<String, Option<Parameter>>>> = LazyLock::new(RwLock::default);
+/// The rows of a version, read once: every written parameter is looked for in both.
+fn rows(version: SmpVersion) -> &'static [Parameter] {
+    static V1: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V1));
+    static V2: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V2));
+    match version {
+        SmpVersion::V1 => &V1,
+        SmpVersion::V2 => &V2,
+    }
+}
 
-fn read(version: SmpVersion, name: &str) -> Option<Parameter> {
-    let key = format!("{}{name}", version.prefix());
-    if let Some(known) = READ.read().ok().and_then(|rows| rows.get(&key).cloned()) {
-        return known;
-    }
-    let row = parse(version, name);
-    if let Ok(mut rows) = READ.write() {
-        rows.insert(key, row.clone());
-    }
-    row
+fn read(version: SmpVersion) -> Vec<Parameter> {
+    names(version).filter_map(|name| parse(version, name)).collect()
 }
 
 fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {

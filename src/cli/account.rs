@@ -6,6 +6,7 @@ use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::fake::{Account, Fake};
 use crate::apply::observed::Look;
 use crate::apply::patience::Patience;
+use crate::apply::turns::{CALLS_AT_ONCE, Turns};
 use crate::ir::Plan;
 use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,12 @@ impl AccountArgs {
 pub(super) trait Task {
     /// Does it.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
+}
+
+/// What a command does for several jobs at the same time, each seen in its region.
+pub(super) trait Tasks {
+    /// Does it; the looks are in the order of the jobs.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
 }
 
 /// The accounts of one command.
@@ -86,19 +93,41 @@ impl Accounts {
                 .runtime
                 .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
         };
-        if !region.is_empty() {
-            fake.prepare(region, steps);
-        }
-        let look = Look { cloud: &*fake, clock: &*fake, patience };
+        let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps) };
+        let look = Look { cloud: &seen, clock: &seen, patience, turns: None };
         let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
-        if let Some(file) = file
-            && let Err(why) = write(file, &fake.account())
-        {
-            io.note(&why);
-            return exit::USAGE;
-        }
-        code
+        keep(io, fake, file.as_deref(), code)
     }
+
+    /// Does something for several jobs at the same time, until all are done or the user has had enough.
+    pub(super) fn all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
+        let patience = self.patience;
+        let turns = Turns::new(CALLS_AT_ONCE);
+        let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
+        let Some((fake, file)) = &self.simulated else {
+            let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
+            let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &turns, tasks).await;
+            return self.runtime.block_on(interruptible(io, work));
+        };
+        let seen: Vec<Fake> = plans
+            .iter()
+            .map(|plan| fake.at(&region(plan), plan.run.steps.as_ref().map(|steps| steps.value)))
+            .collect();
+        let looks: Vec<Look<'_, Fake, Fake>> = seen
+            .iter()
+            .map(|seen| Look { cloud: seen, clock: seen, patience, turns: Some(&turns) })
+            .collect();
+        let code = self.runtime.block_on(interruptible(io, async |io| tasks.run(io, &looks).await));
+        keep(io, fake, file.as_deref(), code)
+    }
+}
+
+/// Keeps a simulated account in its file, if it has one.
+fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
+    let kept = file.map_or(Ok(()), |file| write(file, &fake.account()));
+    let Err(why) = kept else { return code };
+    io.note(&why);
+    exit::USAGE
 }
 
 /// Runs to the end, or to Ctrl-C: what was begun stays, and the next run goes on.
@@ -123,18 +152,57 @@ async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u
 
 #[cfg(feature = "aws")]
 async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
-    use crate::aws;
+    let account = connect(region, patience).await;
+    let clock = crate::aws::RealClock;
+    task.run(io, Look { cloud: &account, clock: &clock, patience, turns: None }).await
+}
+
+#[cfg(feature = "aws")]
+async fn connect(region: &str, patience: Patience) -> crate::aws::Account {
     let first_wait = patience.poll.min(Duration::from_secs(1));
     let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
-    let settings = aws::Settings { region: region.to_owned(), first_wait, part_bytes };
-    let account = aws::Account::connect(&settings).await;
-    let clock = aws::RealClock;
-    task.run(io, Look { cloud: &account, clock: &clock, patience }).await
+    let settings = crate::aws::Settings { region: region.to_owned(), first_wait, part_bytes };
+    crate::aws::Account::connect(&settings).await
+}
+
+/// Jobs of one region share one account: its credentials are fetched once, and its connections serve all.
+#[cfg(feature = "aws")]
+async fn all_on_aws(
+    io: &mut Io<'_>,
+    regions: &[String],
+    patience: Patience,
+    turns: &Turns,
+    tasks: impl Tasks,
+) -> u8 {
+    let mut accounts = std::collections::BTreeMap::new();
+    for region in regions {
+        if !accounts.contains_key(region) {
+            accounts.insert(region, connect(region, patience).await);
+        }
+    }
+    let clock = crate::aws::RealClock;
+    let looks: Vec<_> = regions
+        .iter()
+        .filter_map(|region| accounts.get(region))
+        .map(|cloud| Look { cloud, clock: &clock, patience, turns: Some(turns) })
+        .collect();
+    tasks.run(io, &looks).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
 async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
+    without_aws(io)
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Turns, _: impl Tasks) -> u8 {
+    without_aws(io)
+}
+
+#[cfg(not(feature = "aws"))]
+fn without_aws(io: &mut Io<'_>) -> u8 {
     io.note("error: this trainc was built without the feature `aws`: it knows only `--simulate` and `plan --offline`\n");
     exit::USAGE
 }

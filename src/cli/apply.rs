@@ -1,29 +1,30 @@
-//! `trainc apply`.
+//! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
 
-use super::account::{AccountArgs, Accounts, Task};
+mod one;
+mod transcript;
+
+use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::manifests::{Manifest, Set, compile_all};
+use super::manifests::{Set, compile_all};
 use super::progress::{Mode, Progress, json_line, version_line};
-use super::prospects::{Looked, lines, look_at, only, show};
-use super::watch::follow;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::diff::{Choices, Target};
-use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::prospect::Prospect;
-use crate::apply::run::Driver;
-use crate::apply::saved::{MARK, SavedPlan, stale};
-use crate::apply::verdict::{self, Verdict};
-use crate::diag::json::problem;
+use crate::apply::saved::SavedPlan;
+use crate::apply::turns::Shared;
+use crate::apply::verdict;
 use crate::diag::{Format, Severity};
-use crate::emit::quoted;
-use crate::ir::Plan;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use one::One;
 use serde_json::json;
 use std::io::IsTerminal as _;
 use std::time::Duration;
+use transcript::Desk;
 
 /// Make the account match the plan, and start the training job
 ///
@@ -67,20 +68,24 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let saved = match paths.as_slice() {
-        [one] => saved_plan(one),
-        _ => None,
-    };
-    let mut options = args.input.options(io, true);
-    options.fetch = true;
-    let paths = match &saved {
-        Some(saved) => {
-            options.choices.sets.clone_from(&saved.sets);
-            options.choices.env.clone_from(&saved.env);
-            vec![saved.manifest.clone()]
+    let saved = match saved_plan(&paths) {
+        Ok(saved) => saved,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
         }
-        None => paths,
     };
+    let mut input = args.input.clone();
+    let mut paths = paths;
+    if let Some(saved) = &saved {
+        if let Err(words) = args.leaves_no_choice().and_then(|()| input.keep(&saved.given)) {
+            io.note(&words);
+            return exit::USAGE;
+        }
+        paths = vec![saved.manifest.clone()];
+    }
+    let mut options = input.options(io, true);
+    options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
         Ok(accounts) => accounts,
@@ -93,30 +98,52 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         version_line();
     }
     show_problems(io, &set, global);
-    let mut codes = Vec::new();
-    for manifest in &set.manifests {
-        let Some(plan) = manifest.compiled.checked() else {
-            codes.push(exit::MANIFEST);
-            continue;
-        };
-        if args.input.deny_warnings && manifest.compiled.problems.warnings() > 0 {
-            codes.push(exit::MANIFEST);
-            continue;
+    let desk = Desk::new(set.manifests.len());
+    let (mut jobs, mut plans) = (Vec::new(), Vec::new());
+    let simulated = accounts.is_simulated();
+    let several = set.manifests.len() > 1;
+    for (at, manifest) in set.manifests.iter().enumerate() {
+        let denied = args.input.deny_warnings && manifest.compiled.problems.warnings() > 0;
+        match manifest.compiled.checked().filter(|_| !denied) {
+            Some(plan) => {
+                plans.push(plan);
+                let saved = saved.as_ref();
+                let input = &input;
+                jobs.push(One {
+                    at,
+                    args,
+                    input,
+                    global,
+                    set: &set,
+                    manifest,
+                    plan,
+                    saved,
+                    simulated,
+                    several,
+                });
+            }
+            None => desk.end(at, exit::MANIFEST),
         }
-        let simulated = accounts.is_simulated();
-        let task = Apply { args, global, set: &set, manifest, saved: saved.as_ref(), simulated };
-        codes.push(accounts.run(io, plan, task));
     }
-    if set.manifests.len() > 1 && args.output != "json" {
+    args.input.say_denied(io, &set, global.quiet);
+    if !jobs.is_empty() {
+        let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk });
+        // What was cut off or never asked ends as the whole did.
+        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+    }
+    let codes = desk.codes();
+    if several && args.output != "json" {
         summary(io, &set, &codes);
     }
-    let code = if codes.iter().all(|code| *code == exit::DONE) {
-        exit::DONE
-    } else {
-        verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
-    };
+    let code = verdict::worst(codes.iter().copied().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
     if args.output == "json" {
-        json_line(&json!({"type": "result", "exit": code}));
+        let jobs: Vec<_> = set
+            .manifests
+            .iter()
+            .zip(&codes)
+            .map(|(one, code)| json!({"job": one.compiled.job, "manifest": one.path, "exit": code}))
+            .collect();
+        json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
     }
     code
 }
@@ -135,10 +162,48 @@ fn show_problems(io: &mut Io, set: &Set, global: &Global) {
     }
 }
 
-/// A plan that was saved, if the path leads to one.
-fn saved_plan(path: &str) -> Option<SavedPlan> {
-    let text = std::fs::read_to_string(path).ok().filter(|text| text.contains(MARK))?;
-    serde_json::from_str(&text).ok()
+/// A plan that was saved, if the only path leads to one; the words of a usage error where it cannot be applied.
+fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
+    let read = |path: &String| {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some((path.clone(), SavedPlan::read(&text)?))
+    };
+    match (paths, paths.iter().find_map(read)) {
+        (_, None) => Ok(None),
+        ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
+        ([_], Some((path, Err(why)))) => Err(format!(
+            "error: `{path}` is a saved plan that cannot be read: {why}\nsave it again: trainc plan --save {}\n",
+            crate::emit::quoted(&path)
+        )),
+        (_, Some((path, _))) => {
+            Err(format!("error: `{path}` is a saved plan, and one is applied at a time\n"))
+        }
+    }
+}
+
+impl Args {
+    /// A saved plan holds everything that was chosen, so nothing of it is said again; how long is waited, and whether
+    /// anybody watches, is not part of what is done.
+    fn leaves_no_choice(&self) -> Result<(), String> {
+        let given = self.input.given();
+        let said = [
+            ("--set", !given.sets.is_empty()),
+            ("--env", given.env.is_some()),
+            ("--account", given.for_account.is_some()),
+            ("--price", !given.prices.is_empty()),
+            ("--discount", given.discount.is_some()),
+            ("--worker", given.worker.is_some()),
+            ("--calibration", given.calibration.is_some()),
+            ("--new-run", self.new_run),
+            ("--adopt", self.adopt),
+        ];
+        match said.into_iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(format!(
+                "error: a saved plan leaves no choice to apply, and `{flag}` would be one\ngive it to the plan: trainc plan {flag} … --save FILE\n"
+            )),
+        }
+    }
 }
 
 /// What became of each of several jobs.
@@ -152,239 +217,89 @@ fn summary(io: &mut Io, set: &Set, codes: &[u8]) {
             exit::DIFFERENT => "another version of it is there".to_owned(),
             exit::INCOMPLETE => "incomplete, safe to run again".to_owned(),
             exit::JOB => "the training job failed or was stopped".to_owned(),
+            verdict::exit::DENIED => "access denied, or no valid credentials".to_owned(),
+            verdict::exit::FOREIGN => "something that is not ours is in the way".to_owned(),
             other => format!("exit code {other}"),
         };
         io.print(&format!("  {name}: {words}\n"));
     }
 }
 
-struct Apply<'a> {
+/// The jobs of one command, as far as their manifests are sound.
+struct Applies<'a> {
     args: &'a Args,
     global: &'a Global,
-    set: &'a Set,
-    manifest: &'a Manifest,
-    saved: Option<&'a SavedPlan>,
-    simulated: bool,
+    jobs: &'a [One<'a>],
+    desk: &'a Desk,
 }
 
-impl Task for Apply<'_> {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let Some(plan) = self.manifest.compiled.checked() else { return exit::MANIFEST };
-        let choices = self.choices();
-        let looked = look_at(&look, plan, choices).await;
-        self.problems(io, &looked);
-        let Some(prospect) = &looked.prospect else { return looked.exit };
-        if let Some(saved) = self.saved
-            && let Some(why) = saved.stale(&self.manifest.sha256, prospect)
-        {
-            self.verdict(io, &stale(plan, &why));
-            return exit::DIFFERENT;
-        }
-        let in_the_way = verdict::worst(looked.obstacles.iter().map(|verdict| verdict.exit));
-        for verdict in &looked.obstacles {
-            self.verdict(io, verdict);
-        }
-        if let Some(code) = in_the_way {
-            return code;
-        }
-        if looked.exit != exit::DONE {
-            return looked.exit;
-        }
-        self.show_plan(io, prospect);
-        if prospect.is_empty() {
-            return self.nothing_to_do(io, look, plan, prospect).await;
-        }
-        if !self.agreed(io) {
-            return exit::INCOMPLETE;
-        }
-        let ledger = Ledger::default();
+impl Tasks for Applies<'_> {
+    /// All are looked at before the first is made, and shown in the order of their manifests whoever answers first; then
+    /// they are made at the same time, and each goes on when another fails.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
-        let driver = Driver {
-            look,
-            desired: &prospect.desired,
-            choices,
-            telling: Telling { ledger: &ledger, listener: &progress },
-            wrote_iam: false.into(),
-        };
-        let job = driver.run(&prospect.target).await;
-        progress.clear();
-        let code = self.report(io, plan, &ledger, job.as_deref());
-        match job {
-            Some(job) if self.args.wait && code == exit::DONE => self.watch(io, look, plan, &job).await,
-            _ => code,
-        }
-    }
-}
-
-impl Apply<'_> {
-    fn choices(&self) -> Choices {
-        match self.saved {
-            Some(saved) => saved.choices(),
-            None => Choices {
-                adopt: self.args.adopt,
-                new_run: self.args.new_run,
-                after_capacity: self.args.wait_for_capacity.is_some(),
-            },
-        }
-    }
-
-    fn is_json(&self) -> bool {
-        self.args.output == "json"
-    }
-
-    /// The manifest with the flags that led here, for the command to type next.
-    fn path(&self) -> String {
-        let input = &self.args.input;
-        let mut out = quoted(&self.manifest.path);
-        if let Some(env) = &input.env {
-            out.push_str(&format!(" --env {}", quoted(env)));
-        }
-        for set in &input.sets {
-            out.push_str(&format!(" --set {}", quoted(set)));
-        }
-        if let Some(worker) = &input.worker {
-            out.push_str(&format!(" --worker {}", quoted(&worker.to_string_lossy())));
-        }
-        out + &self.args.account.again()
-    }
-
-    fn problems(&self, io: &mut Io, looked: &Looked) {
-        if self.is_json() {
-            for one in looked.findings.iter() {
-                json_line(&json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+        let looked = progress.busy("looking at the account", async {
+            join_all(all.clone().map(|(job, look)| job.look(look))).await
+        });
+        let looked = looked.await;
+        let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
+        for ((job, look), looked) in all.zip(looked) {
+            match job.show(io, looked) {
+                Ok(prospect) => going.push((job, look, prospect)),
+                Err(code) => self.desk.end(job.at, code),
             }
-            return;
         }
-        let mut findings = looked.findings.clone();
-        if !self.global.verbose {
-            findings.retain(|one| one.severity > Severity::Note);
+        let changed = going.iter().filter(|(.., prospect)| !prospect.is_empty()).count();
+        if changed > 0 && !self.agreed(io, changed) {
+            going.retain(|(job, _, prospect)| {
+                let rests = prospect.is_empty();
+                if !rests {
+                    self.desk.end(job.at, exit::INCOMPLETE);
+                }
+                rests
+            });
         }
-        show(io, self.set, self.manifest, &findings, self.global);
-    }
-
-    fn verdict(&self, io: &mut Io, verdict: &Verdict) {
-        if self.is_json() {
-            json_line(&json!({
-                "type": "problem", "exit": verdict.exit,
-                "problem": problem(&self.set.sources, &verdict.diagnostic),
-            }));
-            return;
+        let shared = Shared::default();
+        if let [(job, look, prospect)] = going.as_slice() {
+            // Nobody writes between its words: they are shown as they come.
+            let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &shared).await;
+            self.desk.end(job.at, code);
+            return exit::DONE;
         }
-        show(io, self.set, self.manifest, &only(verdict.diagnostic.clone()), self.global);
-    }
-
-    fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
-        let desired = &prospect.desired;
-        if self.is_json() {
-            let changes: Vec<_> = prospect
-                .changes
-                .iter()
-                .map(|change| {
-                    json!({
-                        "kind": change.kind, "name": change.name, "action": change.action.word(),
-                        "because": change.because,
-                    })
-                })
-                .collect();
-            json_line(&json!({
-                "type": "plan", "job": desired.job, "digest": desired.digest, "account": desired.account,
-                "region": desired.region, "changes": changes,
-            }));
-            return;
-        }
-        let place = if self.simulated { " (simulated)" } else { "" };
-        io.print(&format!(
-            "{}, digest {}, in account {}{place}, {}\n\n{}\n",
-            desired.job,
-            desired.digest.get(..8).unwrap_or_default(),
-            desired.account,
-            desired.region,
-            lines(prospect)
-        ));
-    }
-
-    async fn nothing_to_do<C: Cloud, K: Clock>(
-        &self,
-        io: &mut Io<'_>,
-        look: Look<'_, C, K>,
-        plan: &Plan,
-        prospect: &Prospect,
-    ) -> u8 {
-        let Target::Attach(name) = &prospect.target else { return exit::DONE };
-        let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
-        if !self.is_json() {
-            io.print(&format!("nothing to do: {name} is {status}\n"));
-            let next = match status {
-                "InProgress" => format!("trainc watch {}", self.path()),
-                _ => format!("trainc apply {} --new-run", self.path()),
-            };
-            io.print(&format!("  next  {next}\n"));
-        }
-        if self.args.wait || matches!(status, "Failed" | "Stopped") {
-            return self.watch(io, look, plan, name).await;
+        let desk = self.desk;
+        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let mut making: FuturesUnordered<_> = going
+            .iter()
+            .map(async |(job, look, prospect)| {
+                let (mut out, mut err) = desk.writers(job.at);
+                let today = today.clone();
+                let mut own = Io { out: &mut out, err: &mut err, color, unicode, width, today };
+                let progress = progress.of(job.name(), job.several);
+                let code = job.make(&mut own, **look, prospect, &progress, &shared).await;
+                (job.at, code)
+            })
+            .collect();
+        while let Some((at, code)) = making.next().await {
+            desk.end(at, code);
+            progress.aside(|| desk.hand_out(io));
         }
         exit::DONE
     }
+}
 
-    /// Follows the job to its end; once it has completed, what the manifest says goes with it goes.
-    async fn watch<C: Cloud, K: Clock>(
-        &self,
-        io: &mut Io<'_>,
-        look: Look<'_, C, K>,
-        plan: &Plan,
-        job: &str,
-    ) -> u8 {
-        let code = follow(io, &look, self.set, self.manifest, job, &self.args.output, self.global).await;
-        if code != exit::DONE || !self.args.wait {
-            return code;
-        }
-        let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
-        let failed = super::release::release(plan, look, &progress).await;
-        for verdict in &failed {
-            self.verdict(io, verdict);
-        }
-        verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
-    }
-
+impl Applies<'_> {
     /// Asks, unless nothing real happens or the user said yes before.
-    fn agreed(&self, io: &mut Io) -> bool {
-        if self.args.yes || self.simulated || self.saved.is_some() {
+    fn agreed(&self, io: &mut Io, jobs: usize) -> bool {
+        let simulated = self.args.account.simulate.is_some();
+        if self.args.yes || simulated || self.jobs.iter().any(|job| job.saved.is_some()) {
             return true;
         }
-        if !std::io::stdin().is_terminal() || self.is_json() {
+        if !std::io::stdin().is_terminal() || self.args.output == "json" {
             io.note("nobody is here to ask: say `--yes`, or save a plan with `plan --save` and apply that\n");
             return false;
         }
-        ask(io, "Apply this?")
-    }
-
-    fn report(&self, io: &mut Io, plan: &crate::ir::Plan, ledger: &Ledger, job: Option<&str>) -> u8 {
-        let mut codes = Vec::new();
-        for (item, cause) in ledger.failed() {
-            let verdict = verdict::verdict(plan, &item, &cause);
-            self.verdict(io, &verdict);
-            codes.push(verdict.exit);
-        }
-        for item in ledger.left() {
-            if self.is_json() {
-                json_line(&json!({"type": "left", "kind": item.kind, "name": item.name}));
-            } else {
-                io.note(&format!("{} {}: not started\n", item.kind, item.name));
-            }
-        }
-        let code = verdict::worst(codes).unwrap_or(exit::DONE);
-        if self.is_json() {
-            json_line(&json!({"type": "applied", "training_job": job, "exit": code}));
-            return code;
-        }
-        match job {
-            Some(job) => {
-                io.print(&format!("applied: {job}\n  next  trainc watch {}\n", self.path()));
-            }
-            None => {
-                io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));
-            }
-        }
-        code
+        let question = if jobs == 1 { "Apply this?".to_owned() } else { format!("Apply these {jobs} jobs?") };
+        ask(io, &question)
     }
 }

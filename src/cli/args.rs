@@ -3,6 +3,7 @@
 use super::io::Io;
 use super::manifests::Set;
 use crate::Options;
+use crate::apply::saved::Given;
 use crate::diag::{self, Format, ManifestReport};
 use crate::predict::Constants;
 use crate::resolve::Choices;
@@ -56,7 +57,7 @@ impl Global {
 }
 
 /// Which manifests.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct Named {
     /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input; if none is named, those of
     /// the current directory
@@ -83,7 +84,7 @@ impl Named {
 }
 
 /// Which manifests, and what is laid over them.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct Input {
     #[command(flatten)]
     pub named: Named,
@@ -107,7 +108,7 @@ pub(super) struct Input {
     pub worker: Option<PathBuf>,
     /// Constants of the cost model, as `trainc calibrate --write` makes them
     #[arg(long, value_name = "FILE", value_parser = calibration)]
-    pub calibration: Option<Constants>,
+    pub calibration: Option<Calibration>,
     /// Exit with 3 on warnings as on errors
     #[arg(long)]
     pub deny_warnings: bool,
@@ -191,8 +192,18 @@ pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
 }
 
-pub(super) fn calibration(path: &str) -> Result<Constants, String> {
-    super::calibrate::constants(Some(std::path::Path::new(path)))
+/// A file of constants, and what is in it.
+#[derive(Clone, Debug)]
+pub(super) struct Calibration {
+    /// As it was named.
+    pub path: String,
+    /// What it holds.
+    pub constants: Constants,
+}
+
+pub(super) fn calibration(path: &str) -> Result<Calibration, String> {
+    let constants = super::calibrate::constants(Some(std::path::Path::new(path)))?;
+    Ok(Calibration { path: path.to_owned(), constants })
 }
 
 fn fraction(written: &str) -> Result<f64, String> {
@@ -205,6 +216,38 @@ fn fraction(written: &str) -> Result<f64, String> {
 }
 
 impl Input {
+    /// What is laid over the manifest, as a saved plan keeps it.
+    pub(super) fn given(&self) -> Given {
+        Given {
+            sets: self.sets.clone(),
+            env: self.env.clone(),
+            for_account: self.account.clone(),
+            worker: self.worker.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            calibration: self.calibration.as_ref().map(|file| file.path.clone()),
+            prices: self.prices.clone(),
+            discount: self.discount,
+        }
+    }
+
+    /// The same as a saved plan has kept it; the words of a usage error where a file that it names is gone.
+    pub(super) fn keep(&mut self, given: &Given) -> Result<(), String> {
+        let gone = |path: &str, why: &str| format!("error: the saved plan names `{path}`: {why}\n");
+        self.sets.clone_from(&given.sets);
+        self.env.clone_from(&given.env);
+        self.account.clone_from(&given.for_account);
+        self.prices.clone_from(&given.prices);
+        self.discount = given.discount;
+        self.worker = match &given.worker {
+            Some(path) => Some(binary(path).map_err(|why| gone(path, &why))?),
+            None => None,
+        };
+        self.calibration = match &given.calibration {
+            Some(path) => Some(calibration(path).map_err(|why| gone(path, &why))?),
+            None => None,
+        };
+        Ok(())
+    }
+
     /// What the compiler is told beside the text.
     pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
         Options {
@@ -217,7 +260,7 @@ impl Input {
             today: io.today.clone(),
             prices: self.prices.clone(),
             discount: self.discount,
-            constants: self.calibration.clone(),
+            constants: self.calibration.as_ref().map(|file| file.constants.clone()),
             complete,
             fetch: false,
             worker: self.worker.clone(),

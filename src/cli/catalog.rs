@@ -1,10 +1,14 @@
 //! `trainc catalog`.
 
+use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
+use super::manifests::compile_all;
+use crate::Options;
 use crate::catalog::listing::{self, Listing};
 use crate::catalog::models;
-use crate::diag::Status;
+use crate::diag::{Format, Status};
+use crate::ir::Plan;
 use crate::text;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
@@ -12,7 +16,7 @@ use unicode_width::UnicodeWidthStr as _;
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out
@@ -21,18 +25,25 @@ pub(super) struct Args {
     /// Only rows that contain this
     #[arg(value_name = "FILTER")]
     filter: Option<String>,
+    /// With `permissions`: only what the jobs of these manifests ask for, a file or a directory
+    #[arg(long = "manifest", value_name = "MANIFEST")]
+    manifests: Vec<String>,
     /// How to write: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }
 
 /// Runs the command.
-pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, tables(), args);
     };
     if name == "permissions" {
-        return permissions(io, args.filter.as_deref());
+        return permissions(io, global, args);
+    }
+    if !args.manifests.is_empty() {
+        io.note("error: `--manifest` goes with `trainc catalog permissions`\n");
+        return exit::USAGE;
     }
     let listing = match name {
         "models" => Some(models_listing()),
@@ -51,11 +62,11 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     exit::USAGE
 }
 
-/// The operator's policy, for one command or for all.
-fn permissions(io: &mut Io, command: Option<&str>) -> u8 {
+/// The operator's policy, for one command or for all; of all jobs, or of those that are named.
+fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     use crate::apply::calls::Command;
     use crate::apply::permissions::{Place, policy};
-    let commands: Vec<Command> = match command {
+    let commands: Vec<Command> = match args.filter.as_deref() {
         None => Command::ALL.to_vec(),
         Some(word) => Command::ALL.iter().copied().filter(|one| one.word() == word).collect(),
     };
@@ -64,7 +75,24 @@ fn permissions(io: &mut Io, command: Option<&str>) -> u8 {
         io.note(&format!("error: expected one of {}\n", known.join(", ")));
         return exit::USAGE;
     }
-    io.print(&crate::emit::canonical::pretty(&policy(&commands, &Place::default())));
+    if args.manifests.is_empty() {
+        io.print(&crate::emit::canonical::pretty(&policy(&commands, &[Place::default()])));
+        return exit::DONE;
+    }
+    let set = compile_all(&args.manifests, &Options { today: io.today.clone(), ..Options::default() });
+    let plans: Vec<&Plan> = set.manifests.iter().filter_map(|one| one.compiled.checked()).collect();
+    let deployable: Vec<Place> =
+        plans.iter().filter(|plan| plan.deployable).map(|plan| Place::of(plan)).collect();
+    if plans.len() < set.manifests.len() {
+        let text = problems(&set, Format::Human, io, io.color, global);
+        io.note(&text);
+        return exit::MANIFEST;
+    }
+    if deployable.is_empty() {
+        io.note("error: none of these jobs is for SageMaker: they ask nothing of an account\n");
+        return exit::USAGE;
+    }
+    io.print(&crate::emit::canonical::pretty(&policy(&commands, &deployable)));
     exit::DONE
 }
 

@@ -3,7 +3,7 @@
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
-use super::manifests::{Set, compile_all};
+use super::manifests::{Keep, Set, compile_keeping};
 use super::world::describe;
 use crate::diag::{Diagnostic, Format, find, fix};
 
@@ -43,7 +43,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let mut set = compile_all(&paths, &args.input.options(io, false));
+    let mut set = compile_keeping(&paths, &args.input.options(io, false), Keep::Problems);
     if let Some(code) = &args.fix {
         if code != "all" && find(crate::codes(), code).is_none() {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
@@ -52,7 +52,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let code = Some(code.as_str()).filter(|code| *code != "all");
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
-            Ok(_) => set = compile_all(&paths, &args.input.options(io, false)),
+            Ok(_) => set = compile_keeping(&paths, &args.input.options(io, false), Keep::Problems),
             Err(message) => {
                 io.note(&message);
                 return exit::USAGE;

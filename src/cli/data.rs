@@ -118,7 +118,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             if !found.problems.is_empty() {
                 let compiled = Compiled::nothing(found.problems);
                 let path = args.inputs.first().cloned().unwrap_or_default();
-                let manifest = Manifest { path, sha256: String::new(), compiled };
+                let manifest = Manifest::new(&path, String::new(), compiled);
                 let root = PathBuf::new();
                 let set = Set { sources: found.sources, manifests: vec![manifest], many: false, root };
                 let shown = problems(&set, Format::Human, io, io.color, global);

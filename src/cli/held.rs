@@ -43,7 +43,7 @@ impl Held {
         let mut sources = SourceMap::default();
         let source = sources.add(self.path.as_str(), text);
         let compiled = compile(source, text, options, &mut self.reader, &mut sources);
-        let manifest = Manifest { path: self.path.clone(), sha256: self.sha256.clone(), compiled };
+        let manifest = Manifest::new(&self.path, self.sha256.clone(), compiled);
         Set { sources, manifests: vec![manifest], many: false, root: self.reader.root().to_path_buf() }
     }
 }

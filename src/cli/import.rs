@@ -189,7 +189,7 @@ fn read(file: &str) -> std::io::Result<String> {
 }
 
 fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
-    let manifest = Manifest { path: path.to_owned(), sha256: String::new(), compiled };
+    let manifest = Manifest::new(path, String::new(), compiled);
     Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new() }
 }
 

@@ -1,13 +1,14 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
 use super::expand::{self, Named, expand, root_of};
-use super::neighbours;
+use super::neighbours::{self, Beside};
 use super::world::{Files, Tree};
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
@@ -25,6 +26,31 @@ pub(super) struct Manifest {
     pub sha256: String,
     /// What it became.
     pub compiled: Compiled,
+    /// What the other manifests of the run are held against.
+    pub beside: Beside,
+}
+
+impl Manifest {
+    /// A manifest that was compiled.
+    pub(super) fn new(path: &str, sha256: String, compiled: Compiled) -> Self {
+        let beside = Beside::of(&compiled);
+        Self { path: path.to_owned(), sha256, compiled, beside }
+    }
+
+    /// A manifest that nothing could be read of.
+    fn failed(path: &str, problems: Problems) -> Self {
+        Self::new(path, String::new(), Compiled::nothing(problems))
+    }
+}
+
+/// What of each manifest is kept until the run ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// All that was compiled.
+    Plans,
+    /// Name and problems. A repository's plans are a tenth of a megabyte each, and memory that is used again costs
+    /// less than fresh memory.
+    Problems,
 }
 
 /// All manifests of a run.
@@ -42,10 +68,15 @@ pub(super) struct Set {
 
 /// Reads and compiles everything that the arguments name.
 pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
+    compile_keeping(arguments, options, Keep::Plans)
+}
+
+/// The same, with what is to be kept of each.
+pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Keep) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();
     let mut named: Vec<Named> = Vec::new();
-    let mut known: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut known: BTreeSet<OsString> = BTreeSet::new();
     let mut many = arguments.len() > 1;
     for argument in arguments {
         let found = expand(argument);
@@ -61,21 +92,15 @@ pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
         for file in found.files {
             // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
             let one = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
-            if file.path == Path::new("-") || known.insert(one) {
+            if file.path == Path::new("-") || known.insert(one.into_os_string()) {
                 named.push(file);
             }
         }
     }
-    let mut manifests: Vec<Manifest> = failed
-        .into_iter()
-        .map(|(path, problems)| Manifest {
-            path,
-            sha256: String::new(),
-            compiled: Compiled::nothing(problems),
-        })
-        .collect();
+    let mut manifests: Vec<Manifest> =
+        failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems)).collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
-    for part in in_parts(&named, options) {
+    for part in in_parts(&named, options, keep) {
         many |= part.swept;
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
@@ -89,6 +114,7 @@ struct Part {
     sources: SourceMap,
     manifests: Vec<Manifest>,
     swept: bool,
+    keep: Keep,
 }
 
 /// The fewest manifests that are worth a thread.
@@ -96,16 +122,16 @@ const LEAST_PER_THREAD: usize = 16;
 
 /// Compiles the files in order, in as many threads as pay. Each numbers its sources in a range of its own, so the
 /// result does not depend on how many there are.
-fn in_parts(named: &[Named], options: &Options) -> Vec<Part> {
+fn in_parts(named: &[Named], options: &Options, keep: Keep) -> Vec<Part> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let each = named.len().div_ceil(threads).max(LEAST_PER_THREAD);
     if named.len() <= each {
-        return vec![part(named, 1, options)];
+        return vec![part(named, 1, options, keep)];
     }
     std::thread::scope(|scope| {
         let parts = named.chunks(each).zip(1..);
         let running: Vec<_> =
-            parts.map(|(files, number)| scope.spawn(move || part(files, number, options))).collect();
+            parts.map(|(files, number)| scope.spawn(move || part(files, number, options, keep))).collect();
         running
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)))
@@ -113,11 +139,18 @@ fn in_parts(named: &[Named], options: &Options) -> Vec<Part> {
     })
 }
 
-fn part(named: &[Named], number: u32, options: &Options) -> Part {
-    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false };
+fn part(named: &[Named], number: u32, options: &Options, keep: Keep) -> Part {
+    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep };
     let mut files: Option<Files> = None;
+    let mut last: Option<(&Path, PathBuf)> = None;
     for file in named {
-        let root = root_of(&file.path, file.walked.as_deref());
+        // Files lie side by side, and to look for the root takes several calls of the system.
+        let dir = file.path.parent().filter(|_| file.walked.is_some());
+        let root = match (&last, dir) {
+            (Some((of, root)), Some(dir)) if *of == dir => root.clone(),
+            _ => root_of(&file.path, file.walked.as_deref()),
+        };
+        last = dir.map(|dir| (dir, root.clone()));
         // One reader for all files of one repository, so that a directory is read once.
         let reader = match &mut files {
             Some(reader) if reader.root() == root => reader,
@@ -141,7 +174,7 @@ fn outside(file: &Named, sources: &mut SourceMap) -> Manifest {
             .note("the root is the nearest directory upward with `.git`, else the one that was named")
             .help("name the file that it leads to, or move that below the root"),
     );
-    Manifest { path: file.shown.clone(), sha256: String::new(), compiled: Compiled::nothing(problems) }
+    Manifest::failed(&file.shown, problems)
 }
 
 /// Compiles files out of a tree of one's own; their sources are numbered in the part of that number.
@@ -151,7 +184,8 @@ pub(super) fn compile_from(
     options: &Options,
     reader: &mut dyn Tree,
 ) -> (SourceMap, Vec<Manifest>) {
-    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false };
+    let mut out =
+        Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep: Keep::Plans };
     for file in named {
         out.add(file, options, reader);
     }
@@ -166,20 +200,29 @@ impl Part {
         }
         let swept = sweep(file, &manifest, options, reader, &mut self.sources);
         if swept.is_empty() {
-            self.manifests.push(manifest);
+            self.push(manifest);
         } else {
             self.swept = true;
-            self.manifests.extend(swept);
+            for manifest in swept {
+                self.push(manifest);
+            }
         }
+    }
+
+    fn push(&mut self, manifest: Manifest) {
+        self.manifests.push(match self.keep {
+            Keep::Plans => manifest,
+            Keep::Problems => {
+                let Compiled { job, problems, is_layer, .. } = manifest.compiled;
+                let compiled = Compiled { job, is_layer, ..Compiled::nothing(problems) };
+                Manifest { compiled, ..manifest }
+            }
+        });
     }
 }
 
 fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
-    let fail = |problems: Problems| Manifest {
-        path: file.shown.clone(),
-        sha256: String::new(),
-        compiled: Compiled::nothing(problems),
-    };
+    let fail = |problems: Problems| Manifest::failed(&file.shown, problems);
     let bytes = match reader.read(&file.path) {
         Ok(bytes) => bytes,
         Err(why) => {
@@ -197,11 +240,7 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     match String::from_utf8(bytes) {
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
-            Manifest {
-                path: file.shown.clone(),
-                sha256,
-                compiled: compile(source, &text, options, reader, sources),
-            }
+            Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
         }
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
@@ -216,7 +255,7 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
             let mut compiled = compile(source, &text, options, reader, sources);
             compiled.problems.push(recover::not_utf8(source, at));
             compiled.problems.sort();
-            Manifest { path: file.shown.clone(), sha256, compiled }
+            Manifest::new(&file.shown, sha256, compiled)
         }
     }
 }
@@ -251,11 +290,8 @@ fn sweep(
             );
             problems.sort();
         }
-        return vec![Manifest {
-            path: base.path.clone(),
-            sha256: base.sha256.clone(),
-            compiled: Compiled { problems, ..base.compiled.clone() },
-        }];
+        let compiled = Compiled { problems, ..base.compiled.clone() };
+        return vec![Manifest { compiled, ..base.clone() }];
     }
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for vary in vary {

@@ -151,7 +151,7 @@ pub fn main() -> ExitCode {
         Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Tune(args) => tune::run(&mut io, &app.global, args),
         Command::Calibrate(args) => calibrate::run(&mut io, args),
-        Command::Catalog(args) => catalog::run(&mut io, args),
+        Command::Catalog(args) => catalog::run(&mut io, &app.global, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
         Command::Lsp(_) => exit::DONE,

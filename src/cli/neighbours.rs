@@ -1,17 +1,37 @@
 //! Jobs of one run against each other: names, and prefixes that they would both write to.
 
 use super::manifests::Manifest;
-use crate::declare_code;
 use crate::diag::{Code, Diagnostic};
 use crate::ir::plan::DIGEST_MARK;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
+use crate::{Compiled, declare_code};
+use std::collections::BTreeMap;
 
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
 declare_code!(T0467, "prefix-of-two-jobs", Warning, "two jobs that write to one S3 prefix");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0142, &T0467];
+
+/// What of a job the others of the run are held against.
+#[derive(Clone, Default)]
+pub(super) struct Beside {
+    /// Where its name stands.
+    name: Option<Span>,
+    /// The prefixes that it writes to.
+    written: Vec<Written>,
+    /// Whether it silences [`T0467`].
+    silenced: bool,
+}
+
+impl Beside {
+    /// Read off what was compiled.
+    pub(super) fn of(compiled: &Compiled) -> Self {
+        let Some(plan) = &compiled.plan else { return Self::default() };
+        Self { name: plan.job.name.span(), written: written(plan), silenced: allows(compiled, plan) }
+    }
+}
 
 /// Reports at the later of two manifests, in the order of the run.
 pub(super) fn judge(manifests: &mut [Manifest]) {
@@ -20,11 +40,11 @@ pub(super) fn judge(manifests: &mut [Manifest]) {
 }
 
 fn names(manifests: &mut [Manifest]) {
-    let mut seen: Vec<(String, String, Option<Span>)> = Vec::new();
+    let mut seen: BTreeMap<String, (String, Option<Span>)> = BTreeMap::new();
     for manifest in manifests {
         let Some(job) = manifest.compiled.job.clone() else { continue };
-        let span = manifest.compiled.plan.as_ref().and_then(|plan| plan.job.name.span());
-        if let Some((_, first, first_span)) = seen.iter().find(|(name, _, _)| *name == job) {
+        let span = manifest.beside.name;
+        if let Some((first, first_span)) = seen.get(&job) {
             if let Some(span) = span {
                 let mut diagnostic =
                     Diagnostic::new(&T0142, span, format!("`{first}` describes a job `{job}` as well"))
@@ -36,12 +56,13 @@ fn names(manifests: &mut [Manifest]) {
                 manifest.compiled.problems.sort();
             }
         } else {
-            seen.push((job, manifest.path.clone(), span));
+            seen.insert(job, (manifest.path.clone(), span));
         }
     }
 }
 
 /// One prefix that a job writes to as it stands: SageMaker puts the job's name below all others.
+#[derive(Clone)]
 struct Written {
     what: &'static str,
     uri: String,
@@ -65,30 +86,63 @@ fn written(plan: &Plan) -> Vec<Written> {
 }
 
 /// Whether the job silences the warning, with a date that has not passed.
-fn allows(manifest: &Manifest, plan: &Plan) -> bool {
+fn allows(compiled: &Compiled, plan: &Plan) -> bool {
     let named = |allow: &crate::ir::Allow| {
         allow.code.value().is_some_and(|code| code == T0467.id || code == T0467.name)
     };
     plan.job.allows.iter().any(named)
-        && !manifest.compiled.problems.iter().any(|diagnostic| diagnostic.code.id == "T0242")
+        && !compiled.problems.iter().any(|diagnostic| diagnostic.code.id == "T0242")
+}
+
+/// The prefixes of the jobs before, by kind and then by text, so that those inside each other lie together.
+#[derive(Default)]
+struct Seen {
+    by_prefix: BTreeMap<(&'static str, String), Vec<Writer>>,
+    writers: usize,
+}
+
+struct Writer {
+    /// Its place in the run.
+    number: usize,
+    job: String,
+    span: Span,
+}
+
+impl Seen {
+    fn add(&mut self, job: &str, one: Written) {
+        self.writers += 1;
+        let writer = Writer { number: self.writers, job: job.to_owned(), span: one.span };
+        self.by_prefix.entry((one.what, one.uri)).or_default().push(writer);
+    }
+
+    /// The first job of the run that writes above, below or at the prefix.
+    fn clash(&self, job: &str, one: &Written) -> Option<(&str, Span)> {
+        let above = one.uri.match_indices('/').filter_map(|(at, _)| {
+            let prefix = one.uri.get(..at + 1).filter(|prefix| prefix.len() < one.uri.len())?;
+            self.by_prefix.get(&(one.what, prefix.to_owned()))
+        });
+        let below = self
+            .by_prefix
+            .range((one.what, one.uri.clone())..)
+            .take_while(|((what, uri), _)| *what == one.what && uri.starts_with(&one.uri))
+            .map(|(_, writers)| writers);
+        above
+            .chain(below)
+            .flatten()
+            .filter(|writer| writer.job != job)
+            .min_by_key(|writer| writer.number)
+            .map(|writer| (writer.job.as_str(), writer.span))
+    }
 }
 
 fn prefixes(manifests: &mut [Manifest]) {
-    let mut seen: Vec<(String, Written)> = Vec::new();
+    let mut seen = Seen::default();
     for manifest in manifests {
-        let (Some(job), Some(plan)) = (manifest.compiled.job.clone(), &manifest.compiled.plan) else {
-            continue;
-        };
+        let Some(job) = manifest.compiled.job.clone() else { continue };
         let mut found: Vec<Diagnostic> = Vec::new();
-        let silenced = allows(manifest, plan);
-        let mine = written(plan);
+        let Beside { written: mine, silenced, .. } = std::mem::take(&mut manifest.beside);
         for one in &mine {
-            let clash = seen.iter().find(|(other, theirs)| {
-                *other != job
-                    && theirs.what == one.what
-                    && (theirs.uri.starts_with(&one.uri) || one.uri.starts_with(&theirs.uri))
-            });
-            let Some((other, theirs)) = clash else { continue };
+            let Some((other, theirs)) = seen.clash(&job, one) else { continue };
             let mut diagnostic = Diagnostic::new(
                 &T0467,
                 one.span,
@@ -97,12 +151,14 @@ fn prefixes(manifests: &mut [Manifest]) {
             .help(format!("put `{{{{ job.digest }}}}` into `{}`: it differs from job to job", one.what))
             .note("run at the same time, each overwrites the other's files; run one after the other, the second begins with the first's");
             // One layer may say it for both.
-            if theirs.span != one.span {
-                diagnostic = diagnostic.label(theirs.span, format!("of `{other}`"));
+            if theirs != one.span {
+                diagnostic = diagnostic.label(theirs, format!("of `{other}`"));
             }
             found.push(diagnostic);
         }
-        seen.extend(mine.into_iter().map(|one| (job.clone(), one)));
+        for one in mine {
+            seen.add(&job, one);
+        }
         if found.is_empty() || silenced {
             continue;
         }

@@ -1,10 +1,11 @@
 //! `trainc plan`.
 
-use super::account::{AccountArgs, Accounts, Task};
+use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
+use super::progress::{Mode, Progress};
 use super::prospects::{Looked, look_at};
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::Choices;
@@ -16,6 +17,7 @@ use crate::emit::{Identity, quoted};
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
+use futures_util::future::join_all;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -79,7 +81,7 @@ impl<'a> Ready<'a> {
             path: &self.manifest.path,
             sha256: &self.manifest.sha256,
             job: self.manifest.compiled.job.as_deref(),
-            plan: self.manifest.compiled.plan.as_ref(),
+            plan: self.manifest.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.manifest.compiled.prediction,
             problems: &self.manifest.compiled.problems,
@@ -92,41 +94,49 @@ fn identity(manifest: &Manifest) -> Option<Identity> {
     manifest.compiled.checked().map(crate::emit::identity)
 }
 
-/// Looks at the account for one manifest. It is given an account that could be changed, and passes on one that
-/// cannot: `look_at` asks for no more than to observe.
+/// Looks at the account for all manifests at the same time. It is given an account that could be changed, and passes on
+/// one that cannot: `look_at` asks for no more than to observe.
 struct Compare<'a> {
-    plan: &'a crate::ir::Plan,
+    plans: &'a [&'a crate::ir::Plan],
     choices: Choices,
-    found: &'a RefCell<Option<Looked>>,
+    progress: &'a Progress,
+    found: &'a RefCell<Vec<Looked>>,
 }
 
-impl Task for Compare<'_> {
-    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let looked = look_at(&look, self.plan, self.choices).await;
-        *self.found.borrow_mut() = Some(looked);
+impl Tasks for Compare<'_> {
+    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let all = looks.iter().zip(self.plans).map(|(look, plan)| look_at(look, plan, self.choices));
+        let looked = self.progress.busy("looking at the account", async { join_all(all).await }).await;
+        *self.found.borrow_mut() = looked;
         exit::DONE
     }
 }
 
 /// Compares every sound manifest with the account; none for those that are not, or where nobody is asked.
-fn compare(io: &mut Io, args: &Args, set: &Set) -> Result<Vec<Option<Looked>>, u8> {
+fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Looked>>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
     })?;
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
-    let mut out = Vec::new();
-    for manifest in &set.manifests {
-        let found = RefCell::new(None);
-        if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
-            let code = accounts.run(io, plan, Compare { plan, choices, found: &found });
-            if code != exit::DONE {
-                return Err(code);
-            }
+    let sound = |manifest: &'_ Manifest| manifest.compiled.checked().is_some_and(|plan| plan.deployable);
+    let plans: Vec<&crate::ir::Plan> = set
+        .manifests
+        .iter()
+        .filter(|manifest| sound(manifest))
+        .filter_map(|manifest| manifest.compiled.checked())
+        .collect();
+    let found = RefCell::new(Vec::new());
+    if !plans.is_empty() {
+        let progress = Progress::new(Mode::of("human", global.quiet));
+        let compare = Compare { plans: &plans, choices, progress: &progress, found: &found };
+        let code = accounts.all(io, &plans, compare);
+        if code != exit::DONE {
+            return Err(code);
         }
-        out.push(found.into_inner());
     }
-    Ok(out)
+    let mut found = found.into_inner().into_iter();
+    Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
 }
 
 /// Whether a plan is compared with an account.
@@ -151,7 +161,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut set = compile_all(&paths, &options);
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
-        match compare(io, args, &set) {
+        match compare(io, global, args, &set) {
             Ok(looked) => looked,
             Err(code) => return code,
         }
@@ -226,11 +236,14 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
         return exit::USAGE;
     };
     let Some(prospect) = &one.prospect else { return exit::USAGE };
+    if manifest.path == "-" {
+        io.note("error: standard input cannot be read again when the plan is applied: name a file\n");
+        return exit::USAGE;
+    }
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
-        sets: args.input.sets.clone(),
-        env: args.input.env.clone(),
+        given: args.input.given(),
     };
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
     let plan = SavedPlan::of(&input, prospect, choices);

@@ -44,6 +44,10 @@ const AGAIN: u64 = 120;
 pub(super) struct Progress {
     mode: Mode,
     all: MultiProgress,
+    /// The job that it happens to, in JSON lines.
+    job: Option<String>,
+    /// The same before each line and bar, where several jobs write between each other.
+    prefix: String,
     bars: RefCell<BTreeMap<Item, ProgressBar>>,
     told: RefCell<BTreeMap<Item, (String, u64)>>,
 }
@@ -51,16 +55,46 @@ pub(super) struct Progress {
 impl Progress {
     /// Shows in a mode.
     pub(super) fn new(mode: Mode) -> Self {
-        Self { mode, all: MultiProgress::new(), bars: RefCell::default(), told: RefCell::default() }
+        let (bars, told) = (RefCell::default(), RefCell::default());
+        Self { mode, all: MultiProgress::new(), job: None, prefix: String::new(), bars, told }
     }
 
-    fn line(&self, text: &str) {
+    /// The same for one job; `among` others, each line says whose it is.
+    pub(super) fn of(&self, job: &str, among: bool) -> Self {
+        let prefix = if among { format!("{job}: ") } else { String::new() };
+        Self { all: self.all.clone(), job: Some(job.to_owned()), prefix, ..Self::new(self.mode) }
+    }
+
+    /// How it is shown.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Does something that nothing is told of meanwhile, under a spinner.
+    pub(super) async fn busy<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
+        let item = Item::new("", "");
+        if self.mode == Mode::Bars {
+            self.bar(&item, message);
+        }
+        let done = work.await;
+        self.clear();
+        done
+    }
+
+    /// Writes something else while the bars stand aside.
+    pub(super) fn aside(&self, write: impl FnOnce()) {
+        self.all.suspend(write);
+    }
+
+    /// A line of its own.
+    pub(super) fn line(&self, text: &str) {
+        let prefix = &self.prefix;
         match self.mode {
             Mode::Bars => {
-                let _ = self.all.println(text);
+                let _ = self.all.println(format!("{prefix}{text}"));
             }
             Mode::Lines => {
-                let _ = writeln!(std::io::stderr().lock(), "{text}");
+                let _ = writeln!(std::io::stderr().lock(), "{prefix}{text}");
             }
             Mode::Silent | Mode::Json => {}
         }
@@ -77,7 +111,7 @@ impl Progress {
             bar.enable_steady_tick(TICK);
             bar
         });
-        bar.set_message(message.to_owned());
+        bar.set_message(format!("{}{message}", self.prefix));
     }
 
     /// Takes the bars away.
@@ -104,7 +138,11 @@ pub(super) fn version_line() {
 impl Listener for Progress {
     fn hear(&self, event: &Event) {
         if self.mode == Mode::Json {
-            json_line(&as_json(event));
+            let mut value = as_json(event);
+            if let (Some(job), Some(members)) = (&self.job, value.as_object_mut()) {
+                members.insert("job".to_owned(), json!(job));
+            }
+            json_line(&value);
             return;
         }
         match event {

@@ -49,7 +49,7 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
         return failed(other);
     }
     let starting = matches!(prospect.target, Target::Start(_));
-    let facts = look.facts(plan, &prospect.desired, starting).await;
+    let facts = look.facts(plan, &prospect.desired, &prospect.caller, starting).await;
     let findings = preflight::judge(plan, &facts);
     let exit = preflight::exit(&findings);
     let obstacles = prospect

@@ -44,7 +44,7 @@ pub(super) struct Args {
     csv: Option<PathBuf>,
     /// Constants of the cost model, as `trainc calibrate --write` makes them
     #[arg(long, value_name = "FILE", value_parser = super::args::calibration)]
-    calibration: Option<Constants>,
+    calibration: Option<super::args::Calibration>,
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
@@ -66,7 +66,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let options = Options {
         choices,
         today: io.today.clone(),
-        constants: args.calibration.clone(),
+        constants: args.calibration.as_ref().map(|file| file.constants.clone()),
         worker: args.job.worker.clone(),
         ..Options::default()
     };
@@ -84,7 +84,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             output: args.output.clone(),
             warm_up: args.warm_up,
             csv: args.csv.clone(),
-            calibration: args.calibration.clone(),
+            calibration: args.calibration.as_ref().map(|file| file.constants.clone()),
         };
         return each(io, global, &args.job, "report", |about| Online { about, shared: shared.clone() });
     }
@@ -108,7 +108,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         output: args.output.clone(),
         warm_up: args.warm_up,
         csv: args.csv.clone(),
-        calibration: args.calibration.clone(),
+        calibration: args.calibration.as_ref().map(|file| file.constants.clone()),
     };
     shared.tell(io, manifest, plan, &reader, None)
 }

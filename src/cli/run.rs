@@ -9,7 +9,7 @@ use crate::diag::{Code, Diagnostic, Format};
 use crate::emit::{self, canonical};
 use crate::ir::{Engine, Plan};
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 mod child;
@@ -102,6 +102,8 @@ fn refuse_engine(manifest: &mut Manifest) {
 
 /// Where a run lies on this machine.
 struct Place {
+    /// Held while it lasts; the kernel lets go of it with this process, however that ends.
+    _lock: Option<File>,
     /// All results.
     out: PathBuf,
     /// The config that the binary reads.
@@ -167,14 +169,27 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
                 .map_or("?", String::as_str)
         ));
     }
-    let place = Place { config: out.join("worker.json"), out, checkpoints };
     let fault = |error: std::io::Error| {
-        format!("`{}` cannot be written: {}", shown(&place.out), super::world::describe(&error))
+        format!("`{}` cannot be written: {}", shown(&out), super::world::describe(&error))
     };
-    fs::create_dir_all(&place.out).map_err(fault)?;
+    fs::create_dir_all(&out).map_err(fault)?;
+    let place = Place { _lock: lock(&out)?, config: out.join("worker.json"), checkpoints, out: out.clone() };
     fs::write(&place.config, canonical::pretty(&config)).map_err(fault)?;
     let _ = fs::remove_file(place.out.join("failure"));
     Ok(place)
+}
+
+/// Nobody else runs there meanwhile. On a file system without locks, one runs without.
+fn lock(out: &Path) -> Result<Option<File>, String> {
+    let Ok(directory) = File::open(out) else { return Ok(None) };
+    match directory.try_lock() {
+        Ok(()) => Ok(Some(directory)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "another `trainc run` is using `{}`; wait for its end, or give this one a directory with `--out`",
+            shown(out)
+        )),
+    }
 }
 
 fn put(config: &mut Value, pointer: &str, value: Value) {

@@ -60,7 +60,8 @@ impl Task for Watch {
             io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
         }
         let About { global, set, manifest, .. } = &self.about;
-        let code = follow(io, &look, set, manifest, &job.name, &self.output, global).await;
+        let progress = Progress::new(Mode::of(&self.output, global.quiet));
+        let code = follow(io, &look, set, manifest, &job.name, global, &progress).await;
         let goes = self.about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
         if code == exit::DONE && goes && self.output != "json" {
             // Watching only looks.
@@ -118,14 +119,13 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     set: &Set,
     manifest: &Manifest,
     name: &str,
-    output: &str,
     global: &Global,
+    progress: &Progress,
 ) -> u8 {
     let Some(plan) = manifest.compiled.checked() else { return exit::MANIFEST };
-    let mode = Mode::of(output, global.quiet);
-    let progress = Progress::new(mode);
+    let mode = progress.mode();
     let ledger = Ledger::default();
-    let telling = Telling { ledger: &ledger, listener: &progress };
+    let telling = Telling { ledger: &ledger, listener: progress };
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
@@ -146,17 +146,18 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         let following = following.get_or_insert_with(|| Following::new(&job));
         following.read(look, name, io).await;
         let now = status(plan, &job, &following.metrics, look.clock.now());
-        if output == "json" {
+        if mode == Mode::Json {
             json_line(&json!({"type": "status", "status": now}));
         } else if mode == Mode::Bars {
             telling.waiting(&item, &now.line(), now.elapsed_seconds);
         } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
-            io.note(&format!("{:>8}  {}\n", text::duration(now.elapsed_seconds), now.line()));
+            progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
             told = Some((now.secondary_status.clone(), now.elapsed_seconds));
         }
         if job.is_over() {
             progress.clear();
             let finding = following.autopsy.finding(&job);
+            let output = if mode == Mode::Json { "json" } else { "human" };
             return end(io, set, manifest, plan, &job, &now, &finding, output, global);
         }
         look.clock.sleep(look.patience.poll).await;

@@ -171,6 +171,11 @@ pub fn default_bucket(plan: &Plan) -> String {
     names::default_bucket(plan)
 }
 
+/// The names of all runs of all versions of the job, as policies say it: `<job>-*`.
+pub fn job_pattern(plan: &Plan) -> String {
+    names::training_job_pattern(plan)
+}
+
 /// Where the source archives of all versions of the job lie.
 pub fn archive_home(plan: &Plan) -> String {
     names::source_home(plan)

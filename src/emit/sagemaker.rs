@@ -51,14 +51,16 @@ fn lay_over(existing: &mut Value, raw: Value) {
 /// A raw member as JSON.
 pub(crate) fn raw(value: &Raw) -> Value {
     match value {
-        Raw::Scalar(Scalar::Text(text)) => Value::from(text.as_str()),
-        Raw::Scalar(Scalar::Int(n)) => i64::try_from(*n).map_or_else(|_| Value::from(*n as f64), Value::from),
-        Raw::Scalar(Scalar::Float(x)) => Value::from(*x),
-        Raw::Scalar(Scalar::Bool(on)) => Value::from(*on),
-        Raw::Scalar(Scalar::Null) => Value::Null,
+        Raw::Scalar(one) => match &one.value {
+            Scalar::Text(text) => Value::from(text.as_str()),
+            Scalar::Int(n) => i64::try_from(*n).map_or_else(|_| Value::from(*n as f64), Value::from),
+            Scalar::Float(x) => Value::from(*x),
+            Scalar::Bool(on) => Value::from(*on),
+            Scalar::Null => Value::Null,
+        },
         Raw::List(items) => Value::Array(items.iter().map(raw).collect()),
         Raw::Object(members) => {
-            Value::Object(members.iter().map(|(key, item)| (key.clone(), raw(item))).collect())
+            Value::Object(members.iter().map(|member| (member.name.clone(), raw(&member.value))).collect())
         }
     }
 }

@@ -70,7 +70,7 @@ fn plan(text: &str) -> Plan {
         .filter(|p| p.code.id.starts_with("T01") || p.code.id.starts_with("T02"))
         .collect();
     assert!(unread.is_empty(), "{unread:#?}");
-    compiled.plan.unwrap()
+    *compiled.plan.unwrap()
 }
 
 struct Small;

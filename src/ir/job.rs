@@ -4,7 +4,7 @@
 //! "absent" from "already reported".
 
 use super::origin::{Field, Val};
-use super::scalar::{Raw, Scalar};
+use super::scalar::{RequestMember, Scalar};
 use crate::source::Span;
 
 /// One job.
@@ -768,17 +768,6 @@ pub struct Vary {
     pub path: Val<String>,
     /// Its values, one job each.
     pub values: Vec<Val<Scalar>>,
-}
-
-/// A member under `request { … }`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestMember {
-    /// The AWS name.
-    pub name: String,
-    /// Its place.
-    pub span: Span,
-    /// What stands there.
-    pub value: Raw,
 }
 
 /// `allow "code" reason="…" until="2026-12-31"`.

@@ -22,5 +22,5 @@ pub use model::ModelFacts;
 pub use origin::{Field, Origin, Val};
 pub use plan::*;
 pub use preferences::Preference;
-pub use scalar::{Raw, Scalar};
+pub use scalar::{Raw, RequestMember, Scalar};
 pub use source_tree::{SourceFile, SourceTree};

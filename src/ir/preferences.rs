@@ -1,9 +1,10 @@
 //! `request { ResourceConfig { InstancePreferences … } }`: an ordered list of types, of which the service takes the
 //! first that it has. A plan is made for the first.
 
-use super::job::{Job, RequestMember};
+use super::job::Job;
 use super::origin::{Field, Origin, Val};
-use super::scalar::{Raw, Scalar};
+use super::scalar::{Raw, RequestMember, Scalar};
+use crate::source::Spanned;
 
 /// One of the preferred instance types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,23 +15,15 @@ pub struct Preference<'a> {
     pub count: Option<u64>,
 }
 
-fn member<'a>(value: &'a Raw, name: &str) -> Option<&'a Raw> {
-    let Raw::Object(members) = value else { return None };
-    members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-}
-
 impl Job {
     /// The member of `request` that says them, and the types in their order; nothing where there are none.
     pub fn preferences(&self) -> Option<(&RequestMember, Vec<Preference<'_>>)> {
         let config = self.request.iter().find(|member| member.name == "ResourceConfig")?;
-        let Raw::List(items) = member(&config.value, "InstancePreferences")? else { return None };
+        let Raw::List(items) = &config.value.member("InstancePreferences")?.value else { return None };
         let preferences = items.iter().map(|item| Preference {
-            instance: match member(item, "InstanceType") {
-                Some(Raw::Scalar(Scalar::Text(text))) => Some(text.as_str()),
-                _ => None,
-            },
-            count: match member(item, "InstanceCount") {
-                Some(Raw::Scalar(Scalar::Int(n))) => u64::try_from(*n).ok(),
+            instance: item.member("InstanceType").and_then(|member| member.value.text()),
+            count: match item.member("InstanceCount").map(|member| &member.value) {
+                Some(Raw::Scalar(Spanned { value: Scalar::Int(n), .. })) => u64::try_from(*n).ok(),
                 _ => None,
             },
         });

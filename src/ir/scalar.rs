@@ -1,5 +1,7 @@
 //! Values of the user's own: hyperparameters and raw request members.
 
+use crate::source::{Span, Spanned};
+
 /// A scalar as the user wrote it, or as a placeholder gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
@@ -28,13 +30,42 @@ impl Scalar {
     }
 }
 
-/// A member of `request { … }`: an AWS member name and what stands there.
+/// What stands at a member of `request { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Raw {
-    /// A single value.
-    Scalar(Scalar),
+    /// A single value, and where it was written.
+    Scalar(Spanned<Scalar>),
     /// `-` children, in order.
     List(Vec<Raw>),
     /// Named children, in order.
-    Object(Vec<(String, Raw)>),
+    Object(Vec<RequestMember>),
+}
+
+impl Raw {
+    /// The text, where it is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(Spanned { value: Scalar::Text(text), .. }) => Some(text),
+            Self::Scalar(_) | Self::List(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The member of an object.
+    pub fn member(&self, name: &str) -> Option<&RequestMember> {
+        match self {
+            Self::Object(members) => members.iter().find(|member| member.name == name),
+            Self::Scalar(_) | Self::List(_) => None,
+        }
+    }
+}
+
+/// A member of `request { … }`, or one inside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestMember {
+    /// The AWS name.
+    pub name: String,
+    /// Its place.
+    pub span: Span,
+    /// What stands there.
+    pub value: Raw,
 }

@@ -58,6 +58,10 @@ pub(super) fn worker(
         );
         return None;
     }
+    if let Some(problem) = rates(optimizer, learning_rate.value, &schedule) {
+        problems.push(problem);
+        return None;
+    }
     Some(Worker {
         model: network?,
         schedule,
@@ -115,6 +119,25 @@ fn schedule(optimizer: &Optimizer, steps: u64) -> WorkerSchedule {
         warmup_steps,
         minimum_learning_rate: or(&optimizer.min_lr, 0.0, "down to nothing"),
     }
+}
+
+/// Rates and divisors with which the worker's config would be refused.
+fn rates(optimizer: &Optimizer, peak: f64, schedule: &WorkerSchedule) -> Option<Diagnostic> {
+    if let Some(least) = optimizer.min_lr.val().filter(|least| least.value > 0.0) {
+        let span = least.span_or(optimizer.span);
+        if least.value > peak {
+            let message = "`min-lr` is above `lr`: the rate would rise to the end of the run";
+            return Some(Diagnostic::new(&T0541, span, message).help("write a `min-lr` below `lr`"));
+        }
+        if schedule.kind.value == "constant" {
+            let message = "`min-lr` under a constant rate, which goes down to none";
+            let help = "leave `min-lr` out, or write `schedule=\"cosine\"`";
+            return Some(Diagnostic::new(&T0541, span, message).help(help));
+        }
+    }
+    let eps = optimizer.eps.val().filter(|eps| !(f64::from(f32::MIN_POSITIVE)..1.0).contains(&eps.value))?;
+    let message = "`eps` is not between 1.2e-38, the least that fp32 tells from 0, and 1";
+    Some(Diagnostic::new(&T0541, eps.span_or(optimizer.span), message).help("write `eps=1e-8`"))
 }
 
 fn option<'a>(parallel: &'a Parallel, name: &str) -> Option<(&'a Scalar, Span)> {

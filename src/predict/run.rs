@@ -171,8 +171,9 @@ impl Terms {
     }
 }
 
-/// Bytes of a full resumption: weights in 16 bit, their 32-bit copy and the moments; of an adapter its own.
-fn checkpoint_bytes(layout: &Layout) -> f64 {
+/// Bytes of a full resumption, of all ranks together: weights in 16 bit, their 32-bit copy and the moments; of an
+/// adapter its own.
+pub fn checkpoint_bytes(layout: &Layout) -> f64 {
     let moments = match layout.moments {
         Moments::Two => 8.0,
         Moments::TwoInt8 => 2.0,

@@ -171,11 +171,11 @@ fn scalar(value: &Scalar) -> String {
 
 fn raw(value: &Raw) -> String {
     match value {
-        Raw::Scalar(value) => scalar(value),
+        Raw::Scalar(one) => scalar(&one.value),
         Raw::List(items) => format!("[{}]", items.iter().map(raw).collect::<Vec<_>>().join(", ")),
         Raw::Object(members) => {
             let members: Vec<String> =
-                members.iter().map(|(name, value)| format!("{name}: {}", raw(value))).collect();
+                members.iter().map(|member| format!("{}: {}", member.name, raw(&member.value))).collect();
             format!("{{{}}}", members.join(", "))
         }
     }

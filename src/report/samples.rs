@@ -63,7 +63,7 @@ impl Sample {
             path: "job.kdl",
             sha256: "",
             job: self.compiled.job.as_deref(),
-            plan: self.compiled.plan.as_ref(),
+            plan: self.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.compiled.prediction,
             problems: &self.compiled.problems,

@@ -251,7 +251,8 @@ fn every_null_has_a_note() {
 fn a_plan_of_which_nothing_is_known() {
     let mut empty = sample("job \"empty\" {}", &[]);
     let plan = empty.compiled.plan.as_mut().unwrap();
-    let Plan { instance, machine, region, model, mesh, batch, image, smp, price, source, missing, .. } = plan;
+    let Plan { instance, machine, region, model, mesh, batch, image, smp, price, source, missing, .. } =
+        &mut **plan;
     (*instance, *machine, *region, *model, *mesh) = (None, None, None, None, None);
     (*batch, *image, *smp, *price, *source, *missing) = (None, None, None, None, None, None);
     insta::assert_snapshot!(page(&empty, Options::default()));

@@ -12,7 +12,7 @@ use crate::ir::{
     InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Placement, Program, Quantize, Raw,
     Recompute, RequestMember, Scalar, Secret, Spot, Train, Val, Vary, Warmup,
 };
-use crate::source::Span;
+use crate::source::{Span, Spanned};
 use crate::syntax::ast::{Node, Value};
 
 declare_code!(T0220, "missing-node", Error, "a job lacks a node that it must have");
@@ -390,25 +390,27 @@ fn member(node: &Node) -> RequestMember {
 
 /// One argument is a scalar, several are a list; `-` children are a list, other children and properties an object.
 fn raw(node: &Node) -> Raw {
-    let scalars = || {
-        node.args.iter().map(|arg| Raw::Scalar(super::pick::scalar_of(&arg.value).unwrap_or(Scalar::Null)))
-    };
+    let scalars = || node.args.iter().map(single);
     if node.children.is_empty() && node.props.is_empty() {
         return match node.args.as_slice() {
             [] => Raw::Object(Vec::new()),
-            [_] => scalars().next().unwrap_or(Raw::Scalar(Scalar::Null)),
+            [one] => single(one),
             _ => Raw::List(scalars().collect()),
         };
     }
     if !node.children.is_empty() && node.children.iter().all(|child| child.name.value == "-") {
         return Raw::List(scalars().chain(node.children.iter().map(raw)).collect());
     }
-    let props = node.props.iter().map(|(key, value)| {
-        (key.value.clone(), Raw::Scalar(super::pick::scalar_of(&value.value).unwrap_or(Scalar::Null)))
+    let props = node.props.iter().map(|(key, value)| RequestMember {
+        name: key.value.clone(),
+        span: key.span,
+        value: single(value),
     });
-    Raw::Object(
-        props.chain(node.children.iter().map(|child| (child.name.value.clone(), raw(child)))).collect(),
-    )
+    Raw::Object(props.chain(node.children.iter().map(member)).collect())
+}
+
+fn single(value: &Spanned<Value>) -> Raw {
+    Raw::Scalar(Spanned::new(super::pick::scalar_of(&value.value).unwrap_or(Scalar::Null), value.span))
 }
 
 /// How often a checkpoint is written.

@@ -118,8 +118,23 @@ impl Path<'_> {
             } else {
                 node.props.push((Spanned::new("name".to_owned(), key.span), name));
             }
-            twin =
-                existing.iter().find(|node| node.name.value == first.value && node.key() == Some(key.value));
+            let of_kind = || existing.iter().filter(|node| node.name.value == first.value);
+            twin = of_kind().find(|node| node.key() == Some(key.value));
+            // A block of another name may be meant; of a name that is nearly there it surely is not. What is no more
+            // than a name and a value, as a hyperparameter, often differs from its neighbour by a letter.
+            if twin.is_none()
+                && spec.arg(1).is_none()
+                && let Some(near) = text::nearest(key.value, of_kind().filter_map(Node::key))
+            {
+                return Err(Box::new(
+                    Diagnostic::new(
+                        &T0211,
+                        key.span,
+                        format!("there is no `{} \"{}\"`", spec.name, key.value),
+                    )
+                    .help(format!("did you mean `{}.{near}`?", spec.name)),
+                ));
+            }
             rest = after;
         }
         let below = twin.map_or(&[][..], |node| node.children.as_slice());

@@ -1,6 +1,7 @@
 //! What a node must have and lacks, once all layers are merged.
 
-use super::ast;
+use super::ast::{self, Value};
+use super::nodes::ALLOW;
 use super::read::T0129;
 use super::schema::property_type;
 use super::spec::Ty;
@@ -45,6 +46,16 @@ pub fn require(node: &ast::Node, problems: &mut Problems) {
                     .note(format!("expected: {}", ty.expected())),
             );
         }
+    }
+    // A reason is for those who read it later.
+    if spec.name == ALLOW.name
+        && let Some(reason) = node.prop("reason")
+        && matches!(&reason.value, Value::Text(text) if text.trim().is_empty())
+    {
+        problems.push(
+            Diagnostic::new(&T0129, reason.span, "`allow` has an empty reason")
+                .help("write why the problem may stay, as `reason=\"the data are tiny\"`"),
+        );
     }
     for child in &node.children {
         require(child, problems);

@@ -103,9 +103,15 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
                     let read = reader.node(node, spec);
                     beside.push(read);
                 } else {
-                    let diagnostic =
-                        reader.unknown_node(node, name, &["job", "extends", "env"], "at the top of a file");
+                    let known = ["job", "extends", "env"];
+                    let diagnostic = reader.unknown_node(node, name, &known, "at the top of a file");
                     reader.push(diagnostic);
+                    // Read on as what was probably meant: without its layer a job lacks half of its nodes.
+                    match text::nearest(name, known) {
+                        Some("extends") => file.extends.push(reader.node(node, &nodes::EXTENDS)),
+                        Some("env") => file.envs.push(reader.node(node, &nodes::ENV)),
+                        _ => {}
+                    }
                 }
             }
             _ => loose.push(node),

@@ -5,10 +5,11 @@ tests/python/test_iam_decisions.py) over the requests that the account recorded.
 """
 
 import json
+import shutil
 import subprocess
 
 import pytest
-from job import TRAINC, Example, Run
+from job import ROOT, TRAINC, Example, Run
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
 ACCOUNT = "111122223333"
@@ -24,6 +25,7 @@ RARELY = {
     "plan": {"kms:DescribeKey", "ecr:DescribeImages"},
     "apply": {
         "kms:DescribeKey", "ecr:DescribeImages",  # a key, and an image of one's own
+        "kms:GenerateDataKey", "kms:Decrypt",  # S3 asks for them where the output has a key
         "iam:UpdateAssumeRolePolicy", "fsx:UpdateFileSystem", "sagemaker:AddTags",  # what drifted, or is adopted
         "fsx:TagResource", "iam:TagRole",  # asked for by the calls that create with tags
         "logs:DescribeLogStreams", "logs:GetLogEvents",  # `--wait`
@@ -112,14 +114,14 @@ class Life:
     def __init__(self, account):
         self.account, self.asked = account, {}
 
-    def of(self, command, run, verb, *flags, **more):
+    def of(self, command, run, verb, *flags, path="/trainc/"):
         self.account.admin("forget")
-        done = run.trainc(verb, *flags, **more)
+        done = run.trainc(verb, *flags)
         assert done.code in (0, 8), done
         role = run.example.request["RoleArn"]
         roles = {role.rpartition("/")[2]: role} if role.startswith("arn:") else {}
         if run.example.role:
-            roles[run.example.role] = f"arn:aws:iam::{ACCOUNT}:role/trainc/{run.example.role}"
+            roles[run.example.role] = f"arn:aws:iam::{ACCOUNT}:role{path}{run.example.role}"
         entries = self.account.requests()
         assert entries, (command, "asked nothing")
         found = self.asked.setdefault(command, {})
@@ -198,3 +200,71 @@ def test_what_nobody_needs_is_denied(command):
     passed = {"iam:passedtoservice": "ec2.amazonaws.com"}
     wide = [f"{a} on {r}" for a, r in NEVER if decide(policy, "us-west-2", a, r, passed) == "Allow"]
     assert wide == [] and len(NEVER) == 30
+
+
+# A job whose objects lie where trainc would not put them by itself.
+ELSEWHERE = {
+    "program.upload": "s3://example-code/team/archives/", "role.path": "/team/",
+    "output.kms": f"arn:aws:kms:us-west-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+}
+
+
+@pytest.fixture(scope="module")
+def narrowed(running, tmp_path_factory):
+    """The same manifest with its bucket, its path of roles and its key; what each command asks; the policies for it."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(ROOT / "examples/starter", folder, dirs_exist_ok=True)
+    text = (folder / "trainc.kdl").read_text()
+    text = text.replace('source="./scripts"', f'source="./scripts" upload="{ELSEWHERE["program.upload"]}"')
+    text = text.replace("role create=#true", f'role create=#true path="{ELSEWHERE["role.path"]}"')
+    assert "path=" in text and "upload=" in text
+    output = next(line for line in text.splitlines() if line.strip().startswith("output "))
+    text = text.replace(output, f'{output} kms="{ELSEWHERE["output.kms"]}"')
+    (folder / "trainc.kdl").write_text(text)
+    example = Example(str(folder / "trainc.kdl"))
+    run, life = Run(running, example), Life(running)
+    for command, verb, *flags in (
+        ("plan", "plan"), ("apply", "apply", "--yes"), ("watch", "status"), ("destroy", "destroy", "--yes"),
+    ):
+        life.of(command, run, verb, *flags, path=ELSEWHERE["role.path"])
+    return life, str(folder / "trainc.kdl")
+
+
+def policy_of(command, manifest):
+    text = subprocess.run(
+        [TRAINC, "catalog", "permissions", command, "--manifest", manifest], capture_output=True, text=True, check=True,
+    ).stdout
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "watch", "destroy"])
+def test_the_policy_of_one_manifest_is_enough_and_narrow(narrowed, command):
+    life, manifest = narrowed
+    policy, wide = policy_of(command, manifest), granted(command)
+    asked = {key: context for key, context in life.asked[command].items() if key[0] != "sts:GetCallerIdentity"}
+    denied = [key for key, context in sorted(asked.items()) if decide(policy, key[2], key[0], key[1], context) != "Allow"]
+    assert denied == []
+    if command in ("apply", "destroy"):
+        # Nobody knows of these places who has not read the manifest.
+        missing = {key[0] for key, context in asked.items() if decide(wide, key[2], key[0], key[1], context) != "Allow"}
+        assert {"s3:PutObject" if command == "apply" else "s3:DeleteObject"} <= missing, missing
+    others = [
+        ("s3:PutObject", "arn:aws:s3:::example-code/other/x"), ("s3:ListBucket", "arn:aws:s3:::another-bucket"),
+        ("s3:PutObject", f"arn:aws:s3:::sagemaker-us-west-2-{ACCOUNT}/trainc/another/x"),
+        ("sagemaker:CreateTrainingJob", arn("sagemaker", "us-west-2", "training-job/another-1")),
+        ("sagemaker:StopTrainingJob", arn("sagemaker", "us-west-2", "training-job/another-1")),
+        ("iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role/trainc/another"),
+        ("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("fsx:CreateFileSystem", arn("fsx", "us-west-2", "file-system/*")),
+        ("kms:DescribeKey", arn("kms", "us-west-2", "key/another")), *NEVER,
+    ]
+    passed = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    assert [one for one in others if decide(policy, "us-west-2", *one, passed) == "Allow"] == []
+
+
+def test_uploads_under_a_key_are_allowed_through_s3_alone(narrowed):
+    policy, key = policy_of("apply", narrowed[1]), ELSEWHERE["output.kms"]
+    through = {"kms:viaservice": "s3.us-west-2.amazonaws.com"}
+    for action in ("kms:GenerateDataKey", "kms:Decrypt"):
+        assert decide(policy, "us-west-2", action, key, through) == "Allow"
+        assert decide(policy, "us-west-2", action, key, {}) != "Allow"
+        assert decide(policy, "us-west-2", action, key, {"kms:viaservice": "ebs.us-west-2.amazonaws.com"}) != "Allow"

@@ -1,5 +1,10 @@
 """What is found in a real account before the first write: the network, its ports, its way to S3."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 from job import Example, Run
 
@@ -103,3 +108,23 @@ def test_the_network(account, example, change, code, words, ends):
         done = run.apply()
         assert done.code == ends and code in done.err, done
         assert account.state() == before, "nothing is written while something is missing"
+
+
+@pytest.mark.parametrize("egress", [OUT, []], ids=["way-out", "no-way-out"])
+def test_the_help_about_ports_is_a_command_that_mends_them(account, example, egress):
+    """Typed as it stands, each help makes its rule, and the next plan finds nothing."""
+    run = Run(account, example)
+    rules(tcp((443, 443)), egress)(account, example)
+    found = json.loads(run.trainc("plan", "-o", "json").out)["problems"]
+    helps = {one["code"]: one["help"] for one in found if one["code"] in ("T0626", "T0627")}
+    assert set(helps) == {"T0626", "T0627"}, found
+    folder = os.path.dirname(sys.executable)
+    for text in helps.values():
+        done = subprocess.run(
+            ["sh", "-ec", text], capture_output=True, text=True, timeout=120,
+            env={**account.environment, "PATH": f"{folder}:{os.environ['PATH']}"},
+        )
+        assert done.returncode == 0, (text, done)
+    planned = run.trainc("plan", "-o", "json")
+    assert planned.code == 0, planned
+    assert not [one for one in json.loads(planned.out)["problems"] if one["code"] in helps], planned

@@ -144,6 +144,58 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let done = repo.run(&["apply", "noop.plan"]);
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     assert!(done.out.contains("nothing to do"), "{}", done.out);
+    // What was edited by hand, or is of another time, is said and not taken for a manifest.
+    let text = fs::read_to_string(repo.0.0.join("noop.plan")).unwrap();
+    let refused = |text: String, words: &str| {
+        repo.0.write("edited.plan", text);
+        let ran = repo.run(&["apply", "edited.plan"]);
+        assert!(ran.code == Some(2) && ran.err.contains(words), "{words}: {}", ran.err);
+    };
+    refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
+    refused(text.replace("\"format_version\": \"1.", "\"format_version\": \"2."), "its form is 2.");
+    refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
+    let more = repo.run(&["apply", "noop.plan", "--set", "train.steps=7"]);
+    assert!(more.code == Some(2) && more.err.contains("`--set` would be one"), "{}", more.err);
+    let both = repo.run(&["apply", "noop.plan", LLAMA]);
+    assert!(both.code == Some(2) && both.err.contains("one is applied at a time"), "{}", both.err);
+}
+
+#[test]
+fn a_saved_plan_keeps_everything_that_was_chosen() {
+    let repo = Repo::new("apply-saved-flags", &[]);
+    let example = root().join("tests/fixtures/worker-cpu.kdl");
+    repo.0.write("job.kdl", fs::read(example).unwrap());
+    let mut worker = super::elf();
+    repo.0.write("bin/trainc-worker", &worker);
+    let constants = read("src/predict/constants.toml");
+    repo.0.write("mine.toml", constants);
+    let flags = ["--worker", "bin/trainc-worker", "--calibration", "mine.toml", "--discount", "0.25"];
+    let set = ["--set", "train.steps=200", "--account", "111122223333"];
+    let args = [&["plan", "job.kdl", "--save", "job.plan"], &flags[..], &set[..]].concat();
+    let saved = repo.run(&args);
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
+    // Another binary is another job.
+    worker.push(1);
+    repo.0.write("bin/trainc-worker", &worker);
+    let other = repo.run(&["apply", "job.plan"]);
+    assert!(other.code == Some(4) && other.err.contains("the worker"), "{}", other.err);
+    worker.pop();
+    fs::remove_file(repo.0.0.join("bin/trainc-worker")).unwrap();
+    let gone = repo.run(&["apply", "job.plan"]);
+    assert!(
+        gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: there is no such file"),
+        "{}",
+        gone.err
+    );
+    repo.0.write("bin/trainc-worker", &worker);
+    let applied = repo.run(&["apply", "job.plan"]);
+    assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
+    let next =
+        "trainc watch job.kdl --set train.steps=200 --worker bin/trainc-worker --simulate=account.json";
+    assert!(applied.out.contains(next), "{}", applied.out);
+    let watched =
+        repo.run(&next.split(' ').skip(1).filter(|word| !word.starts_with("--sim")).collect::<Vec<_>>());
+    assert_eq!(watched.code, Some(0), "{}", watched.err);
 }
 
 #[test]
@@ -194,6 +246,51 @@ fn a_directory_of_jobs_goes_on_when_one_fails() {
 }
 
 #[test]
+fn jobs_of_a_directory_are_made_side_by_side_and_told_in_order() {
+    let repo = Repo::new("apply-side-by-side", &["starter", "llama-7b-fsdp", "distilbert-spot"]);
+    let ran = repo.run(&["apply", ".", "--yes", "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let told = lines(&ran);
+    let of = |kind: &str| -> Vec<(usize, String)> {
+        let all = told.iter().enumerate().filter(|(_, one)| one["type"] == kind);
+        all.map(|(at, one)| (at, one["job"].as_str().unwrap_or_default().to_owned())).collect()
+    };
+    let names = |all: Vec<(usize, String)>| all.into_iter().map(|(_, job)| job).collect::<Vec<_>>();
+    let order = ["distilbert-spot", "llama-7b-fsdp", "my-first-job"];
+    // Everything is shown before the first write, and reported in the order of the manifests.
+    assert_eq!(names(of("plan")), order);
+    assert_eq!(names(of("applied")), order);
+    let first_write = of("doing")[0].0;
+    assert!(of("plan").iter().all(|(at, _)| *at < first_write), "{}", ran.out);
+    // The job without a file system does not wait for the one that makes one.
+    let done = |job: &str| {
+        let mine = |one: &Value| one["job"] == job && one["kind"] == "training-job" && one["type"] == "done";
+        told.iter().position(mine).unwrap_or_else(|| panic!("{job}: {}", ran.out))
+    };
+    assert!(done("my-first-job") < done("llama-7b-fsdp"), "{}", ran.out);
+    // Two of them are of one region and share its bucket, which one of them makes.
+    let buckets = |what: &str| -> Vec<&str> {
+        let all = told.iter().filter(|one| one["type"] == "done" && one["kind"] == "bucket");
+        all.filter(|one| one["what"] == what).map(|one| one["name"].as_str().unwrap()).collect()
+    };
+    let (mut made, found) = (buckets("created"), buckets("unchanged"));
+    made.sort_unstable();
+    assert_eq!(made, ["sagemaker-us-east-1-111122223333", "sagemaker-us-west-2-111122223333"]);
+    assert_eq!(found.len(), 1, "{}", ran.out);
+    let result = told.last().unwrap();
+    assert_eq!(result["jobs"].as_array().unwrap().len(), 3);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 3);
+    // On a terminal and in a log the same order, whoever was first.
+    let again = Repo::new("apply-side-by-side-words", &["starter", "llama-7b-fsdp"]);
+    let ran = again.run(&["apply", ".", "--yes", "--wait"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let at = |words: &str| ran.out.find(words).unwrap_or_else(|| panic!("{words}: {}", ran.out));
+    assert!(at("applied: llama-7b-fsdp-") < at("applied: my-first-job-"));
+    assert!(at("applied: my-first-job-") < at("llama-7b-fsdp: applied"), "{}", ran.out);
+    assert!(ran.err.contains("my-first-job: role "), "each line says whose it is: {}", ran.err);
+}
+
+#[test]
 fn denied_foreign_and_quota_have_their_exit_codes() {
     let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);
     let with = |account: &str, code: i32, words: &str| {
@@ -223,7 +320,8 @@ fn denied_foreign_and_quota_have_their_exit_codes() {
         "{}",
         json.out
     );
-    assert_eq!(told.last().unwrap(), &serde_json::json!({"type": "result", "exit": 7}));
+    let jobs = serde_json::json!([{"job": "llama-7b-fsdp", "manifest": LLAMA, "exit": 7}]);
+    assert_eq!(told.last().unwrap(), &serde_json::json!({"type": "result", "exit": 7, "jobs": jobs}));
 }
 
 #[test]

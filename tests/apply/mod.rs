@@ -21,6 +21,7 @@ use trainc::apply::ledger::{Cause, Item, Ledger, Silence, Telling};
 use trainc::apply::observed::Look;
 use trainc::apply::patience::Patience;
 use trainc::apply::run::Driver;
+use trainc::apply::turns::Shared;
 use trainc::ir::{Plan, SourceFile, SourceTree};
 use trainc::resolve::{LayerFault, Loaded, Loader};
 use trainc::source::SourceMap;
@@ -121,7 +122,7 @@ pub fn patience() -> Patience {
 }
 
 pub fn look(cloud: &Fake) -> Look<'_, Fake, Fake> {
-    Look { cloud, clock: cloud, patience: patience() }
+    Look { cloud, clock: cloud, patience: patience(), turns: None }
 }
 
 /// How an apply ended.
@@ -166,6 +167,7 @@ async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -
         choices,
         telling: Telling { ledger: &ledger, listener: &Silence },
         wrote_iam: false.into(),
+        shared: &Shared::default(),
     };
     match driver.run(&prospect.target).await {
         Some(name) => End::Done(name),

@@ -17,7 +17,7 @@ fn findings(example: &str, sets: &[&str], account: Account) -> Problems {
     let problems = run(&cloud, async {
         let look = look(&cloud);
         let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
-        let facts = look.facts(&plan, &prospect.desired, true).await;
+        let facts = look.facts(&plan, &prospect.desired, &prospect.caller, true).await;
         preflight::judge(&plan, &facts)
     });
     assert!(cloud.calls().iter().all(|call| call.row().effect == Effect::Read));
@@ -53,6 +53,27 @@ fn group(ingress: Vec<GroupRule>, egress: Vec<GroupRule>) -> SecurityGroup {
 
 fn missing(account: &mut Account, name: &str) {
     account.missing.insert(name.to_owned());
+}
+
+#[test]
+fn who_may_not_delete_hears_of_it_before_anything_is_made() {
+    let goes = &["storage.corpus.delete-after-job=#true"];
+    finds(LLAMA, goes, &[], 0, |_| {});
+    let problems = finds(LLAMA, goes, &["T0641"], 0, |account| {
+        account.role_lacks.insert("fsx:DeleteFileSystem".to_owned());
+    });
+    let one = problems.iter().next().unwrap();
+    assert!(
+        one.message.contains("`fsx:DeleteFileSystem`") && !one.message.contains("Association"),
+        "{one:?}"
+    );
+    // Who may not ask is told that nobody looked, and nothing that stays is asked about.
+    finds(LLAMA, goes, &["T0636"], 0, |account| {
+        account.denied.insert("iam:SimulatePrincipalPolicy".to_owned());
+    });
+    finds(LLAMA, &[], &[], 0, |account| {
+        account.role_lacks.insert("fsx:DeleteFileSystem".to_owned());
+    });
 }
 
 #[test]
@@ -175,7 +196,7 @@ fn room() {
     run(&fake, async {
         let look = look(&fake);
         let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
-        look.facts(&plan, &prospect.desired, true).await
+        look.facts(&plan, &prospect.desired, &prospect.caller, true).await
     });
     let asked = |call: Call| fake.calls().iter().filter(|made| **made == call).count();
     assert_eq!((asked(Call::GetServiceQuota), asked(Call::GetAWSDefaultServiceQuota)), (5, 2));

@@ -12,8 +12,10 @@ use crate::config::Config;
 use crate::exit::{Code, Failure, TABLE};
 use crate::fsdp::Bytes;
 use crate::launch::{self, Purpose};
+use crate::lock::Lock;
 use crate::model::layout::Shape;
 use crate::place;
+use crate::say;
 use crate::simulate;
 use crate::train::Outcome;
 
@@ -35,7 +37,7 @@ enum Verb {
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// Find out within a minute whether a run will work: ranks, links, data, checkpoints, clocks
+    /// Find out whether a run will work, in a minute once all ranks are there: links, data, weights, checkpoints, clocks
     Preflight {
         /// worker.json
         config: PathBuf,
@@ -88,9 +90,9 @@ enum Verb {
         /// Directory to write
         #[arg(long)]
         out: PathBuf,
-        /// f32, bf16 or f16
-        #[arg(long, default_value = "f32", value_parser = ["f32", "bf16", "f16"])]
-        dtype: String,
+        /// f32, bf16 or f16; f32 unless it is said. Adapters alone are written in f32
+        #[arg(long, value_parser = ["f32", "bf16", "f16"])]
+        dtype: Option<String>,
         /// Add adapters to the weights that they were trained on
         #[arg(long)]
         merge: bool,
@@ -138,11 +140,16 @@ fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Fail
         let output = place::base(&std::env::vars().collect()).join("output");
         output.is_dir().then(|| output.join("failure"))
     };
+    let placed = config.and_then(|config| launch::place(&config, ranks).map(|place| (config, place)));
+    // One launcher of a run writes checkpoints: that of the first host. Files of the run that has the lock stay as they
+    // are, its reason of failure too.
+    let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local) == (0, 0));
+    let _lock = first.map(|(config, _)| Lock::take(Path::new(&config.checkpoint.directory))).transpose()?;
     if let Some(file) = &file {
         // That of an earlier run.
         let _ = std::fs::remove_file(file);
     }
-    let result = config.and_then(|config| launch::launch(&config, path, ranks, purpose));
+    let result = placed.and_then(|(config, place)| launch::launch(&config, &place, path, ranks, purpose));
     if let (Err(failure), Some(file)) = (&result, file) {
         if let Some(parent) = file.parent() {
             let _ = std::fs::create_dir_all(parent);
@@ -154,7 +161,6 @@ fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Fail
     result.map(outcome)
 }
 
-#[allow(clippy::print_stdout, reason = "the command line prints")]
 fn run(command: Verb) -> Result<u8, Failure> {
     match command {
         Verb::Launch { config, ranks } => noted(&config, ranks, Purpose::Train),
@@ -167,25 +173,34 @@ fn run(command: Verb) -> Result<u8, Failure> {
             let config = read(&config, ranks)?;
             let shape = Shape::of(&config.model);
             let bytes = Bytes::of(&config);
-            println!(
-                "{}",
-                serde_json::json!({
-                    "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
-                    "data_parallel_replicas": config.mesh.data_parallel_replicas,
-                    "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
-                    "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
-                })
-            );
+            say::result(serde_json::json!({
+                "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
+                "data_parallel_replicas": config.mesh.data_parallel_replicas,
+                "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
+                "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
+            }))?;
             Ok(0)
         }
         Verb::Simulate { config, world, step } => {
             for line in simulate::lines(&read(&config, world)?, step)? {
-                println!("{line}");
+                if !say::result(line)? {
+                    break;
+                }
             }
             Ok(0)
         }
         Verb::Export { config, checkpoint: path, out, dtype, merge } => {
             let config = read(&config, None)?;
+            let usage = |message: &str| Err(Failure::new(Code::Usage, message));
+            match (&config.model.adapter, merge, &dtype) {
+                (None, true, _) => return usage("`--merge` adds adapters, and `model.adapter` is null"),
+                (Some(_), false, Some(_)) => {
+                    return usage(
+                        "`--dtype` is for whole models: adapters are written in f32; `--merge` writes the model",
+                    );
+                }
+                _ => {}
+            }
             let directory = Path::new(&config.checkpoint.directory);
             let path = path.or_else(|| checkpoint::newest(directory)).ok_or_else(|| {
                 let shown = directory.display();
@@ -195,13 +210,13 @@ fn run(command: Verb) -> Result<u8, Failure> {
                 let shown = out.display();
                 return Err(Failure::new(Code::Usage, format!("{shown} is not empty; nothing was written")));
             }
-            let dtype = match dtype.as_str() {
-                "bf16" => "BF16",
-                "f16" => "F16",
+            let dtype = match dtype.as_deref() {
+                Some("bf16") => "BF16",
+                Some("f16") => "F16",
                 _ => "F32",
             };
             crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
-            println!("wrote {} from {}", out.display(), path.display());
+            say::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
             Ok(0)
         }
         Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
@@ -211,10 +226,9 @@ fn run(command: Verb) -> Result<u8, Failure> {
         }
         Verb::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
-                println!(
-                    "{}",
-                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0})
-                );
+                say::result(
+                    serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}),
+                )?;
             }
             Ok(0)
         }
@@ -222,14 +236,13 @@ fn run(command: Verb) -> Result<u8, Failure> {
             let state = checkpoint::state(&path)?;
             let text = serde_json::to_string_pretty(&state)
                 .map_err(|e| Failure::new(Code::Bug, format!("cannot print: {e}")))?;
-            println!("{text}");
+            say::result(text)?;
             Ok(0)
         }
     }
 }
 
 /// Runs the command line.
-#[allow(clippy::print_stderr, reason = "the command line prints")]
 pub fn main() -> ExitCode {
     let mut codes = "Exit codes: 0 done".to_owned();
     for (code, meaning) in TABLE {
@@ -243,7 +256,7 @@ pub fn main() -> ExitCode {
     match run(app.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            say::err(format_args!("error: {failure}"));
             ExitCode::from(failure.code as u8)
         }
     }

@@ -1,9 +1,28 @@
 //! Places where a test can end a process as a power cut would: `TRAINC_WORKER_FAULT=<place>` kills it there. Only in
 //! builds with debug assertions.
 
+use std::time::Duration;
+
+fn set(place: &str) -> bool {
+    cfg!(debug_assertions) && std::env::var("TRAINC_WORKER_FAULT").is_ok_and(|wanted| wanted == place)
+}
+
+/// Stands still for ever when the environment names this place.
+pub(crate) fn hang(place: &str) {
+    while set(place) {
+        std::thread::sleep(Duration::from_mins(1));
+    }
+}
+
+/// The length of a preflight's minute, so that a test need not wait so long: `TRAINC_WORKER_MINUTE=<seconds>`.
+pub(crate) fn minute() -> Option<Duration> {
+    let text = std::env::var("TRAINC_WORKER_MINUTE").ok().filter(|_| cfg!(debug_assertions))?;
+    text.parse().ok().map(Duration::from_secs)
+}
+
 /// Ends this process by SIGKILL when the environment names this place.
 pub(crate) fn point(place: &str) {
-    if cfg!(debug_assertions) && std::env::var("TRAINC_WORKER_FAULT").is_ok_and(|wanted| wanted == place) {
+    if set(place) {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }

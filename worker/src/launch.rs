@@ -17,17 +17,20 @@ use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, Engine, plan, topology};
-use crate::log::{Lines, StepLine};
+use crate::fsdp::{Bytes, plan, topology};
+use crate::log::Lines;
 use crate::place::Place;
 use crate::preflight;
 use crate::rendezvous::{self, Line, Server};
-use crate::train::{self, Outcome, Report, Start};
+use crate::train::{self, Outcome};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// How long a preflight may take once all ranks are there.
+/// Seconds without a sign of life after which nothing is expected of a rank any more, when the run is ending anyway.
+const NO_WORDS: Duration = Duration::from_secs(2);
+
+/// How long a preflight may take once all ranks of all hosts are there.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// What is missing to run this config here.
@@ -70,8 +73,9 @@ fn threads() -> usize {
     1
 }
 
-fn seconds(value: f64) -> Duration {
-    Duration::from_secs_f64(value)
+/// Of what the config bounds; more than a clock can hold is for ever.
+pub(crate) fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }
 
 /// What the ranks are started for.
@@ -83,21 +87,27 @@ pub enum Purpose {
     Preflight,
 }
 
+/// Where this launcher stands; whether the config was made for that.
+pub fn place(config: &Config, ranks_given: Option<usize>) -> Result<Place, Failure> {
+    if ranks_given.is_some() {
+        return Ok(Place::alone());
+    }
+    let place = Place::read()?;
+    place.fits(config)?;
+    Ok(place)
+}
+
 /// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
 pub fn launch(
     config: &Config,
+    place: &Place,
     path: &Path,
     ranks_given: Option<usize>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
-    let mut place = Place::alone();
-    if ranks_given.is_none() {
-        place = Place::read()?;
-        place.fits(config)?;
-        if place.local > 0 {
-            // The first process of this host starts all its ranks.
-            return Ok(Outcome::Done);
-        }
+    if place.local > 0 {
+        // The first process of this host starts all its ranks.
+        return Ok(Outcome::Done);
     }
     refuse(config)?;
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
@@ -154,7 +164,7 @@ pub fn launch(
         }
     }
     let (mut codes, mut ended) = (Vec::new(), Vec::new());
-    let (began, mut asked, mut joined) = (Instant::now(), None::<Instant>, None::<Instant>);
+    let (began, mut asked, mut connected) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
         let number = signal.swap(0, Ordering::Relaxed);
         if number != 0 {
@@ -162,10 +172,25 @@ pub fn launch(
             tell(&children, Signal::TERM);
         }
         codes.extend(reap(&mut children, mine, &mut ended));
+        // A rank that stands still is the cause, not the one that noticed it first and ended. A little earlier than by
+        // the ranks' own count: one of them has counted to its end.
+        let still = children
+            .iter()
+            .enumerate()
+            .find(|(rank, child)| child.is_some() && watch.is_silent(mine + rank, peer_dead.mul_f64(0.9)));
+        if let (Some((rank, _)), true) = (still, failed_by_peers(&ended)) {
+            watch.bury(mine + rank);
+            end(&mut children);
+            return Err(told(line.as_ref(), mine + rank, silence(mine + rank, c.peer_dead_seconds)));
+        }
         if let Some((rank, _)) = ended.first() {
             watch.bury(*rank);
             let (began, mut told) = (Instant::now(), false);
-            while began.elapsed() < LAST_WORDS && children.iter().any(Option::is_some) {
+            // A rank that stands still says nothing more.
+            let speaks = |child: &(usize, &Option<Child>)| {
+                child.1.is_some() && !watch.is_silent(mine + child.0, NO_WORDS)
+            };
+            while began.elapsed() < LAST_WORDS && children.iter().enumerate().any(|c| speaks(&c)) {
                 reap(&mut children, mine, &mut ended);
                 tell_hosts(line.as_ref(), &ended, &watch, &mut told);
                 std::thread::sleep(Duration::from_millis(10));
@@ -183,30 +208,25 @@ pub fn launch(
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
             watch.bury(rank);
             end(&mut children);
-            let why = format!("rank {rank} gave no sign of life for {} s", c.peer_dead_seconds);
-            if let Some(line) = &line {
-                line.tell(rank, &why);
-            }
-            return Err(Failure::new(Code::Peer, why));
+            return Err(told(line.as_ref(), rank, silence(rank, c.peer_dead_seconds)));
         }
         if children.iter().all(Option::is_none) {
             break;
         }
-        if joined.is_none() && watch.joined() == per_host {
-            joined = Some(Instant::now());
-        }
         // Ranks of this host are there before those of others, which may be long in coming.
-        let joining = line.as_ref().map_or(Duration::ZERO, |_| seconds(config.communication.join_seconds));
-        let most = PREFLIGHT + joining;
-        if purpose == Purpose::Preflight && joined.is_some_and(|at| at.elapsed() > most) {
-            end(&mut children);
-            let message = format!("preflight took more than {} s", most.as_secs());
-            return Err(Failure::new(Code::Peer, message));
+        if connected.is_none() && watch.connected() == per_host {
+            connected = Some(Instant::now());
         }
-        if joined.is_none() && began.elapsed() > seconds(config.communication.join_seconds) {
+        let most = crate::fault::minute().unwrap_or(PREFLIGHT);
+        if purpose == Purpose::Preflight && connected.is_some_and(|at| at.elapsed() > most) {
+            end(&mut children);
+            return Err(told(line.as_ref(), mine, format!("preflight took more than {} s", most.as_secs())));
+        }
+        if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
             end(&mut children);
             let missing = per_host - watch.joined();
-            return Err(Failure::new(Code::Peer, format!("{missing} of {per_host} ranks did not appear")));
+            let message = format!("{missing} of {per_host} ranks did not appear");
+            return Err(told(line.as_ref(), mine, message));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
             end(&mut children);
@@ -240,6 +260,23 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
         }
     }
     codes
+}
+
+/// Some ranks have failed, and all of them because of others.
+fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
+    !failed.is_empty() && failed.iter().all(|(_, status)| status.code() == Some(Code::Peer as i32))
+}
+
+/// A failure that this launcher found, of which it tells the other hosts: its own end is then not taken for the cause.
+fn told(line: Option<&Line>, rank: usize, why: String) -> Failure {
+    if let Some(line) = line {
+        line.tell(rank, &why);
+    }
+    Failure::new(Code::Peer, why)
+}
+
+fn silence(rank: usize, seconds: f64) -> String {
+    format!("rank {rank} gave no sign of life for {seconds} s")
 }
 
 /// Tells the other hosts of a rank of this one that failed by itself, once.
@@ -346,6 +383,7 @@ pub fn rank(
     let connections = rendezvous.map(|at| connect(config, rank, at, &watch)).transpose();
     let connections = connections.inspect_err(|failure| watch.say(rank, &failure.message))?;
     let groups = plan.groups_with(&watch, rank, connections.unwrap_or_default());
+    watch.connect(rank);
     let (last, hook) = (watch.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         last.say(rank, &panic.to_string());
@@ -373,78 +411,4 @@ fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Conn
     let join = seconds(config.communication.join_seconds);
     let roster = rendezvous::join(first, port, &fingerprint(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)
-}
-
-/// All ranks as threads of this process: for tests of layouts.
-pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<f64>), Failure> {
-    #[derive(Default)]
-    struct Kept(Vec<StepLine>, Vec<f64>);
-    impl Report for Kept {
-        fn start(&mut self, _start: &Start) {}
-        fn step(&mut self, line: &StepLine) {
-            self.0.push(line.clone());
-        }
-        fn evaluation(&mut self, _step: usize, loss: f64) {
-            self.1.push(loss);
-        }
-        fn note(&mut self, _text: &str) {}
-    }
-    let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
-    let stop = AtomicBool::new(false);
-    let c = &config.communication;
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..plan.ranks())
-            .map(|rank| {
-                let (memory, stop) = (&memory, &stop);
-                scope.spawn(move || {
-                    let never = seconds(1e6);
-                    let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
-                    let mut kept = Kept::default();
-                    let outcome = train::run(config, groups, 1, stop, &mut kept);
-                    if outcome.is_err() {
-                        watch.bury(rank);
-                    }
-                    outcome.map(|outcome| (outcome, kept.0, kept.1))
-                })
-            })
-            .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
-    })
-}
-
-/// An engine on each of the config's ranks, all in this process: runs `work` on all and gives what the first rank made.
-pub fn with_engines<T: Send>(
-    config: &Config,
-    work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
-) -> Result<T, Failure> {
-    let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
-    let deadline = seconds(config.communication.collective_seconds);
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..plan.ranks())
-            .map(|rank| {
-                let memory = &memory;
-                scope.spawn(move || {
-                    let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
-                    let made = work(&mut Engine::new(config, groups, 1), config);
-                    if made.is_err() {
-                        watch.bury(rank);
-                    }
-                    made
-                })
-            })
-            .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
-    })
 }

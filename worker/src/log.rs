@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::say;
 use crate::train::{Report, Start};
 
 /// One optimizer step.
@@ -68,7 +69,6 @@ fn reopen(path: &Path, step: usize) -> io::Result<File> {
     File::options().append(true).open(path)
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what a run prints")]
 impl Lines {
     /// `directory` is where `metrics.jsonl` goes.
     pub fn new(directory: &Path) -> Self {
@@ -79,52 +79,48 @@ impl Lines {
         let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
         if let Some(Err(error)) = written {
             // A log that cannot be written does not end a training.
-            eprintln!("warning: {}: {error}; no more is written there", self.path.display());
+            say::err(format_args!("warning: {}: {error}; no more is written there", self.path.display()));
             self.metrics = None;
         }
     }
 }
 
-/// A line on stdout. A reader that has gone does not end a training.
-fn out(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
-#[allow(clippy::print_stderr, reason = "these lines are what a run prints")]
 impl Report for Lines {
     fn start(&mut self, start: &Start) {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
-            Err(error) => eprintln!("warning: {}: {error}; nothing is written there", self.path.display()),
+            Err(error) => {
+                say::err(format_args!("warning: {}: {error}; nothing is written there", self.path.display()));
+            }
         }
         let mut line = json!({"event": "start"});
         if let (Some(line), Ok(Value::Object(start))) = (line.as_object_mut(), serde_json::to_value(start)) {
             line.extend(start);
         }
         self.keep(&line);
-        eprintln!(
+        say::err(format_args!(
             "memory of a rank: {}; resident now {} MiB",
             start.memory_parts.human(),
             start.resident >> 20
-        );
+        ));
     }
     fn step(&mut self, line: &StepLine) {
         if let Ok(json) = serde_json::to_value(line) {
             self.keep(&json);
         }
         if let Ok(json) = serde_json::to_string(line) {
-            out(&json);
+            say::out(json);
         }
-        eprintln!("{}", line.human());
+        say::err(line.human());
     }
     fn evaluation(&mut self, step: usize, loss: f64) {
         let line = json!({"step": step, "validation_loss": loss});
         self.keep(&line);
-        out(&line.to_string());
-        eprintln!("step={step} validation_loss={loss:.6}");
+        say::out(&line);
+        say::err(format_args!("step={step} validation_loss={loss:.6}"));
     }
     fn note(&mut self, text: &str) {
-        eprintln!("{text}");
+        say::err(text);
     }
 }
 

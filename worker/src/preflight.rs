@@ -1,5 +1,5 @@
-//! What a run will need, tried out within a minute: ranks, links, data, checkpoints, clocks. Every rank takes part; the
-//! first prints. A failure has the exit code that training would have ended with later.
+//! What a run will need, tried out in a minute once all ranks are there: links, data, weights, checkpoints, clocks. Every
+//! rank takes part; the first prints. A failure has the exit code that training would have ended with later.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
 
+use crate::checkpoint;
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::Config;
@@ -16,6 +17,7 @@ use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, Engine, plan};
 use crate::model::init::mix;
+use crate::say;
 
 /// Bytes of the file that tries out the checkpoints' directory, at most.
 const PROBE: usize = 64 << 20;
@@ -31,7 +33,6 @@ struct Preflight<'a> {
     rank: usize,
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "these lines are what preflight prints")]
 impl Preflight<'_> {
     fn say(&self, check: &str, figures: Value, people: &str) {
         if self.rank != 0 {
@@ -41,13 +42,13 @@ impl Preflight<'_> {
         if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
             line.extend(figures);
         }
-        println!("{line}");
-        eprintln!("{check}: {people}");
+        say::out(line);
+        say::err(format_args!("{check}: {people}"));
     }
 
     fn warn(&self, text: &str) {
         if self.rank == 0 {
-            eprintln!("warning: {text}");
+            say::err(format_args!("warning: {text}"));
         }
     }
 }
@@ -73,11 +74,14 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
     let p = Preflight { config, rank: groups.world.rank() };
     let began = Instant::now();
     groups.world.barrier()?;
+    crate::fault::hang("preflight");
     p.ranks(&groups);
     p.clocks(&mut groups)?;
     p.links(&mut groups)?;
     p.checkpoints(&mut groups)?;
     p.outputs(&mut groups)?;
+    p.resume(&mut groups)?;
+    p.weights(&mut groups)?;
     p.data(groups, threads)?;
     p.say(
         "all",
@@ -169,6 +173,7 @@ impl Preflight<'_> {
     }
 
     fn checkpoints(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let shared = checkpoint::resumable(groups, self.config)?;
         let c = &self.config.checkpoint;
         let directory = Path::new(&c.directory);
         let bytes = Bytes::of(self.config);
@@ -182,10 +187,11 @@ impl Preflight<'_> {
         let free =
             rustix::fs::statvfs(directory).map_or(f64::INFINITY, |s| s.f_bavail as f64 * s.f_frsize as f64);
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
-        let kept = crate::checkpoint::steps(directory).len().min(c.keep) as f64;
+        let kept = checkpoint::steps(directory).len().min(c.keep) as f64;
         // A new one is complete before the oldest goes.
         let wanted = whole * (c.keep as f64 + 1.0 - kept);
-        if free < whole {
+        // Copies beyond the first write nothing.
+        if free < whole && groups.replica.rank() == 0 {
             return Err(Failure::new(
                 Code::Checkpoint,
                 format!(
@@ -200,7 +206,7 @@ impl Preflight<'_> {
         self.say(
             "checkpoints",
             json!({"write_bytes_per_s_and_rank": rate, "checkpoint_bytes": whole, "save_seconds": save,
-                "free_bytes": free}),
+                "free_bytes": free, "shared_by_hosts": shared}),
             &format!(
                 "{:.0} MiB each, written at {:.0} MiB/s and rank and read back: {save:.1} s; {:.0} MiB free",
                 mib(whole),
@@ -208,6 +214,11 @@ impl Preflight<'_> {
                 mib(free)
             ),
         );
+        if shared == Some(false) {
+            self.warn(
+                "hosts do not share `checkpoint.directory`: the first one holds the checkpoints, and hands them out when a run goes on",
+            );
+        }
         if free < wanted {
             self.warn(&format!(
                 "{:.0} MiB free, and keeping {} checkpoints takes {:.0} MiB more",
@@ -233,18 +244,60 @@ impl Preflight<'_> {
                     .map_err(|e| Failure::new(Code::Config, format!("`{name}` {directory}: {e}")))?;
             }
         }
+        // Every host's launcher writes its own.
+        let failure = Path::new(&self.config.output.failure);
+        let beside = failure.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let tried = if failure.is_dir() {
+            Err(std::io::ErrorKind::IsADirectory.into())
+        } else {
+            probe(beside.unwrap_or(Path::new(".")), self.rank, 1)
+        };
+        tried.map_err(|e| {
+            Failure::new(Code::Config, format!("`output.failure` {}: {e}", failure.display()))
+        })?;
         groups.world.barrier()?;
         self.say("outputs", json!({}), "writable");
+        Ok(())
+    }
+
+    fn tokens(&self, path: &str) -> Result<Tokens, Failure> {
+        let m = &self.config.model;
+        let documents = Documents::of(self.config.data.document_mask);
+        Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
+    }
+
+    /// What the run will go on from.
+    fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let mut figures = json!({"step": null});
+        let mut people = "from the start".to_owned();
+        if groups.replica.rank() == 0
+            && let Some(choice) = checkpoint::choose(self.config)?
+        {
+            checkpoint::fits(self.config, &choice, self.tokens(&self.config.data.train)?.digest())?;
+            people = format!("from step {}, {}", choice.state.step, choice.path.display());
+            figures = json!({"step": choice.state.step, "checkpoint": choice.path.to_string_lossy()});
+        }
+        groups.world.barrier()?;
+        self.say("resume", figures, &people);
+        Ok(())
+    }
+
+    /// Whether the weights are there and this model's; every rank reads another part of a block.
+    fn weights(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let Some(weights) = &self.config.model.weights else { return Ok(()) };
+        let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
+        let rate = least(&everyone(groups, rate)?);
+        let people =
+            format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
+        self.say("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
         Ok(())
     }
 
     /// Reads as training will, and compares with how fast a pass takes it.
     fn data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
-        let documents = Documents::of(d.document_mask);
-        let open = |path: &str| Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents);
-        let train = open(&d.train)?;
-        let validation = d.validation.as_deref().map(open).transpose()?;
+        let train = self.tokens(&d.train)?;
+        let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
         let (began, mut read) = (Instant::now(), 0u64);
         let mut rows = Rows::default();

@@ -62,8 +62,10 @@ impl Reader {
                 let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
                 let bytes = to.checked_sub(from)? as usize;
                 let known = matches!(dtype.as_str(), "F32" | "F16" | "BF16");
-                let fits = elements.checked_mul(width)? == bytes && 8 + length + to <= size;
-                (!known || fits).then_some(Entry { dtype, shape, start: 8 + length + from, bytes })
+                let end = (8 + length).checked_add(to)?;
+                let fits = elements.checked_mul(width)? == bytes && end <= size;
+                // `from` is at most `to`.
+                (!known || fits).then_some(Entry { dtype, shape, start: end - to + from, bytes })
             })();
             let entry = entry.ok_or_else(|| bad(format!("tensor `{name}` does not fit the file")))?;
             entries.insert(name, entry);

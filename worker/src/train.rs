@@ -57,7 +57,7 @@ pub trait Report {
 /// Trains; `stop` is set by signals.
 pub fn run(
     config: &Config,
-    groups: Groups,
+    mut groups: Groups,
     threads: usize,
     stop: &AtomicBool,
     report: &mut dyn Report,
@@ -71,7 +71,8 @@ pub fn run(
     let validation = config.data.validation.as_deref().map(open).transpose()?;
     let order = Order { sequences: train.sequences(), seed: config.data.shuffle.then_some(config.data.seed) };
     let global = config.batch.global_sequences as u64;
-    let by_epochs = config.data.epochs.map_or(u64::MAX, |epochs| epochs * train.sequences() / global);
+    let by_epochs =
+        config.data.epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(train.sequences()) / global);
     let steps = (config.schedule.steps as u64).min(by_epochs) as usize;
     if steps == 0 {
         return Err(Failure::new(
@@ -84,57 +85,40 @@ pub fn run(
         ));
     }
 
-    let mut engine = Engine::new(config, groups, threads);
+    // What cannot be gone on from is said before room is taken.
     let directory = Path::new(&config.checkpoint.directory);
-    let resume = match config.checkpoint.resume.as_str() {
-        "never" => None,
-        "auto" => checkpoint::newest(directory),
-        path => Some(path.into()),
-    };
-    let mut step = 0;
+    checkpoint::resumable(&mut groups, config)?;
+    let found = checkpoint::find(&mut groups, config, train.digest())?;
+    if let Some(weights) = &config.model.weights {
+        crate::hf::matching(config, Path::new(weights))?;
+    }
+    let mut engine = Engine::new(config, groups, threads);
     // A checkpoint of adapters holds them alone.
     if let Some(weights) = &config.model.weights
-        && (resume.is_none() || config.model.adapter.is_some())
+        && (found.is_none() || config.model.adapter.is_some())
     {
         crate::hf::load(&mut engine, config, Path::new(weights))?;
     }
-    if let Some(path) = &resume {
-        let state = checkpoint::load(&mut engine, path)?;
-        if state.data != train.digest() || state.seed != config.data.seed {
-            return Err(Failure::new(
-                Code::Checkpoint,
-                format!("checkpoint {}: it was trained on other data or with another seed", path.display()),
-            ));
-        }
-        if !state.sequences.is_multiple_of(global) || state.sequences / global != state.step as u64 {
-            return Err(Failure::new(
-                Code::Checkpoint,
-                format!("checkpoint {}: it was trained with another global batch", path.display()),
-            ));
-        }
-        step = state.step;
-        if rank == 0 {
-            report.note(&format!("resumed at step {step} from {}", path.display()));
-        }
-    }
-
-    let run = checkpoint::Run {
+    let resume = config.checkpoint.resume.as_str();
+    let path = (resume != "auto" && resume != "never").then_some(resume);
+    let mut run = checkpoint::Run {
         config: config.digest.clone(),
         seed: config.data.seed,
         data: train.digest().to_owned(),
         global_sequences: global,
+        began: path.map(str::to_owned),
+        stays: path.map(Into::into),
     };
-    // Sums of a step and of its square: equal only where all steps are.
-    let mut found = [step as f64, (step * step) as f64];
-    engine.groups.world.all_reduce_f64(&mut found)?;
-    if found[1] * ranks as f64 != found[0] * found[0] {
-        return Err(Failure::new(
-            Code::Checkpoint,
-            format!(
-                "checkpoint {}: not all ranks find the one of step {step}: hosts need a directory that they share",
-                directory.display()
-            ),
-        ));
+    let mut step = 0;
+    if let Some(found) = &found {
+        checkpoint::restore(&mut engine, found)?;
+        step = found.step;
+        if let Some(choice) = &found.choice {
+            run.began = run.began.or_else(|| choice.state.began.clone());
+            if rank == 0 {
+                report.note(&format!("resumed at step {step} from {}", choice.path.display()));
+            }
+        }
     }
     let mut saver = Saver::new(&mut engine, directory, config.checkpoint.keep, run)?;
     let largest = |engine: &mut Engine, mine: u64| -> Result<u64, Failure> {
@@ -158,8 +142,8 @@ pub fn run(
     let accumulation = config.batch.accumulation;
     let mut rows = Rows::default();
     let mut last_save = Instant::now();
-    // What `auto` found is already saved.
-    let mut saved_at = (resume.is_some() && config.checkpoint.resume == "auto").then_some(step);
+    // What was found in the run's own directory is already saved.
+    let mut saved_at = found.as_ref().is_some_and(|found| found.own).then_some(step);
     while step < steps {
         let start = Instant::now();
         rows.clear();

@@ -6,7 +6,7 @@ use serde_json::json;
 use trainc_worker::data::tokens::{Documents, Rows, Tokens, write_masked};
 use trainc_worker::exit::Code;
 use trainc_worker::kernels::rows::IGNORED;
-use trainc_worker::launch::threads_as_ranks;
+use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{Place, llama, mesh, parse, tokens, write_data};
 

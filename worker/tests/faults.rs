@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cases::{Place, llama, mesh, write_data};
 use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
-fn losses(lines: &[Value]) -> Vec<(u64, String)> {
+pub(crate) fn losses(lines: &[Value]) -> Vec<(u64, String)> {
     lines.iter().map(|l| (l["step"].as_u64().unwrap(), l["loss"].to_string())).collect()
 }
 
@@ -185,9 +185,9 @@ fn preflight_says_what_training_would_find() {
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let found = lines(&output);
     let checks: Vec<&str> = found.iter().map(|l| l["check"].as_str().unwrap()).collect();
-    assert_eq!(checks, ["ranks", "clocks", "links", "checkpoints", "outputs", "data", "all"]);
+    assert_eq!(checks, ["ranks", "clocks", "links", "checkpoints", "outputs", "resume", "data", "all"]);
     assert!(found[2]["gather_gb_per_s"].as_f64().unwrap() > 0.0);
-    assert!(found[5]["needed_per_s_and_rank"].as_f64().unwrap() > 0.0, "{errors}");
+    assert!(found[6]["needed_per_s_and_rank"].as_f64().unwrap() > 0.0, "{errors}");
     assert!(names(&place.at("checkpoints")).is_empty(), "nothing is left");
     let failing = |field: &str, name: &str, value: Value| {
         let mut config = config.clone();
@@ -202,8 +202,11 @@ fn preflight_says_what_training_would_find() {
     let (code, errors) = failing("output", "model", json!(place.at("file/below")));
     assert_eq!(code, Some(3), "{errors}");
     assert!(errors.contains("`output.model`"), "{errors}");
-    let (code, errors) = failing("data", "validation", json!("/nowhere"));
-    assert_eq!(code, Some(10), "{errors}");
+    let mut unread = config.clone();
+    unread["data"]["validation"] = json!("/nowhere");
+    unread["log"]["evaluate_every_steps"] = json!(5);
+    let output = worker(&["preflight", &write(&place, &unread)]);
+    assert_eq!(output.status.code(), Some(10), "{}", text(&output.stderr));
     let (code, errors) = failing("checkpoint", "grace_seconds", json!(0.0));
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("`checkpoint.grace_seconds` is 0"), "{errors}");
@@ -230,79 +233,4 @@ fn eight_ranks_for_a_thousand_steps() {
         memory(1000)
     );
     assert!(lines[999]["loss"].as_f64().unwrap() < lines[0]["loss"].as_f64().unwrap() / 2.0);
-}
-
-/// Two launchers on this machine as if each were a host: 127.0.0.1 is the first one's name.
-fn two_hosts(path: &str, port: u16) -> [std::process::Child; 2] {
-    [0, 1].map(|host| {
-        Command::new(WORKER)
-            .args(["launch", path])
-            .envs([("RANK", (2 * host).to_string()), ("MASTER_PORT", port.to_string())])
-            .envs([
-                ("WORLD_SIZE", "4"),
-                ("LOCAL_RANK", "0"),
-                ("LOCAL_WORLD_SIZE", "2"),
-                ("MASTER_ADDR", "127.0.0.1"),
-            ])
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap()
-    })
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
-}
-
-#[test]
-fn two_hosts_train_as_one() {
-    let _alone = alone();
-    let (place, config) = place("hosts");
-    let base = mesh(config, 4, 1, 1);
-    let whole = losses(&lines(&worker(&["launch", &write(&place, &base)])));
-    // A shard group that spans both, and a replica on each.
-    for (shards, replicas) in [(4, 1), (2, 2)] {
-        let mut config = mesh(base.clone(), shards, replicas, 1);
-        config["cluster"]["nodes"] = json!(2);
-        let path = write(&place, &config);
-        let alone = worker(&["launch", &path]);
-        assert_eq!(alone.status.code(), Some(3));
-        assert!(
-            text(&alone.stderr).contains("2 hosts are planned, and nothing in the environment names them")
-        );
-        let [first, second] = two_hosts(&path, free_port()).map(|h| h.wait_with_output().unwrap());
-        assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
-        assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
-        assert_eq!(losses(&lines(&first)), whole, "{shards} x {replicas}: the same bits as on one host");
-        assert_eq!(text(&second.stdout), "");
-    }
-}
-
-#[test]
-fn a_host_that_goes_ends_the_others() {
-    let _alone = alone();
-    let (place, config) = place("host-goes");
-    let mut config = mesh(config, 4, 1, 1);
-    config["cluster"]["nodes"] = json!(2);
-    config["schedule"]["steps"] = json!(1_000_000);
-    config["checkpoint"]["every_steps"] = json!(20);
-    config["communication"]["peer_dead_seconds"] = json!(3.0);
-    let path = write(&place, &config);
-    // A rank of the other host is killed; then a whole host.
-    for whole_host in [false, true] {
-        let _ = std::fs::remove_dir_all(place.at("checkpoints"));
-        let [mut first, second] = two_hosts(&path, free_port());
-        crate::processes::wait_for_checkpoint(&mut first, &place.at("checkpoints"));
-        let victims = crate::processes::ranks(&second);
-        let began = std::time::Instant::now();
-        crate::processes::signal(if whole_host { second.id() } else { victims[1] }, "-KILL");
-        let first = first.wait_with_output().unwrap();
-        assert!(began.elapsed() < std::time::Duration::from_secs(30));
-        assert_eq!(first.status.code(), Some(13), "{}", text(&first.stderr));
-        let reason = text(&first.stderr);
-        let said = if whole_host { "host 1 (rank 2 and on)" } else { "rank 3 was killed by signal 9" };
-        assert!(reason.lines().last().unwrap().contains(said), "{reason}");
-        assert_ne!(second.wait_with_output().unwrap().status.code(), Some(0));
-    }
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use trainc_worker::data::tokens::hex;
 use trainc_worker::exit::Code;
-use trainc_worker::launch::{threads_as_ranks, with_engines};
 use trainc_worker::safetensors::Reader;
+use trainc_worker::threads::{threads_as_ranks, with_engines};
 
 use crate::cases::{Place, llama, mesh, parse, tokens, write_data};
 

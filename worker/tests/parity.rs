@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use trainc_worker::data::tokens;
-use trainc_worker::launch::threads_as_ranks;
+use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
@@ -53,14 +53,19 @@ fn check(name: &str, shards: usize, replicas: usize) {
     // The same in bf16, more loosely.
     config["precision"]["compute"] = "bf16".into();
     let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
-    for (line, loss) in lines.iter().zip(&losses) {
-        assert!(
-            (line.loss / loss - 1.0).abs() < 1e-2,
-            "{name} bf16 step {}: {} for {loss}",
-            line.step,
-            line.loss
-        );
+    let mut worst = (0.0f64, 0.0f64, 0.0f64);
+    for ((line, loss), norm) in lines.iter().zip(&losses).zip(&norms) {
+        let errors = ((line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs());
+        let early = if line.step <= 20 { errors.1 } else { 0.0 };
+        worst = (worst.0.max(errors.0), worst.1.max(early), worst.2.max(errors.1));
     }
+    println!(
+        "{name} in bf16: losses within {:.1e}, norms within {:.1e} over 20 steps, {:.1e} over all",
+        worst.0, worst.1, worst.2
+    );
+    // Weights that were rounded differently go ways of their own: after 40 to 50 steps the norms of PyTorch 2.15 in bf16
+    // are up to 2.7e-2 from its own in float64.
+    assert!(worst.0 < 1e-2 && worst.1 < 1e-2 && worst.2 < 2.7e-2, "{name} in bf16: {worst:?}");
 }
 
 #[test]

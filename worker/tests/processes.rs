@@ -18,7 +18,7 @@ pub(crate) fn write(place: &Place, config: &Value) -> String {
     path
 }
 
-fn start(arguments: &[&str]) -> Child {
+pub(crate) fn start(arguments: &[&str]) -> Child {
     Command::new(WORKER).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -196,7 +196,9 @@ fn a_dead_rank_is_named() {
     let mut run = start(&["launch", &write(&place, &config)]);
     wait_for_checkpoint(&mut run, &place.at("checkpoints"));
     signal(ranks(&run)[0], "-STOP");
+    let began = Instant::now();
     let output = run.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits for its words: {:?}", began.elapsed());
     assert_eq!(output.status.code(), Some(13));
     assert!(text(&output.stderr).contains("rank 0 gave no sign of life for 1 s"), "{}", text(&output.stderr));
 }

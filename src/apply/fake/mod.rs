@@ -22,20 +22,29 @@ use super::fault::{Class, Fault};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
 /// Seconds that a call takes.
 const CALL_SECONDS: f64 = 0.05;
 
-/// The account, its clock and what goes wrong with it.
-#[derive(Debug, Default)]
+/// The account, its clock and what goes wrong with it. Clones are the same account.
+#[derive(Clone, Debug, Default)]
 pub struct Fake {
+    shared: Rc<Shared>,
+    faults: Rc<Faults>,
+    /// The region that is looked at, and the steps of the jobs that are started; else what the account holds.
+    place: Option<(String, Option<u64>)>,
+}
+
+/// What all who use an account share.
+#[derive(Debug, Default)]
+struct Shared {
     state: RefCell<Account>,
     /// States as they were after each of the last calls, oldest first.
     past: RefCell<VecDeque<Account>>,
     time: Cell<f64>,
-    faults: Faults,
     calls: RefCell<Vec<Call>>,
     attempts: RefCell<BTreeMap<(Call, String), u32>>,
     crashed: Cell<bool>,
@@ -45,38 +54,38 @@ impl Fake {
     /// An account as it stands, at the time that it holds.
     pub fn new(account: Account) -> Self {
         let time = account.now;
-        Self { state: RefCell::new(account), time: Cell::new(time), ..Self::default() }
+        let shared = Shared { state: RefCell::new(account), time: Cell::new(time), ..Shared::default() };
+        Self { shared: Rc::new(shared), ..Self::default() }
     }
 
     /// With faults.
     #[must_use]
     pub fn with(mut self, faults: Faults) -> Self {
-        self.faults = faults;
+        self.faults = Rc::new(faults);
         self
     }
 
     /// The account as it is now.
     pub fn account(&self) -> Account {
-        let mut account = self.state.borrow().clone();
-        account.now = self.time.get();
+        let mut account = self.shared.state.borrow().clone();
+        account.now = self.shared.time.get();
         account
     }
 
-    /// Looks at another region of the account from now on, where jobs have so many steps.
-    pub fn prepare(&mut self, region: &str, steps: Option<u64>) {
-        let state = self.state.get_mut();
-        region.clone_into(&mut state.region);
-        state.steps = steps.unwrap_or(state.steps);
+    /// The same account, seen in another region, where jobs have so many steps.
+    #[must_use]
+    pub fn at(&self, region: &str, steps: Option<u64>) -> Self {
+        Self { place: Some((region.to_owned(), steps)), ..self.clone() }
     }
 
     /// The calls that were made, in order.
     pub fn calls(&self) -> Vec<Call> {
-        self.calls.borrow().clone()
+        self.shared.calls.borrow().clone()
     }
 
     /// Whether whoever used it was killed by a fault.
     pub fn has_crashed(&self) -> bool {
-        self.crashed.get()
+        self.shared.crashed.get()
     }
 
     /// One call: the faults before it, its effect, the faults after it.
@@ -87,11 +96,12 @@ impl Fake {
         effect: impl FnOnce(&mut Account, f64) -> Answer<T>,
     ) -> Answer<T> {
         yield_once().await;
-        self.time.set(self.time.get() + CALL_SECONDS);
-        self.calls.borrow_mut().push(call);
-        let number = self.calls.borrow().len();
+        let shared = &self.shared;
+        shared.time.set(shared.time.get() + CALL_SECONDS);
+        shared.calls.borrow_mut().push(call);
+        let number = shared.calls.borrow().len();
         let attempt = {
-            let mut attempts = self.attempts.borrow_mut();
+            let mut attempts = shared.attempts.borrow_mut();
             let count = attempts.entry((call, about.to_owned())).or_default();
             *count += 1;
             *count
@@ -106,7 +116,7 @@ impl Fake {
         if let Some(fault) = self.faults.before(call, attempt) {
             return Err(fault);
         }
-        let denied = self.state.borrow().denied.contains(&call.action());
+        let denied = shared.state.borrow().denied.contains(&call.action());
         if denied {
             let text = format!("User: simulated is not authorized to perform: {}", call.action());
             return Err(Fault::answered(call, Some(403), "AccessDenied", &text));
@@ -122,15 +132,18 @@ impl Fake {
     }
 
     fn effect<T>(&self, call: Call, effect: impl FnOnce(&mut Account, f64) -> Answer<T>) -> Answer<T> {
-        let now = self.time.get();
+        let now = self.shared.time.get();
         if call.row().effect == Effect::Read && self.faults.lag > 0 {
             // Who reads sees the account as it was some calls ago.
-            let mut old = self.past.borrow().front().cloned().unwrap_or_else(|| self.state.borrow().clone());
+            let oldest = self.shared.past.borrow().front().cloned();
+            let mut old = oldest.unwrap_or_else(|| self.shared.state.borrow().clone());
+            self.stand_in(&mut old);
             old.settle(now);
             self.remember();
             return effect(&mut old, now);
         }
-        let mut state = self.state.borrow_mut();
+        let mut state = self.shared.state.borrow_mut();
+        self.stand_in(&mut state);
         state.settle(now);
         let answer = effect(&mut state, now);
         drop(state);
@@ -138,12 +151,19 @@ impl Fake {
         answer
     }
 
+    /// The account as it is seen from here.
+    fn stand_in(&self, account: &mut Account) {
+        let Some((region, steps)) = &self.place else { return };
+        region.clone_into(&mut account.region);
+        account.steps = steps.unwrap_or(account.steps);
+    }
+
     fn remember(&self) {
         if self.faults.lag == 0 {
             return;
         }
-        let mut past = self.past.borrow_mut();
-        past.push_back(self.state.borrow().clone());
+        let mut past = self.shared.past.borrow_mut();
+        past.push_back(self.shared.state.borrow().clone());
         while past.len() > self.faults.lag {
             past.pop_front();
         }
@@ -151,19 +171,20 @@ impl Fake {
 
     /// Whoever called is dead: no answer ever comes.
     async fn crash(&self) {
-        self.crashed.set(true);
+        self.shared.crashed.set(true);
         std::future::pending::<()>().await;
     }
 }
 
 impl Clock for Fake {
     fn now(&self) -> f64 {
-        self.time.get()
+        self.shared.time.get()
     }
 
     async fn sleep(&self, time: Duration) {
         // Where no pause is wanted time passes all the same, or nothing would ever be ready.
-        self.time.set(self.time.get() + time.as_secs_f64().max(1.0));
+        let now = self.shared.time.get();
+        self.shared.time.set(now + time.as_secs_f64().max(1.0));
         yield_once().await;
     }
 }

@@ -2,17 +2,19 @@
 
 use super::needs::{inputs, places, wanted};
 use super::network::Way;
+use super::release;
 use crate::apply::account::{
-    Bucket, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
+    Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
 };
 use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::desired::{Desired, split_uri};
+use crate::apply::fault::Class;
 use crate::apply::observed::Look;
 use crate::apply::patience::absent;
 use crate::catalog::quotas::Quota;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
-use futures_util::future::{OptionFuture, join_all};
+use futures_util::future::{OptionFuture, join_all, join3};
 use futures_util::join;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +76,8 @@ pub struct Facts {
     pub role: Seen<Role>,
     /// What the role may do.
     pub permissions: Seen<Vec<(Question, bool)>>,
+    /// What the caller may delete once the job is over.
+    pub release: Seen<Vec<(Question, bool)>>,
     /// The image.
     pub image: Seen<()>,
     /// Secrets.
@@ -90,7 +94,7 @@ const MOST_SIMULATIONS: usize = 4;
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
     /// asked about room.
-    pub async fn facts(&self, plan: &Plan, desired: &Desired, starting: bool) -> Facts {
+    pub async fn facts(&self, plan: &Plan, desired: &Desired, caller: &Caller, starting: bool) -> Facts {
         let network = plan.job.network.as_ref();
         let ids = |list: Option<&Vec<Val<String>>>| -> Vec<String> {
             list.into_iter().flatten().map(|val| val.value.clone()).collect()
@@ -116,11 +120,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             self.keys(plan),
             self.own_role(plan, desired),
             some(starting && is_own_image(plan, desired), self.image(plan)),
-            join_both(self.secrets(plan), self.given_file_systems(plan)),
+            join3(self.secrets(plan), self.given_file_systems(plan), self.release(desired, caller)),
         );
         let (subnets, routes, endpoints) = network;
         let (role, permissions) = own;
-        let (secrets, file_systems) = rest;
+        let (secrets, file_systems, release) = rest;
         Facts {
             subnets,
             routes,
@@ -134,6 +138,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             keys,
             role,
             permissions,
+            release,
             image,
             secrets,
             file_systems,
@@ -262,6 +267,25 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(role), Some(permissions))
     }
 
+    /// Whether the caller may delete what goes with the job.
+    async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
+        let questions = release::questions(desired, caller);
+        let principal = release::principal(caller).filter(|_| !questions.is_empty())?;
+        let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
+        let answers = match simulate(&principal).await {
+            // A role with a path: only itself tells.
+            Err(fault) if fault.class == Class::NotFound => {
+                let name = principal.rsplit('/').next().unwrap_or_default();
+                match self.ask(async |cloud| cloud.role(name).await).await {
+                    Ok(role) => simulate(&role.arn).await,
+                    Err(fault) => Err(fault),
+                }
+            }
+            other => other,
+        };
+        Some(answers.map(|answers| questions.into_iter().zip(answers).collect()))
+    }
+
     async fn simulations(&self, plan: &Plan, desired: &Desired, arn: &str) -> Answer<Vec<(Question, bool)>> {
         let mut out = Vec::new();
         for group in super::questions::questions(plan, desired).into_iter().take(MOST_SIMULATIONS) {
@@ -299,10 +323,6 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
 async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Seen<T> {
     if wanted { Some(asked.await) } else { None }
-}
-
-async fn join_both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
-    join!(a, b)
 }
 
 /// Whether the image lies in a registry of the account: AWS's own cannot be asked.

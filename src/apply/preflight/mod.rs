@@ -9,9 +9,11 @@ mod needs;
 mod network;
 mod questions;
 mod quota;
+mod release;
 mod role;
 
 pub use facts::{Facts, Seen};
+pub(in crate::apply) use needs::places;
 
 use super::fault::{Class, Fault};
 use crate::declare_code;
@@ -23,7 +25,7 @@ declare_code!(T0636, "not-looked-at", Note, "something that the caller may not l
 
 /// The codes of this stage.
 pub(super) fn codes() -> Vec<&'static Code> {
-    [&[&T0636][..], data::CODES, network::CODES, quota::CODES, role::CODES].concat()
+    [&[&T0636][..], data::CODES, network::CODES, quota::CODES, release::CODES, role::CODES].concat()
 }
 
 /// Judges what was seen.
@@ -33,6 +35,7 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
     quota::judge(plan, facts, &mut problems);
     data::judge(plan, facts, &mut problems);
     role::judge(plan, facts, &mut problems);
+    release::judge(plan, facts, &mut problems);
     problems.sort();
     problems
 }

@@ -50,7 +50,7 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
 }
 
 /// Every address of S3 in the manifest, with its place.
-pub(super) fn places(plan: &Plan) -> Vec<(String, Span)> {
+pub(in crate::apply) fn places(plan: &Plan) -> Vec<(String, Span)> {
     let job = &plan.job;
     let mut out = Vec::new();
     let mut add = |field: &crate::ir::Field<String>, fallback: Span| {

@@ -61,12 +61,12 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
     if let Some(groups) = groups {
         if plan.job.storage.iter().any(|storage| storage.kind.value().is_some_and(|kind| kind == "lustre")) {
-            lustre(groups, groups_span, problems);
+            lustre(plan, groups, groups_span, problems);
         }
         let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
         let several = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes > 1);
         if efa && several {
-            efa_rules(groups, groups_span, problems);
+            efa_rules(plan, groups, groups_span, problems);
         }
     }
 }
@@ -254,33 +254,48 @@ fn opens(rule: &GroupRule, from: i64, to: i64, groups: &[SecurityGroup]) -> bool
     protocol && ports && other
 }
 
-fn lustre(groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
+/// The command that adds rules to a group, whole: what each lets through, to and from the group itself.
+fn authorize(way: &str, region: &str, id: &str, rules: &[String]) -> String {
+    let rules: Vec<String> =
+        rules.iter().map(|rule| format!("'{rule},UserIdGroupPairs=[{{GroupId={id}}}]'")).collect();
+    let rules = rules.join(" ");
+    format!(
+        "aws ec2 authorize-security-group-{way} --region {region} --group-id {id} --ip-permissions {rules}"
+    )
+}
+
+fn lustre(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
     type Rules = fn(&SecurityGroup) -> &Vec<GroupRule>;
-    let ways: [(&str, Rules); 2] = [("in", |group| &group.ingress), ("out", |group| &group.egress)];
-    let mut closed = Vec::new();
-    for (way, rules) in ways {
+    let ways: [(&str, &str, Rules); 2] =
+        [("in", "ingress", |group| &group.ingress), ("out", "egress", |group| &group.egress)];
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let id = groups.first().map_or("sg-…", |group| group.id.as_str());
+    let (mut closed, mut commands) = (Vec::new(), Vec::new());
+    for (way, verb, rules) in ways {
+        let mut missing = Vec::new();
         for (from, to) in LUSTRE_PORTS {
             if !groups.iter().flat_map(rules).any(|rule| opens(rule, from, to, groups)) {
                 let ports = if from == to { from.to_string() } else { format!("{from}-{to}") };
                 closed.push(format!("{ports} {way}"));
+                missing.push(format!("IpProtocol=tcp,FromPort={from},ToPort={to}"));
             }
+        }
+        if !missing.is_empty() {
+            commands.push(authorize(verb, region, id, &missing));
         }
     }
     if closed.is_empty() {
         return;
     }
-    let id = groups.first().map_or("sg-…", |group| group.id.as_str());
     problems.push(
         Diagnostic::new(&T0626, span, format!("Lustre needs TCP {}, which no rule allows", text::list(&closed, "and")))
-            .help(format!(
-                "aws ec2 authorize-security-group-ingress --group-id {id} --protocol tcp --port 988 --source-group {id}, and the same for 1018-1023"
-            ))
+            .help(commands.join(" && "))
             .note("FSx refuses CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic on port 988\"")
             .note("an outbound rule for all traffic to 0.0.0.0/0, as new groups have it, is enough for the way out"),
     );
 }
 
-fn efa_rules(groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
+fn efa_rules(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
     let itself = |group: &SecurityGroup, rules: &[GroupRule]| {
         rules.iter().any(|rule| rule.protocol == "-1" && rule.groups.contains(&group.id))
     };
@@ -297,16 +312,19 @@ fn efa_rules(groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
         return;
     }
     let id = groups.first().map_or("sg-…", |group| group.id.as_str());
-    let verb = if lacking == ["outbound"] { "egress" } else { "ingress" };
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let all = ["IpProtocol=-1".to_owned()];
+    let commands: Vec<String> = lacking
+        .iter()
+        .map(|way| authorize(if *way == "outbound" { "egress" } else { "ingress" }, region, id, &all))
+        .collect();
     problems.push(
         Diagnostic::new(
             &T0627,
             span,
             format!("no security group lets all traffic to and from itself: {} is missing", text::list(&lacking, "and")),
         )
-        .help(format!(
-            "aws ec2 authorize-security-group-{verb} --group-id {id} --ip-permissions IpProtocol=-1,UserIdGroupPairs=[{{GroupId={id}}}]"
-        ))
+        .help(commands.join(" && "))
         .note("EFA traffic has no ports: the group must allow all of it to itself, and an outbound rule to 0.0.0.0/0 is not that")
         .note("without it NCCL falls back to TCP or hangs at the first collective (aws/aws-ofi-nccl#161)"),
     );

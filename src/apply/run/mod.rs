@@ -16,8 +16,10 @@ use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item, Telling};
 use crate::apply::observed::Look;
 use crate::apply::patience::Wait;
+use crate::apply::turns::Shared;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::join_all;
+use futures_util::join;
 use std::cell::Cell;
 
 /// What is made, and with whose help.
@@ -32,6 +34,8 @@ pub struct Driver<'a, C, K> {
     pub telling: Telling<'a>,
     /// Whether this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
+    /// What other jobs of the same run may be making as well.
+    pub shared: &'a Shared,
 }
 
 /// A file system that is there: its name in the manifest, its id, its mount name.
@@ -41,11 +45,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Makes everything. What was done, failed and left stands in the ledger; the name is the job's, once it is there.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
-        let mut cheap = vec![self.role().await];
-        cheap.push(self.bucket().await);
-        cheap.extend(join_all(desired.uploads.iter().map(|object| self.upload(object))).await);
+        let (role, uploads) = join!(self.role(), self.uploads());
         let job = Item::new("training-job", name_of(target, desired));
-        if cheap.iter().any(Option::is_none) {
+        if role.is_none() || uploads.is_none() {
             for system in &desired.file_systems {
                 self.telling.left(Item::new("file-system", &system.name));
             }
@@ -124,6 +126,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn bucket(&self) -> Option<()> {
         let Some(name) = &self.desired.bucket else { return Some(()) };
         let item = Item::new("bucket", name);
+        let turns = self.shared.turns(&item);
+        let _turn = turns.take().await;
         let account = self.desired.account.as_str();
         let ensure = async {
             let seen = async || self.look.bucket(name, account).await;
@@ -131,6 +135,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             self.ensure_there(&item, seen, make).await
         };
         self.settle(&item, ensure.await)
+    }
+
+    /// The bucket, and what goes into it.
+    async fn uploads(&self) -> Option<()> {
+        let objects = &self.desired.uploads;
+        if self.bucket().await.is_none() {
+            for object in objects {
+                self.telling.left(Item::new(object.kind, &object.uri));
+            }
+            return None;
+        }
+        join_all(objects.iter().map(|object| self.upload(object))).await.into_iter().collect()
     }
 
     async fn upload(&self, object: &WantedObject) -> Option<()> {

@@ -1,17 +1,45 @@
 //! Patterns of the service models as Rust regular expressions: whole text, ASCII classes.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 use regex::Regex;
+use serde::Deserialize;
 
-use crate::catalog::memo::Memo;
+/// A pattern of a member. The text has to match as a whole, and `\d`, `\w`, `\s` are ASCII.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "String")]
+pub struct Pattern {
+    text: String,
+    /// Compiled at the first question; none where Rust's `regex` has no such syntax.
+    compiled: OnceLock<Option<Regex>>,
+}
 
-/// The pattern as the service reads it: it has to match the whole text, and `\d`, `\w`, `\s` are ASCII.
-pub(super) fn compile(pattern: &str) -> Option<Arc<Regex>> {
-    static MEMO: Memo<String, Option<Arc<Regex>>> = Memo::new();
-    MEMO.get(pattern.to_owned(), |pattern| {
-        Regex::new(&format!("^(?:{})$", ascii(pattern))).ok().map(Arc::new)
-    })
+impl From<String> for Pattern {
+    fn from(text: String) -> Self {
+        Self { text, compiled: OnceLock::new() }
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Pattern {
+    /// As the service's model has it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the whole text matches. A pattern that Rust cannot read refuses nothing.
+    pub fn takes(&self, text: &str) -> bool {
+        self.compiled().is_none_or(|regex| regex.is_match(text))
+    }
+
+    pub(super) fn compiled(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| Regex::new(&format!("^(?:{})$", ascii(&self.text))).ok()).as_ref()
+    }
 }
 
 fn ascii(pattern: &str) -> String {
@@ -43,14 +71,14 @@ mod tests {
 
     #[test]
     fn classes_are_ascii_and_the_whole_text_counts() {
-        let digits = compile(r"\d{2}").unwrap();
-        assert!(digits.is_match("12") && !digits.is_match("123") && !digits.is_match("١٢"));
-        let word = compile(r"[\w+=,.@-]+").unwrap();
-        assert!(word.is_match("a_B+9=,.@-") && !word.is_match("é") && !word.is_match("a b"));
-        let either = compile("a|b").unwrap();
-        assert!(either.is_match("b") && !either.is_match("ab"));
-        assert!(compile(r"[\S\s]*").unwrap().is_match("x\n y"));
-        assert!(compile(r"[\u0009\u0020-\u00FF]+").unwrap().is_match("a\té"));
-        assert!(compile(r"x(?<!-)").is_none());
+        let takes = |pattern: &str, text: &str| Pattern::from(pattern.to_owned()).takes(text);
+        assert!(takes(r"\d{2}", "12") && !takes(r"\d{2}", "123") && !takes(r"\d{2}", "١٢"));
+        let word = r"[\w+=,.@-]+";
+        assert!(takes(word, "a_B+9=,.@-") && !takes(word, "é") && !takes(word, "a b"));
+        assert!(takes("a|b", "b") && !takes("a|b", "ab"));
+        assert!(takes(r"[\S\s]*", "x\n y"));
+        assert!(takes(r"[\u0009\u0020-\u00FF]+", "a\té"));
+        let unread = Pattern::from(r"x(?<!-)".to_owned());
+        assert!(unread.compiled().is_none() && unread.takes("anything"));
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Shape, ShapeType, operation, pattern};
+use super::{Shape, ShapeType, operation};
+use std::fmt;
 
 /// What is wrong with a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +43,41 @@ pub struct Violation {
 pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
     let operation = operation(operation_name)?;
     let mut walk = Walk { violations: Vec::new() };
-    walk.value("", &operation.input, request);
+    walk.value(&At { within: None, step: Step::Request }, &operation.input, request);
     Some(walk.violations)
+}
+
+/// Where the walk is. It becomes text only where something is to be said: almost never.
+struct At<'a> {
+    within: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Request,
+    Member(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> At<'a> {
+    fn step(&'a self, step: Step<'a>) -> Self {
+        Self { within: Some(self), step }
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(within) = self.within else { return Ok(()) };
+        within.fmt(f)?;
+        match self.step {
+            Step::Request => Ok(()),
+            Step::Member(name) if matches!(within.step, Step::Request) => f.write_str(name),
+            Step::Member(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key:?}]"),
+        }
+    }
 }
 
 struct Walk {
@@ -53,51 +87,50 @@ struct Walk {
 impl Walk {
     fn report(
         &mut self,
-        path: &str,
+        at: &At,
         kind: ViolationKind,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
         self.violations.push(Violation {
-            path: path.to_owned(),
+            path: at.to_string(),
             kind,
             expected: expected.into(),
             found: found.into(),
         });
     }
 
-    fn value(&mut self, path: &str, shape: &Shape, value: &Value) {
+    fn value(&mut self, at: &At, shape: &Shape, value: &Value) {
         match (shape.of, value) {
-            (ShapeType::Structure, Value::Object(members)) => self.structure(path, shape, members),
-            (ShapeType::Map, Value::Object(entries)) => self.map(path, shape, entries),
+            (ShapeType::Structure, Value::Object(members)) => self.structure(at, shape, members),
+            (ShapeType::Map, Value::Object(entries)) => self.map(at, shape, entries),
             (ShapeType::List, Value::Array(items)) => {
-                self.length(path, shape, items.len(), "entries");
+                self.length(at, shape, items.len(), "entries");
                 let Some(item) = shape.item.as_deref() else {
                     return;
                 };
-                for (at, value) in items.iter().enumerate() {
-                    self.value(&format!("{path}[{at}]"), item, value);
+                for (index, value) in items.iter().enumerate() {
+                    self.value(&at.step(Step::Index(index)), item, value);
                 }
             }
-            (ShapeType::String, Value::String(text)) => self.text(path, shape, text),
+            (ShapeType::String, Value::String(text)) => self.text(at, shape, text),
             (ShapeType::Integer | ShapeType::Long, Value::Number(n)) if n.is_i64() || n.is_u64() => {
-                self.range(path, shape, value);
+                self.range(at, shape, value);
             }
             (ShapeType::Double | ShapeType::Float, Value::Number(_)) => {
-                self.range(path, shape, value);
+                self.range(at, shape, value);
             }
             (ShapeType::Boolean, Value::Bool(_))
             | (ShapeType::Timestamp, Value::Number(_) | Value::String(_)) => {}
-            _ => self.report(path, ViolationKind::Type, type_word(shape.of), json_word(value)),
+            _ => self.report(at, ViolationKind::Type, type_word(shape.of), json_word(value)),
         }
     }
 
-    fn structure(&mut self, path: &str, shape: &Shape, members: &Map<String, Value>) {
-        let dot = if path.is_empty() { "" } else { "." };
+    fn structure(&mut self, at: &At, shape: &Shape, members: &Map<String, Value>) {
         for (name, inner) in &shape.members {
             if inner.required && !members.contains_key(name) {
                 self.report(
-                    &format!("{path}{dot}{name}"),
+                    &at.step(Step::Member(name)),
                     ViolationKind::Missing,
                     type_word(inner.of),
                     "nothing",
@@ -105,52 +138,49 @@ impl Walk {
             }
         }
         for (name, value) in members {
-            let path = format!("{path}{dot}{name}");
+            let at = at.step(Step::Member(name));
             match shape.members.get(name) {
-                Some(inner) => self.value(&path, inner, value),
-                None => self.report(&path, ViolationKind::Unknown, "a member of the structure", name),
+                Some(inner) => self.value(&at, inner, value),
+                None => self.report(&at, ViolationKind::Unknown, "a member of the structure", name),
             }
         }
     }
 
-    fn map(&mut self, path: &str, shape: &Shape, entries: &Map<String, Value>) {
-        self.length(path, shape, entries.len(), "entries");
+    fn map(&mut self, at: &At, shape: &Shape, entries: &Map<String, Value>) {
+        self.length(at, shape, entries.len(), "entries");
         for (name, value) in entries {
-            let path = format!("{path}[{name:?}]");
+            let at = at.step(Step::Key(name));
             if let Some(key) = shape.key.as_deref() {
-                self.text(&path, key, name);
+                self.text(&at, key, name);
             }
             if let Some(inner) = shape.value.as_deref() {
-                self.value(&path, inner, value);
+                self.value(&at, inner, value);
             }
         }
     }
 
-    fn text(&mut self, path: &str, shape: &Shape, text: &str) {
-        self.length(path, shape, text.chars().count(), "characters");
+    fn text(&mut self, at: &At, shape: &Shape, text: &str) {
+        self.length(at, shape, text.chars().count(), "characters");
         let words = shape.enum_values();
         if !words.is_empty() && !words.iter().any(|word| word == text) {
-            self.report(path, ViolationKind::Enum, words.join(", "), text);
+            self.report(at, ViolationKind::Enum, words.join(", "), text);
         }
-        let Some(source) = shape.pattern.as_deref() else {
-            return;
-        };
-        if pattern::compile(source).is_some_and(|regex| !regex.is_match(text)) {
-            self.report(path, ViolationKind::Pattern, source, text);
+        if let Some(pattern) = shape.pattern.as_ref().filter(|pattern| !pattern.takes(text)) {
+            self.report(at, ViolationKind::Pattern, pattern.text(), text);
         }
     }
 
-    fn length(&mut self, path: &str, shape: &Shape, length: usize, unit: &str) {
-        let found = format!("{length} {unit}");
-        let length = length as f64;
-        if let Some(min) = shape.min.filter(|min| length < *min) {
-            self.report(path, ViolationKind::TooShort, format!("at least {min} {unit}"), found);
-        } else if let Some(max) = shape.max.filter(|max| length > *max) {
-            self.report(path, ViolationKind::TooLong, format!("at most {max} {unit}"), found);
+    fn length(&mut self, at: &At, shape: &Shape, length: usize, unit: &str) {
+        let found = || format!("{length} {unit}");
+        let entries = length as f64;
+        if let Some(min) = shape.min.filter(|min| entries < *min) {
+            self.report(at, ViolationKind::TooShort, format!("at least {min} {unit}"), found());
+        } else if let Some(max) = shape.max.filter(|max| entries > *max) {
+            self.report(at, ViolationKind::TooLong, format!("at most {max} {unit}"), found());
         }
     }
 
-    fn range(&mut self, path: &str, shape: &Shape, value: &Value) {
+    fn range(&mut self, at: &At, shape: &Shape, value: &Value) {
         let number = value.as_f64().unwrap_or(f64::NAN);
         let below = shape.min.is_some_and(|min| number < min);
         let above = shape.max.is_some_and(|max| number > max);
@@ -161,7 +191,7 @@ impl Walk {
                 (None, Some(max)) => format!("at most {max}"),
                 (None, None) => String::new(),
             };
-            self.report(path, ViolationKind::OutOfRange, expected, value.to_string());
+            self.report(at, ViolationKind::OutOfRange, expected, value.to_string());
         }
     }
 }

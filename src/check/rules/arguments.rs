@@ -1,13 +1,14 @@
 //! Hyperparameters against the options that the script declares: a text scan for `add_argument`.
 
 use super::program_source::is_python;
+use crate::catalog::memo::Memo;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Scalar};
 use crate::text;
 use regex::Regex;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 declare_code!(T0260, "argument-not-declared", Warning, "a hyperparameter that the script does not declare");
 declare_code!(T0261, "flag-with-value", Warning, "a value for an option that takes none");
@@ -18,6 +19,9 @@ pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
 static CALL: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"add_argument\(\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
+
+/// Scripts already scanned, by their digest: the jobs of a repository share them.
+static SCANNED: Memo<String, Option<Arc<Scan>>> = Memo::new();
 
 /// An option of the script.
 struct Opt {
@@ -80,7 +84,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };
     let Some(file) = tree.get(entry) else { return };
-    let Some(scan) = scan(&String::from_utf8_lossy(&file.bytes)) else { return };
+    let scanned =
+        SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
+    let Some(scan) = scanned else { return };
     let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
     for h in &program.hyperparameters {
         if let Some(option) = scan.options.iter().find(|option| option.name == h.name) {

@@ -42,7 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     for member in &job.request {
-        judge.raw(&member.name, &member.value, member.span);
+        judge.raw(&member.name, &member.value);
     }
     if let Some(debugger) = &job.debugger {
         judge.pairs(&debugger.parameters);
@@ -69,12 +69,15 @@ impl Judge<'_, '_> {
         }
     }
 
-    fn raw(&mut self, name: &str, value: &Raw, span: Span) {
+    fn raw(&mut self, name: &str, value: &Raw) {
         match value {
-            Raw::Scalar(Scalar::Text(text)) => self.value(name, text, span),
-            Raw::Scalar(_) => {}
-            Raw::List(items) => items.iter().for_each(|item| self.raw(name, item, span)),
-            Raw::Object(members) => members.iter().for_each(|(name, item)| self.raw(name, item, span)),
+            Raw::Scalar(one) => {
+                if let Scalar::Text(text) = &one.value {
+                    self.value(name, text, one.span);
+                }
+            }
+            Raw::List(items) => items.iter().for_each(|item| self.raw(name, item)),
+            Raw::Object(members) => members.iter().for_each(|member| self.raw(&member.name, &member.value)),
         }
     }
 

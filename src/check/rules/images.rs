@@ -5,7 +5,7 @@ use crate::catalog::shapes;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::{ImageAsk, Raw, RequestMember};
+use crate::ir::{ImageAsk, RequestMember};
 
 declare_code!(T0440, "image-uri", Error, "an image path that SageMaker cannot pull");
 declare_code!(T0441, "image-region", Warning, "an image in another region than the job");
@@ -112,11 +112,5 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
 }
 
 fn has_repository_config(member: &RequestMember) -> bool {
-    match &member.value {
-        Raw::Object(members) => {
-            member.name == "AlgorithmSpecification"
-                && members.iter().any(|(name, _)| name == "TrainingImageConfig")
-        }
-        Raw::Scalar(_) | Raw::List(_) => false,
-    }
+    member.name == "AlgorithmSpecification" && member.value.member("TrainingImageConfig").is_some()
 }

@@ -6,7 +6,6 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::text;
-use serde_json::json;
 
 declare_code!(T0400, "job-name", Error, "a job name that SageMaker does not take");
 declare_code!(T0401, "job-name-cut", Note, "a job name that is cut to make room for the digest");
@@ -26,7 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A name that is too long is cut, so only its letters are judged: piece by piece, as the pattern bounds the length.
     let pieces: Vec<char> = name.value.chars().collect();
     let legal = !pieces.is_empty()
-        && pieces.chunks(8).all(|piece| fits(&format!("a{}a", piece.iter().collect::<String>())))
+        && pieces.chunks(8).all(|piece| shape.takes_text(&format!("a{}a", piece.iter().collect::<String>())))
         && fits_ends(&pieces);
     if !legal {
         let near = spelling(&name.value, '-');
@@ -68,11 +67,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .fact("kept", room),
         );
     }
-}
-
-fn fits(name: &str) -> bool {
-    shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
-        .is_none_or(|violations| violations.iter().all(|violation| violation.path != "TrainingJobName"))
 }
 
 fn fits_ends(name: &[char]) -> bool {

@@ -12,6 +12,7 @@ mod channel_overlap;
 mod channel_path;
 mod channels;
 mod checkpoint_interval;
+mod checkpoint_room;
 mod checkpoints;
 mod container_network;
 mod credentials;
@@ -30,6 +31,7 @@ mod instances;
 mod isolation;
 mod job_name;
 mod kms_alias;
+mod lfs;
 mod limits;
 mod local_paths;
 mod lustre_links;
@@ -55,6 +57,7 @@ mod role;
 mod s3_uris;
 mod schedule;
 mod shard_group;
+mod shared_checkpoints;
 mod smddp;
 mod smp_image;
 mod smp_parameters;
@@ -82,6 +85,7 @@ pub static RULES: &[Rule] = &[
     channel_path::rule,
     channels::rule,
     checkpoint_interval::rule,
+    checkpoint_room::rule,
     checkpoints::rule,
     container_network::rule,
     credentials::rule,
@@ -102,6 +106,7 @@ pub static RULES: &[Rule] = &[
     isolation::rule,
     job_name::rule,
     kms_alias::rule,
+    lfs::rule,
     limits::rule,
     local_paths::rule,
     lustre_links::rule,
@@ -123,6 +128,7 @@ pub static RULES: &[Rule] = &[
     s3_uris::rule,
     schedule::rule,
     shard_group::rule,
+    shared_checkpoints::rule,
     smddp::rule,
     smp_image::rule,
     smp_parameters::rule,
@@ -155,6 +161,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         channel_path::CODES,
         channels::CODES,
         checkpoint_interval::CODES,
+        checkpoint_room::CODES,
         checkpoints::CODES,
         container_network::CODES,
         credentials::CODES,
@@ -173,6 +180,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         isolation::CODES,
         job_name::CODES,
         kms_alias::CODES,
+        lfs::CODES,
         limits::CODES,
         local_paths::CODES,
         lustre_links::CODES,
@@ -195,6 +203,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         s3_uris::CODES,
         schedule::CODES,
         shard_group::CODES,
+        shared_checkpoints::CODES,
         smddp::CODES,
         smp_image::CODES,
         smp_parameters::CODES,

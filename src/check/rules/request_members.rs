@@ -6,7 +6,8 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit::raw_member as json;
-use crate::ir::Plan;
+use crate::ir::{Plan, Raw, RequestMember};
+use crate::source::Span;
 use crate::text;
 use serde_json::Value;
 
@@ -93,7 +94,7 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
             let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
             refused.push(path);
             problems.push(
-                Diagnostic::new(&T0446, member.span, format!("`{path}` has a node of its own"))
+                Diagnostic::new(&T0446, place(member, path).name, format!("`{path}` has a node of its own"))
                     .help(format!("write `{node}`"))
                     .note("`request` is for members that no node says; so a value stands once, and the rules see it"),
             );
@@ -103,7 +104,7 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
             problems.push(
                 Diagnostic::new(
                     &T0446,
-                    member.span,
+                    place(member, ALGORITHM).name,
                     "`AlgorithmName` beside `image`: a job has one of the two",
                 )
                 .help("remove `AlgorithmName`, or the node `image`")
@@ -113,17 +114,48 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
             );
         }
         for violation in violations {
-            if refused.iter().any(|path| violation.path.starts_with(path)) {
+            // A placeholder that could not be replaced is reported.
+            if violation.found.contains("{{") || refused.iter().any(|path| violation.path.starts_with(path)) {
                 continue;
             }
             let parent = violation.path.rsplit_once('.').map_or("", |(parent, _)| parent);
             let missing =
                 violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
             if at(&member.name, &value, &violation.path).is_some() || missing {
-                problems.push(describe(member.span, violation, parent));
+                problems.push(describe(&place(member, &violation.path), violation, parent));
             }
         }
     }
+}
+
+/// Where a path of the request was written.
+struct Place {
+    /// The name of the innermost member on the path that was written.
+    name: Span,
+    /// The value at the path; none where several or nothing stand there.
+    value: Option<Span>,
+}
+
+fn place(member: &RequestMember, path: &str) -> Place {
+    let mut found = Place { name: member.span, value: None };
+    let mut raw = &member.value;
+    let rest = path.strip_prefix(member.name.as_str()).unwrap_or("");
+    for step in rest.split(['.', '[']).filter(|step| !step.is_empty()) {
+        let step = step.trim_end_matches(']').trim_matches('"');
+        let inner = match raw {
+            Raw::List(items) => step.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Raw::Object(_) | Raw::Scalar(_) => raw.member(step).map(|inner| {
+                found.name = inner.span;
+                &inner.value
+            }),
+        };
+        let Some(inner) = inner else { return found };
+        raw = inner;
+    }
+    if let Raw::Scalar(one) = raw {
+        found.value = Some(one.span);
+    }
+    found
 }
 
 fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
@@ -142,10 +174,14 @@ fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
     }
 }
 
-fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> Diagnostic {
+fn describe(place: &Place, violation: &Violation, parent: &str) -> Diagnostic {
     let path = &violation.path;
     let found = &violation.found;
     let expected = &violation.expected;
+    let span = match violation.kind {
+        ViolationKind::Unknown | ViolationKind::Missing => place.name,
+        _ => place.value.unwrap_or(place.name),
+    };
     let diagnostic = |message: String| Diagnostic::new(&T0445, span, message).fact("member", path.as_str());
     match violation.kind {
         ViolationKind::Unknown => {
@@ -161,11 +197,7 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
             };
             let diagnostic = diagnostic(format!("CreateTrainingJob has no member `{path}`"));
             match text::nearest(last, known.iter().map(String::as_str)) {
-                // The span is the top-level name; an inner name cannot be mended from here.
-                Some(near) if parent.is_empty() => {
-                    diagnostic.help(format!("did you mean `{near}`?")).fix(span, near)
-                }
-                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(span, near),
                 None => diagnostic.note(format!("it has {}", known.join(", "))),
             }
         }
@@ -187,7 +219,7 @@ fn describe(span: crate::source::Span, violation: &Violation, parent: &str) -> D
             let words: Vec<&str> = expected.split(", ").collect();
             let diagnostic = diagnostic(format!("`{path}` is `{found}`, which the service does not take"));
             match text::nearest(found, words.iter().copied()) {
-                Some(near) => diagnostic.help(format!("write `\"{near}\"`")),
+                Some(near) => diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\"")),
                 None => diagnostic.note(format!("it takes {expected}")),
             }
         }

@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         far(context, optimizer, setting, field, problems);
     }
     warmup(context, optimizer, problems);
-    rates(optimizer, problems);
+    rates(context, optimizer, problems);
     betas(optimizer, problems);
 }
 
@@ -116,9 +116,11 @@ fn warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-fn rates(optimizer: &Optimizer, problems: &mut Problems) {
+fn rates(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(least), Some(peak)) = (optimizer.min_lr.val(), optimizer.lr.val()) else { return };
-    if least.value <= peak.value {
+    // The worker refuses it, which is said where its settings are read.
+    let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    if least.value <= peak.value || engine == Some(Engine::Worker) {
         return;
     }
     problems.push(

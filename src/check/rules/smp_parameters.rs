@@ -74,10 +74,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let smp1 = Smp1 { plan, parallel, written: &written, library: library.as_deref() };
         for one in &written {
             if let Some(row) = parameter(SmpVersion::V1, one.v1) {
-                smp1.since(one.name, one.span, &row, problems);
-                smp1.range(one, &row, problems);
-                smp1.excludes(one, &row, problems);
-                smp1.needs(one, &row, problems);
+                smp1.since(one.name, one.span, row, problems);
+                smp1.range(one, row, problems);
+                smp1.excludes(one, row, problems);
+                smp1.needs(one, row, problems);
             }
         }
         smp1.precision(problems);
@@ -108,7 +108,7 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &Written, proble
                     ),
                 )
                 .help(format!("remove `{}`", one.name))
-                .note(row.provenance.source),
+                .note(row.provenance.source.as_str()),
             );
             false
         }
@@ -335,7 +335,7 @@ impl Smp1<'_> {
         let Some(precision) = self.plan.job.train.precision.val() else { return };
         let Some(row) = parameter(SmpVersion::V1, &precision.value) else { return };
         let span = precision.span_or(self.parallel.span);
-        self.since(&precision.value, span, &row, problems);
+        self.since(&precision.value, span, row, problems);
         for name in &row.excludes {
             let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
             problems.push(

@@ -1,5 +1,6 @@
 //! Spot capacity: how long to wait, where to go on from, and what it excludes.
 
+use super::checkpoints::file_system_of;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -79,17 +80,7 @@ fn goes_on(plan: &Plan) -> bool {
     if !checkpoint.s3.is_absent() {
         return true;
     }
-    if checkpoint.local.is_bad() {
-        return true;
-    }
-    let Some(local) = checkpoint.local.value() else { return false };
-    plan.job.channels.iter().any(|channel| {
-        let Some(name) = channel.name.value() else { return false };
-        let mount = format!("/opt/ml/input/data/{name}");
-        !channel.from.is_absent()
-            && channel.mode.value().map(String::as_str) == Some("rw")
-            && (*local == mount || local.starts_with(&format!("{mount}/")))
-    })
+    checkpoint.local.is_bad() || file_system_of(plan).is_some()
 }
 
 fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -72,9 +72,9 @@ pub(super) fn run(
     let lines = lines(&mut child);
     let mut watch = Watch { stop: &stop, json, screen: &mut screen, log: log(&place.out.join("log.txt")) };
     let last = watch.follow(io, &child, &lines);
-    let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(1);
+    let ended = Ended::of(child.wait());
     screen.end();
-    finish(io, json, global, &Run { code, last, screen: &screen, place, planned })
+    finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
 }
 
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
@@ -192,9 +192,43 @@ fn typed(mut value: Value) -> Value {
     value
 }
 
+/// How the launcher ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// With one of its codes.
+    Code(i32),
+    /// By a signal that it cannot answer.
+    Signal(i32),
+    /// Nobody knows.
+    Lost,
+}
+
+impl Ended {
+    fn of(status: std::io::Result<ExitStatus>) -> Self {
+        use std::os::unix::process::ExitStatusExt as _;
+        let Ok(status) = status else { return Self::Lost };
+        status.code().map(Self::Code).or(status.signal().map(Self::Signal)).unwrap_or(Self::Lost)
+    }
+
+    /// As shells have it: 128 and the signal.
+    fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+            Self::Lost => 1,
+        }
+    }
+}
+
+/// A signal's name, where it has one.
+fn named(signal: i32) -> String {
+    let name = signal_hook::low_level::signal_name(signal).map(|name| format!(" ({name})"));
+    format!("signal {signal}{}", name.unwrap_or_default())
+}
+
 /// How a run ended.
 struct Run<'a> {
-    code: i32,
+    ended: Ended,
     last: VecDeque<String>,
     screen: &'a Screen,
     place: &'a Place,
@@ -202,19 +236,25 @@ struct Run<'a> {
 }
 
 fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
-    let ours = match run.code {
+    let code = run.ended.code();
+    let ours = match code {
         0 => exit::DONE,
         3 => exit::MANIFEST,
         _ => exit::FAILED,
     };
-    let reason = fs::read_to_string(run.place.out.join("failure"))
-        .ok()
-        .map(|text| text.trim().to_owned())
-        .or_else(|| run.last.back().cloned())
-        .filter(|_| !matches!(run.code, 0 | 75));
+    let said = || {
+        let written = fs::read_to_string(run.place.out.join("failure")).ok();
+        written.map(|text| text.trim().to_owned()).or_else(|| run.last.back().cloned())
+    };
+    // Who is killed says nothing, and the last line of its log is of something else.
+    let reason = match run.ended {
+        Ended::Code(0 | 75) => None,
+        Ended::Code(_) | Ended::Lost => said(),
+        Ended::Signal(signal) => Some(format!("the worker was killed by {}", named(signal))),
+    };
     if json {
         let line = json!({
-            "type": "result", "exit": ours, "worker_code": run.code, "steps": run.screen.steps_done(),
+            "type": "result", "exit": ours, "worker_code": code, "steps": run.screen.steps_done(),
             "loss": run.screen.last_loss(), "memory": {
                 "resident_bytes": run.screen.resident(), "planned_bytes": run.planned,
                 "counted_bytes": counted(run.place),
@@ -224,7 +264,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
         io.print(&format!("{line}\n"));
         return ours;
     }
-    match run.code {
+    match code {
         0 if global.quiet => {}
         0 => io.print(&format!(
             "{}\nmodel       {}\n",
@@ -236,16 +276,30 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
             run.screen.summary(),
             shown(&run.place.checkpoints)
         )),
-        code => {
+        _ => {
             io.note(&format!(
-                "error: the run failed: {}\n  worker's code {code}: {}\n  its log is {}\n",
+                "error: the run failed: {}\n  {}\n  its log is {}\n",
                 reason.as_deref().unwrap_or("it said nothing"),
-                meaning(code),
+                match run.ended {
+                    Ended::Code(code) => format!("worker's code {code}: {}", meaning(code)),
+                    Ended::Signal(signal) => after(signal),
+                    Ended::Lost => "how it ended is not known".to_owned(),
+                },
                 shown(&run.place.out.join("log.txt"))
             ));
         }
     }
     ours
+}
+
+/// What to do after a signal that leaves no time to save.
+fn after(signal: i32) -> String {
+    let why = if signal == signal_hook::consts::SIGKILL {
+        "whoever sent it, the kernel where memory ran out, left no time to save: "
+    } else {
+        ""
+    };
+    format!("{why}the same command goes on from the last checkpoint")
 }
 
 /// What the worker's exit codes mean; `trainc-worker --help` has the same table.
@@ -259,6 +313,7 @@ fn meaning(code: i32) -> &'static str {
         13 => "a rank failed or a deadline passed",
         14 => "a device or a library is missing",
         76 => "stopped without a checkpoint",
-        _ => "a bug in the worker",
+        1 | 101 => "a bug in the worker",
+        _ => "a code that this version of trainc does not know",
     }
 }

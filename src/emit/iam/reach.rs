@@ -6,7 +6,7 @@
 use super::statements::{Condition, Statement};
 use crate::emit::{names, sagemaker, worker};
 use crate::ir::plan::DIGEST_MARK;
-use crate::ir::{Engine, Plan, Raw, Scalar};
+use crate::ir::{Engine, Plan, Raw};
 use crate::text;
 
 /// Why the job reaches it. Each is one statement.
@@ -282,9 +282,13 @@ fn split(uri: &str) -> Option<(String, String)> {
 /// The S3 URIs of a raw member, each with the name of the member that holds it.
 fn uris(name: &str, value: &Raw) -> Vec<(String, String)> {
     match value {
-        Raw::Scalar(Scalar::Text(text)) if text.starts_with("s3://") => vec![(name.to_owned(), text.clone())],
-        Raw::Scalar(_) => Vec::new(),
+        Raw::Scalar(_) => value
+            .text()
+            .filter(|text| text.starts_with("s3://"))
+            .map(|text| (name.to_owned(), text.to_owned()))
+            .into_iter()
+            .collect(),
         Raw::List(items) => items.iter().flat_map(|item| uris(name, item)).collect(),
-        Raw::Object(members) => members.iter().flat_map(|(name, item)| uris(name, item)).collect(),
+        Raw::Object(members) => members.iter().flat_map(|member| uris(&member.name, &member.value)).collect(),
     }
 }

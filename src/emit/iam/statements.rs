@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::reach::{self, Reach};
 use super::{INLINE_POLICY_LIMIT, PolicyDocument};
 use crate::emit::names;
-use crate::ir::{Plan, Raw, Scalar};
+use crate::ir::{Plan, Raw};
 use crate::text;
 
 /// The log group of training jobs, and the namespace of their metrics.
@@ -349,10 +349,12 @@ fn hub_content(arn: &str) -> Vec<String> {
 /// The texts of a member, wherever it stands in a raw value.
 fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
     match value {
-        Raw::Scalar(Scalar::Text(text)) if name == wanted => vec![text.clone()],
+        Raw::Scalar(_) if name == wanted => value.text().map(str::to_owned).into_iter().collect(),
         Raw::Scalar(_) => Vec::new(),
         Raw::List(items) => items.iter().flat_map(|item| members(wanted, name, item)).collect(),
-        Raw::Object(inner) => inner.iter().flat_map(|(name, item)| members(wanted, name, item)).collect(),
+        Raw::Object(inner) => {
+            inner.iter().flat_map(|member| members(wanted, &member.name, &member.value)).collect()
+        }
     }
 }
 

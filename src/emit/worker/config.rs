@@ -18,8 +18,9 @@ const CHECKPOINT_SECONDS: u64 = 1800;
 const RENDEZVOUS_PORT: u16 = 7777;
 /// Hosts of a large job may wait a quarter of an hour for each other's names.
 const JOIN_SECONDS: u64 = 1200;
-/// Seconds without a sign of life after which a rank counts as dead.
-const PEER_DEAD_SECONDS: u64 = 30;
+/// Seconds without a sign of life after which a rank counts as dead: with the ten that the last words of the others may
+/// take, all have ended within thirty.
+const PEER_DEAD_SECONDS: u64 = 20;
 /// Seconds that one collective may take.
 const COLLECTIVE_SECONDS: u64 = 600;
 /// Steps between the log lines of a job that is billed; on one's own machine every step is shown.

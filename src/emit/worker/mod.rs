@@ -4,6 +4,7 @@ mod config;
 
 use super::request::MetricDefinition;
 use super::{canonical, names};
+use crate::catalog::efa;
 use crate::ir::Plan;
 use crate::ir::plan::DIGEST_MARK;
 use serde::Serialize;
@@ -127,18 +128,7 @@ pub(super) fn metrics() -> Vec<MetricDefinition> {
     metrics_of(&["step", "loss", "grad_norm", "lr", "tokens_per_s", "mfu", "memory_mib", "validation_loss"])
 }
 
-/// What the training toolkit would set up for EFA: the worker is the first process, so nothing else does.
-///
-/// Remote DMA is asked for where the toolkit asks for it: later devices use it unasked, and libfabric 1.18 and later end
-/// a program that asks for it on a device without (ofiwg/libfabric #8573, #8661).
+/// What NCCL over EFA wants of the container: the worker is the first process, so that no toolkit sets it up.
 pub(super) fn environment(plan: &Plan) -> Vec<(String, String)> {
-    let Some(instance) = plan.instance.as_ref().filter(|instance| instance.efa == Some(true)) else {
-        return Vec::new();
-    };
-    let rdma = [("FI_EFA_USE_DEVICE_RDMA", "1"), ("RDMAV_FORK_SAFE", "1")];
-    let rdma = rdma.into_iter().filter(|_| instance.toolkit_sets_efa_rdma_env);
-    std::iter::once(("FI_PROVIDER", "efa"))
-        .chain(rdma)
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    plan.instance.as_ref().map(efa::environment).unwrap_or_default()
 }

@@ -175,7 +175,7 @@ fn plans_of_which_little_is_known() {
         let mut sample = sample(FALCON, &[]);
         part(sample.compiled.plan.as_mut().unwrap());
         judge(&page(&sample, &points(3)));
-        sample.compiled.prediction = crate::predict::Prediction::default();
+        *sample.compiled.prediction = crate::predict::Prediction::default();
         let html = page(&sample, &points(3));
         judge(&html);
         assert!(html.contains("is not known"), "{html}");

@@ -1,6 +1,7 @@
 """Faults asked for by a test: which request meets one, and what happens to it.
 
-A rule is a JSON object. `where` is a pattern of `service:Operation` (default `*`); which of the requests that match:
+A rule is a JSON object. `where` is a pattern of `service:Operation` (default `*`), `about` a text that the request's
+body must hold; which of the requests that match:
 
     nth: 3      the third only            from: 3    the third and all after it
     times: 2    the first two             attempts: 2   the first two attempts of every call (by the SDK's invocation id)
@@ -31,12 +32,14 @@ class Rule:
         self.seen = 0
         self.attempts = {}
         self.met = 0
-        known = {"where", "nth", "from", "times", "attempts", "do", "code", "message", "status", "pidfile", "seconds"}
+        known = {"where", "about", "nth", "from", "times", "attempts", "do", "code", "message", "status", "pidfile", "seconds"}
         if unknown := set(spec) - known:
             raise ValueError(f"a fault has no {sorted(unknown)}")
 
     def bites(self, call):
         if not any(fnmatch.fnmatchcase(call.name, where) for where in self.where.split()):
+            return False
+        if self.spec.get("about", "").encode() not in call.body:
             return False
         self.seen += 1
         if "nth" in self.spec:

@@ -1,4 +1,5 @@
-"""S3 as moto keeps it, with what moto lets through refused: other owners' buckets, wrong checksums, other regions."""
+"""S3 as moto keeps it, with what moto lets through refused: other owners' buckets, wrong checksums, other regions, uploads
+that are not there."""
 
 import base64
 import hashlib
@@ -26,6 +27,10 @@ class Storage:
                 "The bucket you are attempting to access must be addressed using the specified endpoint.",
                 301,
             )
+        upload = call.query.get("uploadId")
+        upload = upload[0] if isinstance(upload, list) else upload
+        if found is not None and upload is not None and upload not in found.multiparts:
+            raise Refused("NoSuchUpload", "The specified multipart upload does not exist.", 404)
         self.checksum(call)
         return None
 

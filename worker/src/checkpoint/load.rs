@@ -7,24 +7,43 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{State, fail, file_name, layout, state, steps, units};
+use super::{State, fail, file_name, steps};
 use crate::data::tokens::hex;
 use crate::exit::Failure;
 use crate::fsdp::{Engine, shard_len};
 use crate::safetensors::Reader;
 
-/// Loads a checkpoint into an engine with any number of shards.
-pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
-    let state = state(path)?;
-    if state.layout != layout(engine) {
-        let units = units(engine);
-        let differs = units.iter().zip(&state.units).find(|(a, b)| a != b);
-        let what = differs.map_or_else(
-            || "its tensors are not this model's".to_owned(),
-            |(a, b)| format!("unit `{}` has {} elements, this model's `{}` {}", b.0, b.1, a.0, a.1),
-        );
-        return Err(fail(path, what));
+/// What helps where a checkpoint is damaged: how it was chosen says how another is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Back {
+    /// `latest` named it.
+    Latest,
+    /// `checkpoint.resume` named it.
+    Resume,
+    /// `--checkpoint` names it.
+    Flag,
+}
+
+impl Back {
+    /// How to take the one before `path`, where there is one.
+    pub(super) fn help(self, path: &Path, step: usize) -> String {
+        let Some(before) = before(path, step) else { return String::new() };
+        let latest = before.with_file_name(super::LATEST);
+        let name = before.file_name().unwrap_or_default().display();
+        match self {
+            Self::Latest => {
+                format!("; to go on from the one before it: `echo {name} > '{}'`", latest.display())
+            }
+            Self::Resume => {
+                format!("; `checkpoint.resume` can name the one before it, {}", before.display())
+            }
+            Self::Flag => format!("; `--checkpoint '{}'` takes the one before it", before.display()),
+        }
     }
+}
+
+/// Reads a checkpoint that fits the engine's model into it; its number of shards may be another.
+pub fn load(engine: &mut Engine, path: &Path, state: &State, back: Back) -> Result<(), Failure> {
     // Old files that overlap this rank's shards are checked once, then read.
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
     for s in engine.shards.iter_mut().filter(|s| s.unit.trained) {
@@ -39,7 +58,7 @@ pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
         }
         for file in s.start / old..=(end - 1) / old {
             if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
-                slot.insert(open(path, &state, file)?);
+                slot.insert(open(path, state, file, back)?);
             }
             let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
             for (kind, values) in
@@ -58,7 +77,7 @@ pub fn load(engine: &mut Engine, path: &Path) -> Result<State, Failure> {
             }
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 /// The whole master weights of one unit, from whatever shards.
@@ -81,21 +100,15 @@ pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure>
 
 /// Compares every file with its digest.
 pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
-    (0..state.shards).try_for_each(|shard| open(path, state, shard).map(|_| ()))
+    (0..state.shards).try_for_each(|shard| open(path, state, shard, Back::Flag).map(|_| ()))
 }
 
 /// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.
-fn open(path: &Path, state: &State, shard: usize) -> Result<Reader, Failure> {
+fn open(path: &Path, state: &State, shard: usize, back: Back) -> Result<Reader, Failure> {
     let name = file_name(shard, state.shards);
     let at = path.join(&name);
     let (digest, bytes) = &state.files[shard];
-    let unusable = |what: String| {
-        let before = before(path, state.step);
-        let help = before.map_or_else(String::new, |p| {
-            format!("; `checkpoint.resume` can name the one before it, {}", p.display())
-        });
-        fail(path, what + &help)
-    };
+    let unusable = |what: String| fail(path, what + &back.help(path, state.step));
     let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
     let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
     if found != *bytes {

@@ -2,6 +2,7 @@
 //! then named; `latest` says which one counts. A directory without that name is never taken. Loading takes any number
 //! of shards.
 
+mod begin;
 mod load;
 mod save;
 
@@ -12,15 +13,20 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use load::{load, unit, verify};
+pub use begin::{Choice, Found, choose, find, fits, restore, resumable, shared};
+pub use load::{Back, load, unit, verify};
 pub use save::{Run, Saver};
 
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fsdp::Engine;
+use crate::model::layout::Unit;
 
 /// The form that this binary reads.
 const FORM: &str = "trainc.checkpoint/v1";
+
+/// As the config bounds them.
+const MOST_STEPS: usize = 1 << 40;
 
 /// The file that names the checkpoint that counts.
 pub const LATEST: &str = "latest";
@@ -49,6 +55,9 @@ pub struct State {
     pub layout: String,
     /// sha256 and bytes of each shard's file.
     pub files: Vec<(String, u64)>,
+    /// The path in `checkpoint.resume` that the run which wrote it came from.
+    #[serde(default)]
+    pub began: Option<String>,
 }
 
 fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
@@ -65,8 +74,12 @@ fn units(engine: &Engine) -> Vec<(String, usize)> {
 
 /// Which tensors lie where: two runs with the same have interchangeable checkpoints.
 fn layout(engine: &Engine) -> String {
+    layout_of(engine.trained().map(|s| &s.unit))
+}
+
+fn layout_of<'a>(units: impl Iterator<Item = &'a Unit>) -> String {
     let mut hash = Sha256::new();
-    for tensor in engine.trained().flat_map(|s| &s.unit.tensors) {
+    for tensor in units.flat_map(|unit| &unit.tensors) {
         hash.update(format!("{} {} {} {}\n", tensor.name, tensor.rows, tensor.cols, tensor.offset));
     }
     hex(&hash.finalize())
@@ -110,11 +123,15 @@ pub fn newest(directory: &Path) -> Option<PathBuf> {
 pub fn state(path: &Path) -> Result<State, Failure> {
     let text = fs::read(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
     let state: State = serde_json::from_slice(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;
-    if state.form != FORM || state.files.len() != state.shards {
-        return Err(fail(
-            path,
-            format!("state.json: form `{}` with {} files is not read", state.form, state.files.len()),
-        ));
+    if state.form != FORM {
+        return Err(fail(path, format!("state.json: form `{}` is not `{FORM}`", state.form)));
+    }
+    let (files, shards) = (state.files.len(), state.shards);
+    if shards == 0 || files != shards {
+        return Err(fail(path, format!("state.json: {shards} shards in {files} files are no checkpoint")));
+    }
+    if state.step > MOST_STEPS {
+        return Err(fail(path, format!("state.json: {} steps are more than any run has", state.step)));
     }
     Ok(state)
 }

@@ -33,6 +33,10 @@ pub struct Run {
     pub data: String,
     /// Sequences of a step, over all ranks.
     pub global_sequences: u64,
+    /// The path in `checkpoint.resume` that it came from.
+    pub began: Option<String>,
+    /// A checkpoint that stays, whatever number is kept.
+    pub stays: Option<PathBuf>,
 }
 
 /// A copy of one rank's shards: named, in the order of the file.
@@ -224,9 +228,11 @@ impl Saver {
                 units: self.units.clone(),
                 layout: self.layout.clone(),
                 files,
+                began: self.run.began.clone(),
             };
-            let (directory, keep) = (self.directory.clone(), self.keep);
-            task = Some(std::thread::spawn(move || name(&directory, &partial, &state, keep)));
+            let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
+            let name = move || name(&directory, &partial, &state, keep, stays.as_deref());
+            task = Some(std::thread::spawn(name));
         }
         self.phase = Phase::Naming { step, task };
         Ok(())
@@ -302,7 +308,13 @@ fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>
 }
 
 /// Makes a checkpoint count: its state, its name, `latest`; then those beyond `keep` go.
-fn name(directory: &Path, partial: &Path, state: &State, keep: usize) -> io::Result<()> {
+fn name(
+    directory: &Path,
+    partial: &Path,
+    state: &State,
+    keep: usize,
+    stays: Option<&Path>,
+) -> io::Result<()> {
     let file = format!("step-{:08}", state.step);
     let done = directory.join(&file);
     replace(&partial.join("state.json"), &serde_json::to_vec_pretty(state)?)?;
@@ -325,7 +337,8 @@ fn name(directory: &Path, partial: &Path, state: &State, keep: usize) -> io::Res
     fault::point("latest");
     // Those of a longer run that was abandoned are not this run's to remove.
     let mut mine = steps(directory);
-    mine.retain(|(step, _)| *step <= state.step);
+    let stays = stays.and_then(|path| fs::canonicalize(path).ok());
+    mine.retain(|(step, path)| *step <= state.step && stays != fs::canonicalize(path).ok());
     for (_, old) in &mine[..mine.len().saturating_sub(keep)] {
         // Without its name first: a removal that is cut short must not leave a checkpoint that looks complete.
         let going = old.with_extension("partial");
@@ -349,8 +362,13 @@ fn remove_leftovers(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if name.starts_with("step-") && name.ends_with(".partial") {
+        if !name.ends_with(".partial") {
+            continue;
+        }
+        if name.starts_with("step-") {
             let _ = fs::remove_dir_all(entry.path());
+        } else if ["preflight-", "shared-"].iter().any(|probe| name.starts_with(probe)) {
+            let _ = fs::remove_file(entry.path());
         }
     }
 }

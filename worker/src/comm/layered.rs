@@ -66,13 +66,14 @@ impl Collectives for Layered {
 
     fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure> {
         self.inner.all_reduce(values, wire)?;
-        // Each rank of a host sends another part; adding zeros puts the parts together.
+        // Each rank of a host sends another part; adding zeros puts the parts together. Zeros below nothing, which keep
+        // the sign of a sum that is 0.
         let part = values.len().div_ceil(self.inner.size());
         let from = (self.inner.rank() * part).min(values.len());
         let to = (from + part).min(values.len());
         self.outer.all_reduce(&mut values[from..to], wire)?;
-        values[..from].fill(0.0);
-        values[to..].fill(0.0);
+        values[..from].fill(-0.0);
+        values[to..].fill(-0.0);
         self.inner.all_reduce(values, Wire::F32)
     }
 

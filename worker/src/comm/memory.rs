@@ -142,12 +142,24 @@ impl Watch {
 
     /// A rank of this host that has given no sign of life for so long.
     pub fn silent(&self, limit: Duration) -> Option<usize> {
-        let now = now_ms();
-        let beat = |rank: usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
-        (0..self.ranks).find(|rank| {
-            let beat = beat(*rank);
-            beat > 0 && u128::from(now.saturating_sub(beat)) > limit.as_millis()
-        })
+        (0..self.ranks).find(|rank| self.is_silent(*rank, limit))
+    }
+
+    /// Whether this rank has given no sign of life for so long.
+    pub fn is_silent(&self, rank: usize, limit: Duration) -> bool {
+        let beat = self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
+        beat > 0 && u128::from(now_ms().saturating_sub(beat)) > limit.as_millis()
+    }
+
+    /// This rank can speak with all that it will speak with.
+    pub fn connect(&self, rank: usize) {
+        self.memory.counter(LINE * (rank + 1) + 8).store(1, Ordering::Relaxed);
+    }
+
+    /// Ranks that can.
+    pub fn connected(&self) -> usize {
+        let there = |rank: &usize| self.memory.counter(LINE * (rank + 1) + 8).load(Ordering::Relaxed) > 0;
+        (0..self.ranks).filter(there).count()
     }
 
     /// This rank lives.

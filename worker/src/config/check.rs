@@ -1,6 +1,6 @@
 //! What must hold inside a config, all problems at once.
 
-use super::{Backend, Config, NormKind, Offload, PositionKind, SCHEMA, ScalingKind};
+use super::{Backend, Config, NormKind, Offload, PositionKind, SCHEMA, ScalingKind, ScheduleKind};
 
 /// One problem.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,11 +74,6 @@ pub fn check(c: &Config) -> Vec<Problem> {
         format!("{} heads do not divide into {} groups", m.heads, m.kv_heads),
     );
     need(m.vocab_size < 1 << 31, "model.vocab_size", format!("{} is 2^31 or more", m.vocab_size));
-    need(
-        m.norm.eps > 0.0 && m.norm.eps < 1.0,
-        "model.norm.eps",
-        format!("{} is not between 0 and 1", m.norm.eps),
-    );
     need(
         m.initializer_range > 0.0 && m.initializer_range < 10.0,
         "model.initializer_range",
@@ -204,6 +199,11 @@ pub fn check(c: &Config) -> Vec<Problem> {
             c.batch.global_sequences, c.batch.micro, c.batch.accumulation
         ),
     );
+    need(
+        (c.schedule.steps as u64).checked_mul(c.batch.global_sequences as u64).is_some_and(|n| n < 1 << 62),
+        "schedule.steps",
+        format!("{} steps of {} sequences are too many to count", c.schedule.steps, c.batch.global_sequences),
+    );
     let o = &c.optimizer;
     for (path, value) in [("optimizer.beta1", o.beta1), ("optimizer.beta2", o.beta2)] {
         need((0.0..1.0).contains(&value), path, format!("{value} is not in [0, 1)"));
@@ -214,9 +214,26 @@ pub fn check(c: &Config) -> Vec<Problem> {
         ("schedule.minimum_learning_rate", c.schedule.minimum_learning_rate),
         ("checkpoint.grace_seconds", c.checkpoint.grace_seconds),
     ] {
-        need(value >= 0.0 && value.is_finite(), path, format!("{value} is not a number from 0 up"));
+        need((0.0..1e9).contains(&value), path, format!("{value} is not a number from 0 to 1e9"));
     }
-    need(o.eps > 0.0, "optimizer.eps", format!("{} is not above 0", o.eps));
+    for (path, value) in [("optimizer.eps", o.eps), ("model.norm.eps", m.norm.eps)] {
+        need(
+            (f64::from(f32::MIN_POSITIVE)..1.0).contains(&value),
+            path,
+            format!("{value} is not between 1.2e-38, the least that f32 tells from 0, and 1"),
+        );
+    }
+    let least = c.schedule.minimum_learning_rate;
+    need(
+        least <= o.learning_rate,
+        "schedule.minimum_learning_rate",
+        format!("{least} is above `optimizer.learning_rate`, which is {}", o.learning_rate),
+    );
+    need(
+        least == 0.0 || c.schedule.kind != ScheduleKind::Constant,
+        "schedule.minimum_learning_rate",
+        format!("{least}: a constant rate goes down to none"),
+    );
     need(o.clip_norm.is_none_or(|n| n > 0.0), "optimizer.clip_norm", "is not above 0".to_owned());
     need(
         c.schedule.warmup_steps <= c.schedule.steps,
@@ -229,6 +246,16 @@ pub fn check(c: &Config) -> Vec<Problem> {
         "log.evaluate_every_steps",
         "there is no `data.validation` to evaluate on".to_owned(),
     );
+    need(
+        c.data.validation.is_none() || c.log.evaluate_every_steps.is_some(),
+        "data.validation",
+        "it is never evaluated: `log.evaluate_every_steps` is null".to_owned(),
+    );
+    need(
+        c.communication.backend != Backend::SharedMemory || c.cluster.nodes == 1,
+        "communication.backend",
+        format!("`shared-memory` is for one host, and `cluster.nodes` is {}", c.cluster.nodes),
+    );
     for (path, value) in [
         ("communication.join_seconds", Some(c.communication.join_seconds)),
         ("communication.peer_dead_seconds", Some(c.communication.peer_dead_seconds)),
@@ -239,6 +266,15 @@ pub fn check(c: &Config) -> Vec<Problem> {
     ] {
         need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "is not a number above 0".to_owned());
     }
+    let least = if c.cluster.nodes > 1 { 3.0 } else { 1.0 };
+    need(
+        c.communication.peer_dead_seconds >= least,
+        "communication.peer_dead_seconds",
+        format!(
+            "{} is less than {least}: signs of life are not that frequent",
+            c.communication.peer_dead_seconds
+        ),
+    );
     need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "is 0".to_owned());
     need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "is 0".to_owned());
     need(

@@ -343,7 +343,7 @@ record! {
         warmup_steps: usize,
         /// Steps of the whole run.
         steps: usize,
-        /// Learning rate at the end of linear and cosine, per step.
+        /// Learning rate at the end of linear and cosine, per step; at most the highest, and 0 for constant.
         minimum_learning_rate: f64,
     }
 }
@@ -380,7 +380,7 @@ record! {
 record! {
     /// Saving and resuming.
     Checkpoint {
-        /// Directory.
+        /// Directory; one that all hosts share where a shard group spans hosts.
         directory: String,
         /// Seconds between saves; null: none by time.
         #[serde(deserialize_with = "present")]
@@ -392,7 +392,8 @@ record! {
         keep: usize,
         /// Seconds between SIGTERM and the end of the machine.
         grace_seconds: f64,
-        /// `auto`: the newest if there is one; `never`; or a path.
+        /// `auto`: the newest if there is one; `never`; or a path, where the run begins: started again, it goes on from
+        /// its own newest that came from there.
         resume: String,
     }
 }
@@ -426,7 +427,8 @@ record! {
         rendezvous_port: u16,
         /// Seconds for all ranks to appear.
         join_seconds: f64,
-        /// Seconds without a sign of life after which a rank counts as dead.
+        /// Seconds without a sign of life after which a rank counts as dead; the others have ended ten seconds later at
+        /// most.
         peer_dead_seconds: f64,
         /// Seconds that one collective may take.
         collective_seconds: f64,
@@ -507,6 +509,7 @@ impl Config {
         "local".clone_into(&mut self.cluster.instance);
         self.cluster.nodes = 1;
         self.cluster.gpus_per_node = 0;
+        self.communication.backend = Backend::Auto;
         Ok(self)
     }
 }

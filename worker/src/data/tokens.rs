@@ -147,8 +147,10 @@ impl Index {
                 self.vocab_size
             ));
         }
-        let sum: u64 = self.files.iter().map(|f| f.sequences).sum();
-        if self.sequences == 0 || sum != self.sequences {
+        // Nobody has more, and no product of these sizes and bytes overflows.
+        let most = 1 << 40;
+        let sum = self.files.iter().fold(0u64, |sum, f| sum.saturating_add(f.sequences));
+        if self.sequences == 0 || sum != self.sequences || sum > most {
             return Some(format!("index.json: {} sequences, and its files hold {sum}", self.sequences));
         }
         None

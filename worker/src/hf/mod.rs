@@ -24,7 +24,7 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
 }
 
 /// The files of a directory of weights, with what their index says.
-struct Weights {
+pub(crate) struct Weights {
     directory: PathBuf,
     files: Vec<(String, Reader)>,
 }
@@ -133,8 +133,8 @@ fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// Fills the shards of an engine from a directory of safetensors; each rank reads what its shards hold.
-pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+/// Opens a directory of weights that are those of this config's model.
+pub(crate) fn matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
     names::sayable(config)?;
     if let Some(card) = card_of(directory)? {
         let differences = card::differences(&card, config);
@@ -142,7 +142,29 @@ pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<()
             return Err(fail(&directory.join("config.json"), differences.join("; ")));
         }
     }
-    let weights = Weights::open(directory)?;
+    Weights::open(directory)
+}
+
+/// Whether the weights are there: every tensor in its shape. Of one block the `part`th of `parts` is read; gives its
+/// bytes per second as they lie in memory.
+pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
+    let weights = matching(config, directory)?;
+    let units = Shape::of(&config.model).units();
+    for unit in units.iter().take(config.model.layers + 2) {
+        weights.fill(config, unit, unit.len, &mut [])?;
+    }
+    let Some(block) = units.get(1 + part % config.model.layers) else { return Ok(0.0) };
+    let each = block.len.div_ceil(parts.max(1));
+    let start = (part * each).min(block.len);
+    let mut values = vec![0.0; each.min(block.len - start)];
+    let began = std::time::Instant::now();
+    weights.fill(config, block, start, &mut values)?;
+    Ok(4.0 * values.len() as f64 / began.elapsed().as_secs_f64().max(1e-9))
+}
+
+/// Fills the shards of an engine from a directory of safetensors; each rank reads what its shards hold.
+pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+    let weights = matching(config, directory)?;
     let units = engine.shards.len().min(config.model.layers + 2);
     for shard in &mut engine.shards[..units] {
         weights.fill(config, &shard.unit, shard.start, &mut shard.master)?;

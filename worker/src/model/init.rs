@@ -35,6 +35,12 @@ fn normal(key: u64, index: u64) -> f64 {
     radius * (2.0 * std::f64::consts::PI * uniform(key, 2 * index + 1)).cos()
 }
 
+/// Standard normal numbers that follow from a name, as the scripts that record from PyTorch make them.
+pub fn normals(seed: u64, name: &str, elements: usize) -> Vec<f32> {
+    let key = key(seed, name);
+    (0..elements as u64).map(|index| normal(key, index) as f32).collect()
+}
+
 /// Fills `out` with elements `start..` of the unit; past its end with 0.
 pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
     out.fill(0.0);

@@ -1,0 +1,272 @@
+//! One job of an apply: looked at, shown, made, reported.
+
+use super::Args;
+use crate::apply::cloud::{Clock, Cloud, Observe};
+use crate::apply::diff::{Choices, Target};
+use crate::apply::ledger::{Ledger, Telling};
+use crate::apply::observed::Look;
+use crate::apply::prospect::Prospect;
+use crate::apply::run::Driver;
+use crate::apply::saved::{SavedPlan, stale};
+use crate::apply::turns::Shared;
+use crate::apply::verdict::{self, Verdict};
+use crate::cli::args::{Global, Input};
+use crate::cli::exit;
+use crate::cli::io::Io;
+use crate::cli::manifests::{Manifest, Set};
+use crate::cli::progress::Progress;
+use crate::cli::prospects::{Looked, lines, look_at, only, show};
+use crate::cli::release::release;
+use crate::cli::watch::follow;
+use crate::diag::Severity;
+use crate::diag::json::problem;
+use crate::emit::quoted;
+use crate::ir::Plan;
+use serde_json::{Value, json};
+
+/// One job.
+pub(super) struct One<'a> {
+    /// Its place among the manifests.
+    pub at: usize,
+    pub args: &'a Args,
+    /// What is laid over the manifest, here or in a saved plan.
+    pub input: &'a Input,
+    pub global: &'a Global,
+    pub set: &'a Set,
+    pub manifest: &'a Manifest,
+    pub plan: &'a Plan,
+    pub saved: Option<&'a SavedPlan>,
+    pub simulated: bool,
+    /// Whether others are made with it.
+    pub several: bool,
+}
+
+impl One<'_> {
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        self.manifest.compiled.job.as_deref().unwrap_or(&self.manifest.path)
+    }
+
+    /// Looks at the account.
+    pub(super) async fn look<C: Observe, K: Clock>(&self, look: &Look<'_, C, K>) -> Looked {
+        look_at(look, self.plan, self.choices()).await
+    }
+
+    /// Shows what was found and what would be done; the exit code where it ends here.
+    pub(super) fn show(&self, io: &mut Io, looked: Looked) -> Result<Prospect, u8> {
+        self.problems(io, &looked);
+        let Some(prospect) = looked.prospect else { return Err(looked.exit) };
+        if let Some(saved) = self.saved
+            && let Some(why) = saved.stale(&self.manifest.sha256, &prospect)
+        {
+            self.verdict(io, &stale(self.plan, &why));
+            return Err(exit::DIFFERENT);
+        }
+        for verdict in &looked.obstacles {
+            self.verdict(io, verdict);
+        }
+        if let Some(code) = verdict::worst(looked.obstacles.iter().map(|verdict| verdict.exit)) {
+            return Err(code);
+        }
+        if looked.exit != exit::DONE {
+            return Err(looked.exit);
+        }
+        self.show_plan(io, &prospect);
+        Ok(prospect)
+    }
+
+    /// Makes it what was shown; with `--wait`, stays until it ends.
+    pub(super) async fn make<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        prospect: &Prospect,
+        progress: &Progress,
+        shared: &Shared,
+    ) -> u8 {
+        if prospect.is_empty() {
+            return self.nothing_to_do(io, look, prospect, progress).await;
+        }
+        let ledger = Ledger::default();
+        let driver = Driver {
+            look,
+            desired: &prospect.desired,
+            choices: self.choices(),
+            telling: Telling { ledger: &ledger, listener: progress },
+            wrote_iam: false.into(),
+            shared,
+        };
+        let job = driver.run(&prospect.target).await;
+        progress.clear();
+        let code = self.report(io, &ledger, job.as_deref());
+        match job {
+            Some(job) if self.args.wait && code == exit::DONE => self.watch(io, look, &job, progress).await,
+            _ => code,
+        }
+    }
+
+    fn choices(&self) -> Choices {
+        match self.saved {
+            Some(saved) => saved.choices(),
+            None => Choices {
+                adopt: self.args.adopt,
+                new_run: self.args.new_run,
+                after_capacity: self.args.wait_for_capacity.is_some(),
+            },
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        self.args.output == "json"
+    }
+
+    /// The manifest with the flags that led here, for the command to type next.
+    fn path(&self) -> String {
+        let input = self.input;
+        let mut out = quoted(&self.manifest.path);
+        if let Some(env) = &input.env {
+            out.push_str(&format!(" --env {}", quoted(env)));
+        }
+        for set in &input.sets {
+            out.push_str(&format!(" --set {}", quoted(set)));
+        }
+        if let Some(worker) = &input.worker {
+            out.push_str(&format!(" --worker {}", quoted(&worker.to_string_lossy())));
+        }
+        out + &self.args.account.again()
+    }
+
+    /// One object on a line, with the job that it is about.
+    fn object(&self, io: &mut Io, mut object: Value) {
+        if let Some(members) = object.as_object_mut() {
+            members.insert("job".to_owned(), json!(self.name()));
+        }
+        io.print(&format!("{object}\n"));
+    }
+
+    fn problems(&self, io: &mut Io, looked: &Looked) {
+        if self.is_json() {
+            for one in looked.findings.iter() {
+                self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+            }
+            return;
+        }
+        let mut findings = looked.findings.clone();
+        if !self.global.verbose {
+            findings.retain(|one| one.severity > Severity::Note);
+        }
+        show(io, self.set, self.manifest, &findings, self.global);
+    }
+
+    fn verdict(&self, io: &mut Io, verdict: &Verdict) {
+        if self.is_json() {
+            let problem = problem(&self.set.sources, &verdict.diagnostic);
+            self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
+            return;
+        }
+        show(io, self.set, self.manifest, &only(verdict.diagnostic.clone()), self.global);
+    }
+
+    fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
+        let desired = &prospect.desired;
+        if self.is_json() {
+            let changes: Vec<_> = prospect
+                .changes
+                .iter()
+                .map(|change| {
+                    json!({
+                        "kind": change.kind, "name": change.name, "action": change.action.word(),
+                        "because": change.because,
+                    })
+                })
+                .collect();
+            let object = json!({
+                "type": "plan", "digest": desired.digest, "account": desired.account,
+                "region": desired.region, "changes": changes,
+            });
+            self.object(io, object);
+            return;
+        }
+        let place = if self.simulated { " (simulated)" } else { "" };
+        io.print(&format!(
+            "{}, digest {}, in account {}{place}, {}\n\n{}\n",
+            desired.job,
+            desired.digest.get(..8).unwrap_or_default(),
+            desired.account,
+            desired.region,
+            lines(prospect)
+        ));
+    }
+
+    async fn nothing_to_do<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        prospect: &Prospect,
+        progress: &Progress,
+    ) -> u8 {
+        let Target::Attach(name) = &prospect.target else { return exit::DONE };
+        let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
+        if !self.is_json() {
+            io.print(&format!("nothing to do: {name} is {status}\n"));
+            let next = match status {
+                "InProgress" => format!("trainc watch {}", self.path()),
+                _ => format!("trainc apply {} --new-run", self.path()),
+            };
+            io.print(&format!("  next  {next}\n"));
+        }
+        if self.args.wait || matches!(status, "Failed" | "Stopped") {
+            return self.watch(io, look, name, progress).await;
+        }
+        exit::DONE
+    }
+
+    /// Follows the job to its end; once it has completed, what the manifest says goes with it goes.
+    async fn watch<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        job: &str,
+        progress: &Progress,
+    ) -> u8 {
+        let code = follow(io, &look, self.set, self.manifest, job, self.global, progress).await;
+        if code != exit::DONE || !self.args.wait {
+            return code;
+        }
+        let failed = release(self.plan, look, progress).await;
+        for verdict in &failed {
+            self.verdict(io, verdict);
+        }
+        verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
+    }
+
+    fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
+        let mut codes = Vec::new();
+        for (item, cause) in ledger.failed() {
+            let verdict = verdict::verdict(self.plan, &item, &cause);
+            self.verdict(io, &verdict);
+            codes.push(verdict.exit);
+        }
+        for item in ledger.left() {
+            if self.is_json() {
+                self.object(io, json!({"type": "left", "kind": item.kind, "name": item.name}));
+            } else {
+                io.note(&format!("{} {}: not started\n", item.kind, item.name));
+            }
+        }
+        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        if self.is_json() {
+            self.object(io, json!({"type": "applied", "training_job": job, "exit": code}));
+            return code;
+        }
+        match job {
+            Some(job) => {
+                io.print(&format!("applied: {job}\n  next  trainc watch {}\n", self.path()));
+            }
+            None => {
+                io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));
+            }
+        }
+        code
+    }
+}

@@ -1,0 +1,80 @@
+"""Apply of a directory: its jobs at the same time, what they share made once, one report."""
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+from job import ROOT, TRAINC, Example
+
+MANIFEST = (ROOT / "examples/starter/trainc.kdl").read_text()
+JOBS = 6
+
+
+@pytest.fixture(scope="session")
+def starter():
+    return Example("starter")
+
+
+@pytest.fixture
+def jobs(account, tmp_path, starter):
+    """A directory of jobs that differ in their names, and an account that answers slowly."""
+    (tmp_path / ".git").mkdir()
+    shutil.copytree(ROOT / "examples/starter/scripts", tmp_path / "scripts")
+    for number in range(1, JOBS + 1):
+        job = MANIFEST.replace('job "my-first-job"', f'job "job-{number}"')
+        assert "job-" in job
+        (tmp_path / f"job-{number}.kdl").write_text(job)
+    account.admin("seed", starter.seeded())
+    account.settings(latency_ms=200)
+    account.admin("forget")
+    return tmp_path
+
+
+def apply(account, folder, *arguments):
+    began = time.monotonic()
+    done = subprocess.run(
+        [TRAINC, "apply", "--yes", *arguments], cwd=folder, env=account.environment, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=180,
+    )
+    return done, time.monotonic() - began
+
+
+def test_jobs_of_a_directory_do_not_wait_for_each_other(account, jobs, table):
+    one, alone = apply(account, jobs, "job-1.kdl")
+    assert one.returncode == 0, one
+    account.admin("forget")
+    done, together = apply(account, jobs, ".")
+    assert done.returncode == 0, done
+    assert sorted(job["name"].rpartition("-")[0] for job in account.state()["jobs"]) == [
+        f"job-{number}" for number in range(1, JOBS + 1)
+    ]
+    # One after the other they would take five times as long, for the first is there already.
+    assert together < 0.6 * (JOBS - 1) * alone, (alone, together)
+    out = [line for line in done.stdout.splitlines() if line.startswith(("applied:", "nothing to do:"))]
+    assert [line.split()[-1].rpartition("-")[0] for line in out[1:]] == [f"job-{n}" for n in range(2, JOBS + 1)], done
+    table(f"apply of {JOBS - 1} jobs of a directory, answers of 200 ms", 1, f"{together / alone:.1f} times one job", together)
+
+
+def test_what_jobs_share_is_made_once(account, jobs):
+    done, _ = apply(account, jobs, ".", "-o", "json")
+    assert done.returncode == 0, done
+    made = [entry for entry in account.requests() if entry["call"] == "s3:CreateBucket"]
+    assert len(made) == 1, made
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert [one["exit"] for one in result["jobs"]] == [0] * JOBS, result
+
+
+def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
+    """One manifest has an error, one job is denied its role: four are made, and the report says which."""
+    broken = jobs / "job-2.kdl"
+    broken.write_text(broken.read_text().replace("steps 1000", "stepz 1000"))
+    account.faults({"where": "iam:CreateRole", "about": "job-4", "do": "denied"})
+    done, _ = apply(account, jobs, ".")
+    assert done.returncode == 6, done
+    report = [line.strip() for line in done.stdout.splitlines()[-JOBS:]]
+    assert report[1] == "job-2: its manifest has errors", report
+    assert report[3].startswith("job-4: ") and "denied" in report[3], report
+    assert [line.partition(": ")[2] for at, line in enumerate(report) if at not in (1, 3)] == ["applied"] * 4, report
+    assert len(account.state()["jobs"]) == 4

@@ -1,0 +1,85 @@
+//! Ranks as threads of one process: for tests of layouts, and for what looks into engines.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::comm::Memory;
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::fsdp::{Engine, plan};
+use crate::launch::seconds;
+use crate::log::StepLine;
+use crate::train::{self, Outcome, Report, Start};
+
+/// A whole run: how it ended, the lines of its steps, and its evaluations.
+pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<f64>), Failure> {
+    #[derive(Default)]
+    struct Kept(Vec<StepLine>, Vec<f64>);
+    impl Report for Kept {
+        fn start(&mut self, _start: &Start) {}
+        fn step(&mut self, line: &StepLine) {
+            self.0.push(line.clone());
+        }
+        fn evaluation(&mut self, _step: usize, loss: f64) {
+            self.1.push(loss);
+        }
+        fn note(&mut self, _text: &str) {}
+    }
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes())?;
+    let stop = AtomicBool::new(false);
+    let c = &config.communication;
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let (memory, stop) = (&memory, &stop);
+                scope.spawn(move || {
+                    let never = seconds(1e6);
+                    let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
+                    let mut kept = Kept::default();
+                    let outcome = train::run(config, groups, 1, stop, &mut kept);
+                    if outcome.is_err() {
+                        watch.bury(rank);
+                    }
+                    outcome.map(|outcome| (outcome, kept.0, kept.1))
+                })
+            })
+            .collect();
+        let mut results: Vec<_> = ranks
+            .into_iter()
+            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
+            .collect();
+        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
+        results.swap_remove(cause.unwrap_or(0))
+    })
+}
+
+/// An engine on each of the config's ranks, all in this process: runs `work` on all and gives what the first rank made.
+pub fn with_engines<T: Send>(
+    config: &Config,
+    work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
+) -> Result<T, Failure> {
+    let plan = plan(config);
+    let memory = Memory::create(plan.bytes())?;
+    let deadline = seconds(config.communication.collective_seconds);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..plan.ranks())
+            .map(|rank| {
+                let memory = &memory;
+                scope.spawn(move || {
+                    let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
+                    let made = work(&mut Engine::new(config, groups, 1), config);
+                    if made.is_err() {
+                        watch.bury(rank);
+                    }
+                    made
+                })
+            })
+            .collect();
+        let mut results: Vec<_> = ranks
+            .into_iter()
+            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
+            .collect();
+        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
+        results.swap_remove(cause.unwrap_or(0))
+    })
+}

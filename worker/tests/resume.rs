@@ -1,0 +1,160 @@
+//! What a run goes on from, and who else may be there.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trainc_worker::checkpoint::{newest, state};
+
+use crate::faults::losses;
+use crate::processes::{lines, place, signal, start, text, wait_for_checkpoint, worker, write};
+
+fn names(directory: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_run_that_begins_at_a_path_goes_on_from_its_own() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("from-path");
+    config["checkpoint"]["every_steps"] = json!(2);
+    config["checkpoint"]["keep"] = json!(1);
+    let run = |config: &Value| {
+        let output = worker(&["launch", &write(&place, config)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (losses(&lines(&output)), text(&output.stderr))
+    };
+    let (whole, _) = run(&config);
+    let _ = std::fs::remove_dir_all(place.at("checkpoints"));
+    // A first run leaves the checkpoint of step 5 (40 sequences are 5 steps).
+    config["data"]["epochs"] = json!(1);
+    run(&config);
+    let from = place.at("checkpoints/step-00000005");
+    assert_eq!(names(&place.at("checkpoints")), ["latest", "step-00000005"]);
+    // Another begins there, in the same directory or in its own, and is cut off after the save of step 8.
+    for own in ["checkpoints", "other"] {
+        config["checkpoint"]["directory"] = json!(place.at(own));
+        config["checkpoint"]["resume"] = json!(from);
+        config["data"]["epochs"] = json!(null);
+        let path = write(&place, &config);
+        let cut = Command::new(crate::processes::WORKER)
+            .args(["launch", &path])
+            .env("TRAINC_WORKER_FAULT", "latest")
+            .output()
+            .unwrap();
+        assert_eq!(cut.status.code(), Some(13), "{}", text(&cut.stderr));
+        assert!(text(&cut.stderr).contains("resumed at step 5"), "{}", text(&cut.stderr));
+        assert_eq!(state(&newest(Path::new(&place.at(own))).unwrap()).unwrap().step, 6);
+        let (rest, errors) = run(&config);
+        assert!(errors.contains("resumed at step 6"), "{errors}");
+        assert_eq!(rest, whole[6..], "in {own}");
+        // It was not this run's to remove, and `keep` is 1.
+        assert!(Path::new(&from).is_dir());
+        assert!(names(&place.at(own)).contains(&"step-00000010".to_owned()));
+        assert!(!names(&place.at(own)).contains(&"step-00000008".to_owned()));
+        // A changed config begins at the path again.
+        let mut changed = config.clone();
+        changed["digest"] = json!("1".repeat(64));
+        assert!(run(&changed).1.contains("resumed at step 5"));
+    }
+}
+
+#[test]
+fn the_way_back_from_a_damaged_checkpoint_is_one_to_take() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("way-back");
+    config["checkpoint"]["every_steps"] = json!(4);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let whole = losses(&lines(&worker(&["launch", &path])));
+    let file = place.at("checkpoints/step-00000010/shard-00001-of-00002.safetensors");
+    let good = std::fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    for (bytes, said) in [(&bad[..], "is damaged"), (&good[..middle], "were written")] {
+        std::fs::write(&file, bytes).unwrap();
+        let output = worker(&["launch", &path]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(11), "{errors}");
+        assert!(errors.contains(said), "{errors}");
+        // What it says to type.
+        let command = errors.split('`').nth(1).unwrap_or_else(|| panic!("no command in {errors}"));
+        assert!(command.starts_with("echo step-00000008 > "), "{errors}");
+        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
+        let output = worker(&["launch", &path]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(losses(&lines(&output)), whole[8..]);
+        assert_eq!(std::fs::read(&file).unwrap(), good, "written again");
+    }
+    // A named one is replaced by naming another.
+    std::fs::write(&file, &bad).unwrap();
+    let damaged = place.at("checkpoints/step-00000010");
+    let output = worker(&["export", &path, "--checkpoint", &damaged, "--out", &place.at("exported")]);
+    assert_eq!(output.status.code(), Some(11));
+    assert!(text(&output.stderr).contains("`--checkpoint '"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_state_that_nobody_wrote_is_no_checkpoint() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("state");
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    assert_eq!(worker(&["launch", &path]).status.code(), Some(0));
+    let file = place.at("checkpoints/step-00000010/state.json");
+    let good: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for (field, value, said) in [
+        ("shards", json!(0), "0 shards in 2 files"),
+        ("shards", json!(3), "3 shards in 2 files"),
+        ("step", json!(u64::MAX / 2), "steps are more than any run has"),
+        ("sequences", json!(7), "another global batch"),
+        ("form", json!("x"), "form `x`"),
+    ] {
+        let mut changed = good.clone();
+        changed[field] = value;
+        if changed["shards"] == 0 {
+            changed["files"] = json!([]);
+        }
+        std::fs::write(&file, changed.to_string()).unwrap();
+        for verb in ["launch", "preflight"] {
+            let output = worker(&[verb, &path]);
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(11), "{errors}");
+            assert!(errors.contains(&said.replace("0 shards in 2", "0 shards in 0")), "{said}: {errors}");
+            assert!(!errors.contains("panicked"), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn one_run_at_a_time_in_a_directory() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("lock");
+    config["schedule"]["steps"] = json!(1_000_000);
+    config["checkpoint"]["every_steps"] = json!(20);
+    config["checkpoint"]["resume"] = json!("auto");
+    let path = write(&place, &config);
+    let mut first = start(&["launch", &path]);
+    wait_for_checkpoint(&mut first, &place.at("checkpoints"));
+    for verb in ["launch", "preflight"] {
+        let second = worker(&[verb, &path]);
+        assert_eq!(second.status.code(), Some(11), "{}", text(&second.stderr));
+        assert!(text(&second.stderr).contains("another run is using it"), "{}", text(&second.stderr));
+        assert!(!Path::new(&place.at("failure")).exists(), "the first run has not failed");
+    }
+    // A lock goes with its holder, however that ends.
+    signal(first.id(), "-KILL");
+    first.wait().unwrap();
+    config["schedule"]["steps"] = json!(5);
+    config["checkpoint"]["resume"] = json!("never");
+    let began = Instant::now();
+    let third = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(third.status.code(), Some(0), "{}", text(&third.stderr));
+    assert!(began.elapsed() < Duration::from_secs(30));
+}
