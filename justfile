@@ -13,6 +13,10 @@ lint:
     cargo fmt --check
     cargo clippy --all-targets -- -D warnings
 
+# Licences, sources and wildcards of what is linked in (`cargo install cargo-deny`).
+deny:
+    cargo deny --all-features check licenses bans sources
+
 # Rewrites goldens, transcripts and snapshots from what trainc says now. Read the diff before you commit it.
 bless:
     TRAINC_BLESS=1 INSTA_UPDATE=always cargo test

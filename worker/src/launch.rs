@@ -186,11 +186,7 @@ pub fn launch(
         if let Some((rank, _)) = ended.first() {
             watch.bury(*rank);
             let (began, mut told) = (Instant::now(), false);
-            // A rank that stands still says nothing more.
-            let speaks = |child: &(usize, &Option<Child>)| {
-                child.1.is_some() && !watch.is_silent(mine + child.0, NO_WORDS)
-            };
-            while began.elapsed() < LAST_WORDS && children.iter().enumerate().any(|c| speaks(&c)) {
+            while began.elapsed() < LAST_WORDS && some_speaks(&children, mine, &watch) {
                 reap(&mut children, mine, &mut ended);
                 tell_hosts(line.as_ref(), &ended, &watch, &mut told);
                 std::thread::sleep(Duration::from_millis(10));
@@ -201,8 +197,15 @@ pub fn launch(
         }
         if let Some((rank, why)) = line.as_ref().and_then(Line::gone) {
             watch.bury(rank);
+            // Where all fail of one thing at once, whose word comes first is chance: this host's ranks have their own.
+            let began = Instant::now();
+            while began.elapsed() < LAST_WORDS && some_speaks(&children, mine, &watch) {
+                reap(&mut children, mine, &mut ended);
+                std::thread::sleep(Duration::from_millis(10));
+            }
             end(&mut children);
-            return Err(Failure::new(Code::Peer, why));
+            let own = !ended.is_empty() && !failed_by_peers(&ended);
+            return Err(if own { verdict(&ended, &watch) } else { Failure::new(Code::Peer, why) });
         }
         // Others on this host may all wait for another host, and none looks at the one that stands still.
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
@@ -260,6 +263,13 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
         }
     }
     codes
+}
+
+/// Whether a rank of this host is still to end by itself; one that stands still says nothing more.
+fn some_speaks(children: &[Option<Child>], mine: usize, watch: &Watch) -> bool {
+    let speaks =
+        |(rank, child): (usize, &Option<Child>)| child.is_some() && !watch.is_silent(mine + rank, NO_WORDS);
+    children.iter().enumerate().any(speaks)
 }
 
 /// Some ranks have failed, and all of them because of others.

@@ -195,10 +195,10 @@ fn a_preflight_has_a_minute_from_when_all_hosts_are_there() {
     let path = write(&place, &config);
     let here = [Path::new("."); 2];
     // A host that comes after the minute.
-    let minute = [("TRAINC_WORKER_MINUTE", "6")];
+    let minute = [("TRAINC_WORKER_MINUTE", "12")];
     let [mut first, mut second] = hosts(&["preflight", &path], free_port(), here, &minute);
     let first = first.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(7));
+    std::thread::sleep(Duration::from_secs(13));
     let second = second.spawn().unwrap().wait_with_output().unwrap();
     let first = first.wait_with_output().unwrap();
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
