@@ -98,7 +98,17 @@ fn jobs() -> Vec<(&'static str, String)> {
             ]
             .concat(),
         ),
+        ("smp v2, experts", [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed, image("2.5.1", "py311")].concat()),
     ]
+}
+
+/// The manifest of one of them; its model has eight experts in each layer where the name says so.
+fn manifest(name: &str, nodes: &str) -> String {
+    let text = job(nodes);
+    if !name.ends_with("experts") {
+        return text;
+    }
+    text.replace("model \"llama\" {", "model \"mixtral\" {\n        experts 8\n        active-experts 2")
 }
 
 fn compiled(text: &str, sets: &[String]) -> Compiled {
@@ -121,7 +131,7 @@ fn limits() -> Limits {
 #[test]
 fn a_layout_plans_to_what_the_search_says_of_it() {
     for (name, nodes) in jobs() {
-        let text = job(&nodes);
+        let text = manifest(name, &nodes);
         let base = compiled(&text, &[]);
         let plan = base.plan.as_ref().unwrap();
         let space =
@@ -156,6 +166,19 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             planned += 1;
         }
         assert!(planned >= 8, "{name}: {planned}");
+        // Degrees that are parts of the shard group vary where the manifest or the model has them.
+        let all = |of: fn(&Point) -> u64| points.iter().map(of).collect::<BTreeSet<_>>();
+        let (context, expert) =
+            (all(|point| point.choice.degrees.context), all(|point| point.choice.degrees.expert));
+        let expected: (&[u64], &[u64]) = match name {
+            "smp v2" => (&[1, 2, 4, 8], &[1]),
+            "smp v2, experts" => (&[1], &[1, 2, 4, 8]),
+            _ => (&[1], &[1]),
+        };
+        assert!(
+            context.iter().eq(expected.0) && expert.iter().eq(expected.1),
+            "{name}: {context:?} {expert:?}"
+        );
     }
 }
 
@@ -276,7 +299,7 @@ fn run(dir: &Scratch, args: &[&str]) -> Ran {
 #[test]
 fn what_is_written_plans_to_what_was_shown() {
     for (name, nodes) in jobs() {
-        let text = job(&nodes);
+        let text = manifest(name, &nodes);
         let dir = Scratch::new("tune-write");
         dir.write("scripts/train.py", "import torch\n");
         dir.write("job.kdl", &text);

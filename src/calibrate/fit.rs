@@ -14,6 +14,8 @@ const PRIORS: &str = include_str!("priors.toml");
 const SOFT: f64 = 0.05;
 /// How far one spread of a constant weighs, in the residuals' unit.
 const PULL: f64 = 0.05;
+/// Runs below which a table is a user's own: it moves what other runs have shown, instead of standing alone.
+const OWN: usize = 60;
 /// Steps of the solver, at most.
 const STEPS: usize = 80;
 
@@ -65,21 +67,34 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
 }
 
 /// Fits the constants that have a prior to the samples; all others stay as in `start`.
+///
+/// Many samples speak for themselves. A few are laid over what is known already: the constants are drawn to `start`'s
+/// values instead of to the priors'.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
     let mut constants = start.clone();
     let kinds: Vec<&str> = GpuKind::chips()
         .filter(|kind| samples.iter().any(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(*kind)))
         .map(GpuKind::word)
         .collect();
-    let free: Vec<(&String, &Prior)> = priors()
+    let own = samples.len() < OWN;
+    let known: BTreeMap<&String, Prior> = priors()
         .iter()
+        .map(|(key, prior)| {
+            let value = constants.slot(key).map_or(prior.value, |value| *value);
+            let value = if own { value.clamp(prior.low, prior.high) } else { prior.value };
+            (key, Prior { value, ..prior.clone() })
+        })
+        .collect();
+    let free: Vec<(&String, &Prior)> = known
+        .iter()
+        .map(|(key, prior)| (*key, prior))
         .filter(|(key, _)| {
             let Some(rest) = key.strip_prefix("gpu.") else { return true };
             kinds.iter().any(|word| rest.split('.').next() == Some(*word))
         })
         .collect();
     // Kinds without a run keep what is known of them beforehand.
-    for (key, prior) in priors() {
+    for (key, prior) in &known {
         if let Some(slot) = constants.slot(key) {
             *slot = prior.value;
         }
@@ -87,7 +102,8 @@ pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
     for kind in GpuKind::chips() {
         let rows =
             samples.iter().filter(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(kind)).count();
-        constants.set_rows(kind, rows);
+        let before = if own { constants.gpu(kind).map_or(0.0, |gpu| gpu.rows) } else { 0.0 };
+        constants.set_rows(kind, rows as f64 + before);
     }
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();

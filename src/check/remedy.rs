@@ -3,7 +3,10 @@
 use super::Context;
 use crate::ir::{Engine, Plan, Smp};
 use crate::plan::divisors::divisors;
-use crate::predict::memory::remedies::{Edit, Freedom};
+use crate::predict::{
+    self,
+    memory::remedies::{Edit, Freedom},
+};
 use crate::source::Span;
 use crate::syntax::edit::{self, PathStep};
 
@@ -76,7 +79,52 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
         Vec::new()
     };
     let micro_batches = divisors(micro).into_iter().filter(|smaller| *smaller < micro).collect();
-    Freedom { micro_batches, shard_degrees, nodes }
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    Freedom {
+        micro_batches,
+        shard_degrees,
+        tensor_degrees: tensor_degrees(plan).unwrap_or_default(),
+        wrap: architecture.is_some() && predict::one_unit(plan),
+        nf4: nf4(plan),
+        nodes,
+    }
+}
+
+/// Tensor degrees above the present one: divisors of heads and widths inside a node, where the data ranks and the shard
+/// groups divide by them. SMP v1 is asked only where tensor ranks read the same data and nothing is sharded.
+fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
+    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
+    let parallel = plan.job.parallel.as_ref()?;
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let (shard, own) = (mesh.shard_degree.value.max(1), mesh.tensor_degree.value.max(1));
+    let v2 = matches!(plan.smp, Some(Smp::V2));
+    if !v2 && (shard > 1 || parallel.prescaled_batch.get() != Some(true)) {
+        return None;
+    }
+    // A batch that is written per pass would be another one with fewer data ranks.
+    plan.job.train.global_batch.get()?;
+    if !plan.job.train.accumulation.is_absent() {
+        return None;
+    }
+    let data = mesh.replicas.value * shard;
+    let widths = [architecture.heads, architecture.kv_heads, architecture.hidden, architecture.ffn];
+    let divides = |degree: u64| widths.iter().all(|width| width.is_multiple_of(degree));
+    let takes = |degree: u64| {
+        let more = degree / own;
+        let left = data / more.max(1);
+        data.is_multiple_of(more) && (parallel.shard_degree.is_absent() || left.is_multiple_of(shard))
+    };
+    let inside = (1..=5).map(|power| own << power).take_while(|degree| *degree <= mesh.gpus_per_node);
+    Some(inside.filter(|degree| divides(*degree) && takes(*degree)).collect())
+}
+
+/// Whether the engine carries 4-bit weights under the job's adapter, and nothing is quantised yet.
+fn nf4(plan: &Plan) -> bool {
+    let carries = plan.mesh.as_ref().is_some_and(|mesh| {
+        matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)
+    });
+    let computes = plan.job.train.precision.value().is_some_and(|precision| precision != "fp32");
+    carries && computes && plan.job.adapter.is_some() && plan.job.quantize.is_none()
 }
 
 /// What of the batch must be written so that the micro-batch is that one and the step stays as large as it was.
@@ -100,6 +148,19 @@ fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
         Edit::Checkpointing => vec![Line::child("train", "activation-checkpointing", "#true")],
         Edit::MicroBatch(micro) => batch(plan, micro),
         Edit::FullShard => vec![Line::child("parallel", "strategy", "\"full-shard\"")],
+        Edit::Wrap => {
+            let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+            architecture
+                .map(|one| Line::child("parallel", "wrap", format!("\"{}\"", one.family.wrap_class())))
+                .into_iter()
+                .collect()
+        }
+        Edit::TensorDegree(degree) => vec![Line::child("parallel", "tensor-degree", degree)],
+        Edit::Nf4 => {
+            let precision = plan.job.train.precision.value().map_or("bf16", String::as_str);
+            let value = format!("\"nf4\" compute=\"{precision}\"");
+            vec![Line { node: "quantize", child: None, property: None, value }]
+        }
         Edit::ShardDegree(degree) => vec![Line::child("parallel", "shard-degree", degree)],
         Edit::ShardOptimizerState => vec![Line::child("parallel", "shard-optimizer-state", "#true")],
         Edit::OffloadActivations => vec![Line::child("parallel", "offload-activations", "#true")],
@@ -162,6 +223,7 @@ fn overridden(
         ("train", Some("flash-attention")) => train.flash_attention.span(),
         ("train", Some("activation-checkpointing")) => train.activation_checkpointing.span(),
         ("parallel", Some("strategy")) => parallel.and_then(|parallel| parallel.strategy.span()),
+        ("parallel", Some("tensor-degree")) => parallel.and_then(|parallel| parallel.tensor_degree.span()),
         ("parallel", Some("shard-degree")) => parallel.and_then(|parallel| parallel.shard_degree.span()),
         ("cluster", _) => plan.cluster.as_ref().and_then(|cluster| cluster.nodes.span()),
         _ => None,
@@ -191,7 +253,7 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
             }
         }
         (None, Some(property)) => edit::set_property(text, &node, property, &line.value),
-        (None, None) => return None,
+        (None, None) => edit::insert_child(text, top, &words(line)),
     };
     edited.ok().map(|edited| edited.text)
 }

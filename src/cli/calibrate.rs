@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 64 << 20;
 ///
 /// Without `--write` nothing is fitted: the constants that ship with trainc, or those of `--calibration`, are judged.
 /// With it the constants are fitted to the table and written; errors are then those of rows, models and whole sources
-/// that the fit did not see.
+/// that the fit did not see. A table of fewer than 60 runs moves the constants from where they are.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"

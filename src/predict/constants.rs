@@ -242,9 +242,9 @@ impl Constants {
     }
 
     /// How many runs of a kind of GPU the values rest on.
-    pub fn set_rows(&mut self, kind: GpuKind, rows: usize) {
+    pub fn set_rows(&mut self, kind: GpuKind, rows: f64) {
         if let Some(gpu) = self.gpus.get_mut(&kind) {
-            gpu.rows = rows as f64;
+            gpu.rows = rows;
         }
     }
 

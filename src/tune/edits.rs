@@ -76,6 +76,12 @@ impl Space<'_> {
                 if new.pipeline != old.pipeline {
                     out.push(Set::new("parallel.pipeline-degree", new.pipeline));
                 }
+                if new.context != old.context {
+                    out.push(Set::new("parallel.context-degree", new.context));
+                }
+                if new.expert != old.expert {
+                    out.push(Set::new("parallel.expert-degree", new.expert));
+                }
                 if choice.microbatches != self.written.microbatches {
                     out.push(Set::new("parallel.pipeline-degree.microbatches", choice.microbatches));
                 }

@@ -16,6 +16,10 @@ pub struct Degrees {
     pub tensor: u64,
     /// Stages.
     pub pipeline: u64,
+    /// Parts of the sequence, a part of the shard group.
+    pub context: u64,
+    /// Parts of the experts, a part of the shard group.
+    pub expert: u64,
     /// Which states are sharded.
     pub sharding: Sharding,
 }
@@ -30,9 +34,9 @@ pub struct Rules {
     tensor: Vec<u64>,
     /// Stages, the manifest's own first.
     pipeline: Vec<u64>,
-    /// Context and expert degrees are parts of the shard group: it is a multiple of both.
-    context: u64,
-    expert: u64,
+    /// Context and expert degrees, the manifest's own first; the shard group is a multiple of both.
+    context: Vec<u64>,
+    expert: Vec<u64>,
     /// Recomputation, the manifest's own first.
     pub(super) recompute: Vec<Recompute>,
     /// Offload, the manifest's own first.
@@ -104,8 +108,8 @@ impl Rules {
             v1,
             tensor,
             pipeline,
-            context: mesh.context_degree.value.max(1),
-            expert: mesh.expert_degree.value.max(1),
+            context: context_degrees(layout, mesh),
+            expert: expert_degrees(plan, layout, mesh),
             recompute,
             waiting,
         }
@@ -115,7 +119,8 @@ impl Rules {
     pub(super) fn meshes(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
         let world = nodes * per_node;
         let mut out = Vec::new();
-        let plain = Degrees { shard: 1, tensor: 1, pipeline: 1, sharding: Sharding::None };
+        let plain =
+            Degrees { shard: 1, tensor: 1, pipeline: 1, context: 1, expert: 1, sharding: Sharding::None };
         match self.engine {
             Engine::Smddp | Engine::Ddp => out.push(plain),
             Engine::DeviceMap => out.push(Degrees { pipeline: per_node, ..plain }),
@@ -139,7 +144,17 @@ impl Rules {
                 for &tensor in &self.tensor {
                     for &pipeline in &self.pipeline {
                         if world.is_multiple_of(tensor * pipeline) {
-                            self.beside(world / (tensor * pipeline), tensor, pipeline, per_node, &mut out);
+                            let split = Degrees { tensor, pipeline, ..plain };
+                            for &context in &self.context {
+                                for &expert in &self.expert {
+                                    self.beside(
+                                        Degrees { context, expert, ..split },
+                                        world,
+                                        per_node,
+                                        &mut out,
+                                    );
+                                }
+                            }
                         }
                     }
                 }
@@ -148,11 +163,12 @@ impl Rules {
         out
     }
 
-    /// SMP: what may be sharded beside these tensor and pipeline degrees.
-    fn beside(&self, data: u64, tensor: u64, pipeline: u64, per_node: u64, out: &mut Vec<Degrees>) {
-        let plain = Degrees { shard: 1, tensor, pipeline, sharding: Sharding::None };
+    /// SMP: what may be sharded beside these degrees.
+    fn beside(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
+        let (tensor, pipeline) = (plain.tensor, plain.pipeline);
+        let data = world / (tensor * pipeline);
         let v1 = self.v1;
-        let parts = |shard: &u64| shard.is_multiple_of(self.context) && shard.is_multiple_of(self.expert);
+        let parts = |shard: &u64| shard.is_multiple_of(plain.context) && shard.is_multiple_of(plain.expert);
         let sharded =
             v1.is_none_or(|v1| v1.shards && pipeline == 1 && (tensor == 1 || v1.tensor_beside_shards));
         if sharded {
@@ -177,7 +193,7 @@ impl Rules {
         match (self.engine, self.v1) {
             (Engine::DeviceMap, _) => 1,
             (Engine::Smp, Some(v1)) if v1.tensor_reads => data * degrees.tensor,
-            (Engine::Smp, None) => data / self.context,
+            (Engine::Smp, None) => data / degrees.context,
             _ => data,
         }
     }
@@ -225,6 +241,8 @@ impl Rules {
         put(self.engine == Engine::Smp && sharded, "shard-degree");
         put(self.v1.is_some_and(|v1| !v1.must_shard), "shard-optimizer-state");
         put(self.tensor.len() > 1 && self.tensor_is_free(), "tensor-degree");
+        put(self.context.len() > 1, "context-degree");
+        put(self.expert.len() > 1, "expert-degree");
         put(self.pipeline.len() > 1 && !self.must_shard(), "pipeline-degree");
         put(self.waiting.iter().any(|waiting| waiting.activations), "offload-activations");
         put(self.waiting.iter().any(|waiting| waiting.states), "offload");
@@ -258,6 +276,31 @@ fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out.extend(
         divisors(common.max(1)).into_iter().filter(|n| n.is_power_of_two() && *n <= mesh.gpus_per_node),
     );
+    dedup(&mut out);
+    out
+}
+
+/// Parts of the sequence inside a node; 1 alone where the manifest splits none: the script must do it.
+fn context_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let own = mesh.context_degree.value.max(1);
+    let mut out = vec![own];
+    if own > 1 {
+        // Each rank has two pieces, an early and a late one, so that all have the same to do under a causal mask.
+        let tokens = whole(layout.work.sequence_length);
+        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
+        out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
+    }
+    dedup(&mut out);
+    out
+}
+
+/// Parts of the experts inside a node that divide them, under SMP v2, which spreads them by itself.
+fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let mut out = vec![mesh.expert_degree.value.max(1)];
+    let experts = whole(layout.model.experts);
+    if matches!(plan.smp, Some(Smp::V2)) && experts > 0 {
+        out.extend(divisors(experts).into_iter().filter(|parts| *parts <= mesh.gpus_per_node));
+    }
     dedup(&mut out);
     out
 }

@@ -100,7 +100,7 @@ fn again(recompute: Recompute) -> u64 {
 }
 
 /// A value on an axis, told apart from those of the others.
-fn values(choice: &Choice) -> [(u8, u64); 9] {
+fn values(choice: &Choice) -> [(u8, u64); 11] {
     let degrees = &choice.degrees;
     [
         (0, choice.site as u64),
@@ -112,6 +112,8 @@ fn values(choice: &Choice) -> [(u8, u64); 9] {
         (6, again(choice.recompute)),
         (7, u64::from(choice.waiting.activations) + 2 * u64::from(choice.waiting.states)),
         (8, choice.micro),
+        (9, degrees.context),
+        (10, degrees.expert),
     ]
 }
 

@@ -112,6 +112,8 @@ impl<'a> Space<'a> {
                     shard: mesh.shard_degree.value,
                     tensor: mesh.tensor_degree.value,
                     pipeline: mesh.pipeline_degree.value,
+                    context: mesh.context_degree.value.max(1),
+                    expert: mesh.expert_degree.value.max(1),
                     sharding: base.sharding,
                 },
                 micro: batch.micro.value,
@@ -196,6 +198,8 @@ impl<'a> Space<'a> {
         layout.degrees.shard = degrees.shard as f64;
         layout.degrees.tensor = degrees.tensor as f64;
         layout.degrees.pipeline = degrees.pipeline as f64;
+        layout.degrees.context = degrees.context as f64;
+        layout.degrees.expert = degrees.expert as f64;
         layout.sharding = degrees.sharding;
         shape(&mut layout, choice);
         Some(layout)
@@ -211,6 +215,8 @@ impl<'a> Space<'a> {
             a.degrees.shard != b.degrees.shard,
             a.degrees.tensor != b.degrees.tensor,
             a.degrees.pipeline != b.degrees.pipeline,
+            a.degrees.context != b.degrees.context,
+            a.degrees.expert != b.degrees.expert,
             a.micro != b.micro,
             a.microbatches != b.microbatches,
             a.recompute != b.recompute,

@@ -12,7 +12,14 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         choice: Choice {
             site: 0,
             nodes: 1,
-            degrees: Degrees { shard: 1, tensor: 1, pipeline: 1, sharding: Sharding::None },
+            degrees: Degrees {
+                shard: 1,
+                tensor: 1,
+                pipeline: 1,
+                context: 1,
+                expert: 1,
+                sharding: Sharding::None,
+            },
             micro: u64::from(seconds),
             microbatches: 1,
             passes: 1,

@@ -26,6 +26,12 @@ impl Space<'_> {
         if degrees.tensor > 1 {
             out.push(format!("tensor {}", degrees.tensor));
         }
+        if degrees.context > 1 {
+            out.push(format!("context {}", degrees.context));
+        }
+        if degrees.expert > 1 {
+            out.push(format!("experts over {}", degrees.expert));
+        }
         if degrees.pipeline > 1 && self.rules.engine != Engine::DeviceMap {
             out.push(format!("pipeline {}", degrees.pipeline));
         }
@@ -78,8 +84,10 @@ impl Space<'_> {
         put(job.adapter.is_some(), "adapter");
         put(job.quantize.is_some(), "quantize");
         let degrees = &self.base.degrees;
-        put(degrees.context > 1.0, "context-degree");
-        put(degrees.expert > 1.0, "expert-degree");
+        let varied = self.rules.varied();
+        for (degree, word) in [(degrees.context, "context-degree"), (degrees.expert, "expert-degree")] {
+            put(degree > 1.0 && !varied.contains(&word), word);
+        }
         put(self.nodes.len() == 1, "nodes");
         put(self.sites.len() == 1, "instance");
         out

@@ -58,3 +58,29 @@ fn a_text_that_is_no_table_says_what_it_lacks() {
     assert!(calibrate::read("a,b\n1,2\n").unwrap_err().to_string().contains("`id`"));
     assert!(calibrate::read("").is_err());
 }
+
+/// Three runs of one's own, a tenth slower than predicted, move the constants and do not replace what others have shown.
+#[test]
+fn a_few_runs_move_the_constants_from_where_they_are() {
+    let mut table = calibrate::read(&read("data/runs.csv")).unwrap();
+    table.runs.retain(|run| run.id.starts_with("lf-7b-a10040-"));
+    table.runs.truncate(3);
+    let shipped = Constants::shipped();
+    for run in &mut table.runs {
+        let predicted = trainc::predict::predict(run.layout.as_ref().unwrap(), shipped).speed.unwrap();
+        run.step_seconds = Ok(1.1 * predicted.step_seconds);
+    }
+    let (constants, verdict) = fitted(&table, shipped);
+    let before = judge(&table, shipped).summary.step_seconds.mean_error.unwrap();
+    let after = judge(&table, &constants).summary.step_seconds.mean_error.unwrap();
+    assert!((before - 0.1 / 1.1).abs() < 1e-6 && after < 0.8 * before, "{before} {after}");
+    for (key, name) in trainc::predict::constants::Name::ALL {
+        let moved = constants.get(*name) / shipped.get(*name);
+        assert!((0.8..1.25).contains(&moved), "{key}: {moved}");
+    }
+    // A source alone leaves nothing to fit to: then what was known before is judged.
+    let c = &verdict.summary.by_tier["C"].step_seconds;
+    assert!((c.mean_error.unwrap() - before).abs() < 1e-6, "{c:?}");
+    let kind = trainc::predict::GpuKind::A100;
+    assert!(constants.gpu(kind).unwrap().rows > shipped.gpu(kind).unwrap().rows);
+}

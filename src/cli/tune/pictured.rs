@@ -2,7 +2,6 @@
 
 use super::sound::{Judged, Sound};
 use crate::report::html::{Choice, Front, Spot};
-use crate::text;
 use crate::tune::front::Measure;
 use crate::tune::{Point, Space, Standing};
 use std::collections::BTreeMap;
@@ -22,10 +21,9 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
     let choice = |sound: &Sound| {
         let point = judged.points.get(sound.at)?;
         let (run, speed) = (sound.compiled.prediction.run.as_ref(), sound.compiled.prediction.speed.as_ref());
-        let instance = space.name(point.choice.site);
         Some(Choice {
             spot: spot(point)?,
-            cluster: format!("{}\u{a0}×\u{a0}{instance}", text::group(point.choice.nodes)),
+            words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
             sets: space.sets(&point.choice).iter().map(ToString::to_string).collect(),
             step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
             run_seconds: run.map(|run| run.seconds),

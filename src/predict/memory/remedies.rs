@@ -1,12 +1,14 @@
 //! What would make a layout fit: edits of a manifest, what each leaves of the memory, and what it costs in time.
 
 use super::{memory, moments};
-use crate::predict::layout::{Attention, Layout, Recompute, Sharding, System};
+use crate::predict::layout::{Attention, Layout, Quantisation, Recompute, Sharding, System};
 use crate::predict::prediction::Memory;
 
 /// One edit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Edit {
+    /// `wrap "LAYER"`: FSDP gathers layer by layer instead of everything at once.
+    Wrap,
     /// `flash-attention #true`.
     FlashAttention,
     /// `strategy "full-shard"`.
@@ -15,6 +17,10 @@ pub enum Edit {
     ShardDegree(u64),
     /// `shard-optimizer-state #true`.
     ShardOptimizerState,
+    /// `tensor-degree N`: each layer over more ranks, and as many fewer data ranks.
+    TensorDegree(u64),
+    /// `quantize "nf4"` under an adapter.
+    Nf4,
     /// A smaller micro-batch, with as many passes more.
     MicroBatch(u64),
     /// `activation-checkpointing #true`.
@@ -31,14 +37,16 @@ impl Edit {
     /// Where it stands when no time is known: what costs nothing first, what costs money last.
     fn rank(self) -> u8 {
         match self {
-            Self::FlashAttention => 0,
+            Self::FlashAttention | Self::Wrap => 0,
             Self::ShardOptimizerState | Self::FullShard => 1,
             Self::ShardDegree(_) => 2,
             Self::MicroBatch(_) => 3,
             Self::Checkpointing => 4,
-            Self::OffloadActivations => 5,
-            Self::OffloadStates => 6,
-            Self::Nodes(_) => 7,
+            Self::TensorDegree(_) => 5,
+            Self::OffloadActivations => 6,
+            Self::OffloadStates => 7,
+            Self::Nf4 => 8,
+            Self::Nodes(_) => 9,
         }
     }
 }
@@ -61,6 +69,12 @@ pub struct Freedom {
     pub micro_batches: Vec<u64>,
     /// Shard degrees above the present one that divide the world.
     pub shard_degrees: Vec<u64>,
+    /// Tensor degrees above the present one that the engine takes beside the rest.
+    pub tensor_degrees: Vec<u64>,
+    /// Whether the layers' class is known and `wrap` is not written.
+    pub wrap: bool,
+    /// Whether the frozen weights may be stored as NF4.
+    pub nf4: bool,
     /// Node counts above the present one, where the shard group is the whole world.
     pub nodes: Vec<u64>,
 }
@@ -96,6 +110,26 @@ fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.degrees.shard = degree as f64;
             new.degrees.replicas = data / degree as f64;
             new.sharding = Sharding::Full;
+        }
+        Edit::Wrap => {
+            if !layout.one_unit {
+                return None;
+            }
+            new.one_unit = false;
+        }
+        Edit::TensorDegree(degree) => {
+            let more = degree as f64 / layout.degrees.tensor;
+            let replicas = (layout.degrees.replicas / more).max(1.0);
+            new.degrees.shard = layout.degrees.data() / more / replicas;
+            new.degrees.replicas = replicas;
+            new.degrees.tensor = degree as f64;
+            new.work.passes *= more;
+        }
+        Edit::Nf4 => {
+            if layout.lora.is_none() || layout.quantisation.is_some() {
+                return None;
+            }
+            new.quantisation = Some(Quantisation::Nf4 { double: false });
         }
         Edit::ShardOptimizerState => {
             let fits = layout.system == System::SmpV1
@@ -153,14 +187,17 @@ fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
     };
     // Of each kind the mildest first: only the first that fits is a remedy.
     vec![
+        if freedom.wrap { vec![Edit::Wrap] } else { Vec::new() },
         vec![Edit::FlashAttention],
         vec![Edit::ShardOptimizerState],
         vec![Edit::FullShard],
         smallest_first(&freedom.shard_degrees).into_iter().map(Edit::ShardDegree).collect(),
         largest_first(&freedom.micro_batches).into_iter().map(Edit::MicroBatch).collect(),
         vec![Edit::Checkpointing],
+        smallest_first(&freedom.tensor_degrees).into_iter().map(Edit::TensorDegree).collect(),
         vec![Edit::OffloadActivations],
         vec![Edit::OffloadStates],
+        if freedom.nf4 { vec![Edit::Nf4] } else { Vec::new() },
         smallest_first(&freedom.nodes).into_iter().map(Edit::Nodes).collect(),
     ]
 }
@@ -196,7 +233,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, seconds: &dyn Fn(&Layout) ->
     let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
     found.sort_by(|a, b| match (a.slower, b.slower) {
         // More nodes cost money even where they save time.
-        (Some(x), Some(y)) if (rank(a) == 7) == (rank(b) == 7) => x.total_cmp(&y),
+        (Some(x), Some(y)) if (rank(a) == 9) == (rank(b) == 9) => x.total_cmp(&y),
         _ => rank(a).cmp(&rank(b)),
     });
     found

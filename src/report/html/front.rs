@@ -44,8 +44,8 @@ pub struct Spot {
 pub struct Choice {
     /// Its place.
     pub spot: Spot,
-    /// Instances, as `16 × ml.p4d.24xlarge`.
-    pub cluster: String,
+    /// In words, the instances first: `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
+    pub words: String,
     /// What it changes, as `--set` takes it; empty for the manifest as it is.
     pub sets: Vec<String>,
     /// Seconds of a step.
@@ -110,7 +110,7 @@ fn section(front: &Front) -> Section {
     });
     section.pictures.push(Picture::of(|width| draw(front, width)));
     section.caption = String::from(
-        "Numbered: the front. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
+        "Numbered: the front, in words in the table. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
     );
     let rows = (1..)
         .zip(&front.best)
@@ -126,7 +126,7 @@ fn section(front: &Front) -> Section {
                 one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
                 format!("{} s", text::short(one.step_seconds)).into(),
                 one.memory_bytes.map_or_else(|| "–".into(), |bytes| gib(bytes).into()),
-                one.cluster.as_str().into(),
+                one.words.as_str().into(),
                 change.into(),
             ]
         })
@@ -137,7 +137,7 @@ fn section(front: &Front) -> Section {
         figures("cost"),
         figures("step"),
         figures("a GPU"),
-        words("cluster"),
+        words("layout"),
         words("changes"),
     ];
     section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "choices" });
@@ -197,8 +197,8 @@ fn draw(front: &Front, wide: f64) -> String {
     let line: Vec<(f64, f64)> =
         front.best.iter().map(|one| (x.at(one.spot.seconds / unit), y.at(one.spot.cost))).collect();
     svg.polyline("curve", &line);
-    for (px, py) in &line {
-        svg.circle("dot", *px, *py, 5.0);
+    for (number, (one, (px, py))) in (1..).zip(front.best.iter().zip(&line)) {
+        svg.named_circle("dot", *px, *py, 5.0, &format!("{number}: {}", one.words));
     }
     // Below and left of the front nothing lies: there stand the names.
     let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();

@@ -69,6 +69,18 @@ impl Svg {
         );
     }
 
+    /// A circle that says what it is when it is pointed at, and to readers of the page's text.
+    pub(super) fn named_circle(&mut self, class: &str, x: f64, y: f64, radius: f64, name: &str) {
+        let _ = write!(
+            self.body,
+            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>",
+            number(x),
+            number(y),
+            number(radius),
+            escape(name)
+        );
+    }
+
     /// A line of text; `class` may hold `s` for small letters.
     pub(super) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
         let anchor = match anchor {

@@ -36,7 +36,7 @@ fn searched() -> Front {
     let spot = |n: f64| Spot { seconds: 3_600.0 * n, cost: 900.0 / n };
     let choice = |n: f64| Choice {
         spot: spot(n),
-        cluster: "8 × ml.p4d.24xlarge".to_owned(),
+        words: "8 × ml.p4d.24xlarge, shard 64, micro-batch 2 × 1 pass".to_owned(),
         sets: vec!["train.micro-batch=2".to_owned()],
         step_seconds: n,
         run_seconds: Some(3_600.0 * n),
