@@ -3,7 +3,7 @@
 //! Of what `emit` writes, the definitions are kept byte for byte, and of `plan.json` the name and the digest.
 //! `TRAINC_BLESS=1` writes what is found; read the difference before it is committed.
 
-use crate::support::{Scratch, files, read, root, trainc};
+use crate::support::{Scratch, compile, files, read, root, trainc};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -158,4 +158,28 @@ fn emit_twice_is_one_tree() {
     let changed = trainc(&check);
     assert_eq!(changed.code, Some(4));
     assert!(changed.out.contains("surplus.txt"), "{}", changed.out);
+}
+
+/// The container of a job whose type does not stand on `cluster`: of groups the first with a GPU, as the SDK chooses
+/// (2.257.7, `image_uris._get_instance_type`), of preferences the first.
+#[test]
+fn groups_and_preferences_have_the_container_of_a_gpu() {
+    let rest = |cluster: &str, more: &str| {
+        format!(
+            "job \"many\" {{\nregion \"us-west-2\"\n{cluster}\nparallel engine=\"none\"\n\
+             train {{ precision \"bf16\"; micro-batch 8; steps 1000; }}\nprogram \"train.py\" source=\"./scripts\"\n\
+             image \"pytorch\" version=\"2.5.1\" python=\"py311\"\noutput s3=\"s3://example-runs/out/\"\n\
+             role create=#true\n{more}\n}}\n"
+        )
+    };
+    let groups = "cluster { group \"data\" instance=\"ml.c5.18xlarge\" nodes=2; group \"dnn\" instance=\"ml.p4d.24xlarge\" nodes=1; }";
+    let preferences = "request { ResourceConfig { InstancePreferences { - { InstanceType \"ml.p4d.24xlarge\"; }; - { InstanceType \"ml.p4de.24xlarge\"; }; }; }; }";
+    let texts = [rest(groups, ""), rest("cluster nodes=2", preferences)];
+    for text in texts {
+        let outcome = compile("many.kdl", &text);
+        let plan = outcome.compiled.checked().unwrap_or_else(|| panic!("{}", outcome.lines()));
+        let request = trainc::emit::training_job(plan, &trainc::emit::identity(plan));
+        let image = request.pointer("/AlgorithmSpecification/TrainingImage").unwrap();
+        assert_eq!(image, "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.5.1-gpu-py311");
+    }
 }

@@ -124,7 +124,7 @@ fn instance(plan: &Plan) -> Option<String> {
     if !cluster.groups.is_empty() {
         return None;
     }
-    Some(json_text(cluster.instance.value().map_or("", String::as_str)))
+    plan.job.container_instance().map(json_text)
 }
 
 pub(super) fn is_huggingface(plan: &Plan) -> bool {

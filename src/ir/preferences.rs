@@ -30,6 +30,21 @@ impl Job {
         Some((config, preferences.collect()))
     }
 
+    /// The instance type that chooses the container: the written one; of groups the first with a GPU, else the first,
+    /// as the SageMaker SDK has it (2.257.7, `image_uris._get_instance_type`); of preferences the first.
+    pub fn container_instance(&self) -> Option<&str> {
+        let cluster = self.cluster.as_ref()?;
+        if !cluster.instance.is_absent() {
+            return cluster.instance.value().map(String::as_str);
+        }
+        let groups = || cluster.groups.iter().filter_map(|group| group.instance.value().map(String::as_str));
+        let of_gpus = |name: &&str| name.strip_prefix("ml.").is_some_and(|name| name.starts_with(['g', 'p']));
+        groups()
+            .find(of_gpus)
+            .or_else(|| groups().next())
+            .or_else(|| self.preferences().and_then(|(_, list)| list.first()?.instance))
+    }
+
     /// The first type's own count, where `cluster` does not say how many.
     pub fn take_preferred_count(&mut self) {
         let count = self.preferences().and_then(|(_, list)| list.first()?.count);

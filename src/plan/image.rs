@@ -31,11 +31,12 @@ declare_code!(
     Error,
     "the Deep Learning Container does not serve that instance type"
 );
+declare_code!(T0399, "image-version-replaced", Error, "a version that the SDK would replace by another");
 declare_code!(T0336, "image-incomplete", Error, "`image` does not say which container");
 declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container for that PyTorch version");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337];
+pub(super) static CODES: &[&Code] = &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337, &T0399];
 
 /// The container of the job; `None` where it is not known.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
@@ -69,10 +70,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         return None;
     };
     // Without a region or an instance type the versions are judged all the same, in the place that has most.
-    let cluster = job.cluster.as_ref();
-    // Instance groups share one container: the first group's kind of processor chooses it.
-    let first = || cluster.and_then(|cluster| cluster.groups.iter().find_map(|group| group.instance.value()));
-    let written = cluster.and_then(|cluster| cluster.instance.value()).or_else(first).map(String::as_str);
+    let written = job.container_instance();
     if matches!(written, Some("custom" | "local")) {
         return None;
     }
@@ -95,6 +93,10 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
     };
     match images::resolve(&query) {
+        Ok(found) if found.version_substituted => {
+            problems.push(substituted(ask, &found.pytorch_full_version, instance));
+            None
+        }
         Ok(_) if unknown.region || unknown.instance => None,
         Err(problem) if unknown.explains(&problem, &query, ask) => None,
         Ok(found) => Some(Image {
@@ -117,6 +119,20 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             None
         }
     }
+}
+
+/// A version that the SDK would silently replace by the only one there is.
+fn substituted(ask: &ImageAsk, only: &str, instance: &str) -> Diagnostic {
+    let field = if ask.pytorch.span().is_some() { &ask.pytorch } else { &ask.version };
+    let span = field.span().unwrap_or(ask.span);
+    Diagnostic::new(
+        &T0399,
+        span,
+        format!("no such container for `{instance}`: for every version PyTorch {only} would run"),
+    )
+    .help(format!("write `\"{only}\"`, or the container that you want as `image uri=\"…\"`"))
+    .fix(span, format!("\"{only}\""))
+    .note("sagemaker 2.257.7 lists one PyTorch container for Trainium, and takes it for every version")
 }
 
 /// A region that has every container.

@@ -8,7 +8,7 @@ use crate::ir::{Engine, Image, Job, Origin, Region};
 pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let family = if engine == Some(Engine::Smp) { ImageFamily::SmpV2 } else { ImageFamily::PyTorch };
-    let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    let instance = job.container_instance();
     let rows = images::of(family);
     let row = rows
         .iter()

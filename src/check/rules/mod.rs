@@ -39,6 +39,7 @@ mod lustre_settings;
 mod lustre_upkeep;
 mod memory;
 mod metrics;
+mod mpi_words;
 mod optimizer;
 mod pipeline;
 mod placement;
@@ -114,6 +115,7 @@ pub static RULES: &[Rule] = &[
     lustre_upkeep::rule,
     memory::rule,
     metrics::rule,
+    mpi_words::rule,
     optimizer::rule,
     pipeline::rule,
     placement::rule,
@@ -188,6 +190,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         lustre_upkeep::CODES,
         memory::CODES,
         metrics::CODES,
+        mpi_words::CODES,
         optimizer::CODES,
         pipeline::CODES,
         placement::CODES,

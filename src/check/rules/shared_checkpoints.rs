@@ -10,7 +10,7 @@ use crate::text;
 declare_code!(
     T0487,
     "checkpoint-on-one-host",
-    Error,
+    Warning,
     "checkpoints whose parts lie on hosts that share no directory"
 );
 
