@@ -392,3 +392,19 @@ fn a_sweep_over_a_path_that_is_not_there_says_so_once() {
     let codes: Vec<String> = ran.json()["manifests"].as_array().unwrap().iter().flat_map(codes_of).collect();
     assert_eq!(codes.iter().filter(|code| *code == "T0211").count(), 1, "{codes:?}");
 }
+
+#[test]
+fn what_a_sweep_sets_is_blamed_where_it_stands() {
+    let scratch = Scratch::new("sweep-place");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let sweep = "sweep {\n    vary \"train.micro-batch\" 4 \"eight\"\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{sweep}\n}}\n"));
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "short"], b"", Duration::from_mins(1));
+    let line = ran
+        .out
+        .lines()
+        .find(|line| line.contains("error"))
+        .unwrap_or_else(|| panic!("{}{}", ran.out, ran.err));
+    let at = format!("x.kdl:{}:", base.lines().count() + 4);
+    assert!(line.starts_with(&at) && line.contains("T0124"), "{line}, not at {at}");
+}

@@ -255,6 +255,7 @@ impl Input {
                 env: self.env.clone(),
                 sets: self.sets.clone(),
                 account: self.account.clone(),
+                swept: Vec::new(),
                 suffix: None,
             },
             today: io.today.clone(),

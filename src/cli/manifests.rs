@@ -4,7 +4,7 @@ use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
 use super::world::{Files, Tree};
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::source::{SourceMap, Span};
+use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
 use std::collections::BTreeSet;
@@ -293,14 +293,15 @@ fn sweep(
         let compiled = Compiled { problems, ..base.compiled.clone() };
         return vec![Manifest { compiled, ..base.clone() }];
     }
-    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    let mut combinations: Vec<Vec<(String, Span)>> = vec![Vec::new()];
     for vary in vary {
         combinations = combinations
             .iter()
             .flat_map(|sets| {
                 vary.values.iter().map(|value| {
                     let mut sets = sets.clone();
-                    sets.push(format!("{}={}", vary.path.value, kdl_text(&value.value)));
+                    let at = value.span_or(vary.path.span_or(Span::whole(SourceId(0))));
+                    sets.push((format!("{}={}", vary.path.value, kdl_text(&value.value)), at));
                     sets
                 })
             })
@@ -311,7 +312,7 @@ fn sweep(
         .enumerate()
         .map(|(at, sets)| {
             let mut options = options.clone();
-            options.choices.sets.extend(sets);
+            options.choices.swept = sets;
             options.choices.suffix = Some(format!("-{}", at + 1));
             one(file, &options, reader, sources)
         })

@@ -134,8 +134,10 @@ pub(super) fn merge(
             }
         }
     }
-    for written in &choices.sets {
-        if let Some(nodes) = set::nodes(written, &children, sources, problems) {
+    let sets = choices.sets.iter().map(|written| (written, None));
+    let swept = choices.swept.iter().map(|(written, at)| (written, Some(*at)));
+    for (written, at) in sets.chain(swept) {
+        if let Some(nodes) = set::nodes(written, at, &children, sources, problems) {
             merge::over(&mut children, nodes, "", &mut overrides);
         }
     }

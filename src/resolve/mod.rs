@@ -16,7 +16,7 @@ mod storage;
 
 use crate::diag::{Code, Problems};
 use crate::ir;
-use crate::source::{SourceId, SourceMap};
+use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::{ast, recover, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
@@ -34,6 +34,8 @@ pub struct Choices {
     pub env: Option<String>,
     /// `--set path=value`, in order.
     pub sets: Vec<String>,
+    /// What a sweep sets, with the place of the value under `vary`.
+    pub swept: Vec<(String, Span)>,
     /// `--account`.
     pub account: Option<String>,
     /// What a sweep adds to the job's name.

@@ -16,15 +16,17 @@ declare_code!(T0211, "set-unknown-path", Error, "a `--set` that names nothing in
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0210, &T0211];
 
-/// The nodes that a `--set` stands for; problems point into its own text.
+/// The nodes that a `--set` stands for; problems point into its own text, or to the place given.
 pub(super) fn nodes(
     written: &str,
+    place: Option<Span>,
     existing: &[Node],
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<Vec<Node>> {
-    let source = sources.add(format!("<--set {written}>"), written);
-    let whole = Span::new(source, 0, written.len());
+    let whole = place
+        .unwrap_or_else(|| Span::new(sources.add(format!("<--set {written}>"), written), 0, written.len()));
+    let inside = |start: usize, end: usize| place.unwrap_or(Span::new(whole.source, start, end));
     let Some((path, value)) = written.split_once('=') else {
         problems.push(
             Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
@@ -32,11 +34,11 @@ pub(super) fn nodes(
         );
         return None;
     };
-    let value_span = Span::new(source, path.len() + 1, written.len());
+    let value_span = inside(path.len() + 1, written.len());
     let mut steps: Vec<Spanned<&str>> = Vec::new();
     let mut at = 0;
     for step in path.split('.') {
-        steps.push(Spanned::new(step, Span::new(source, at, at + step.len())));
+        steps.push(Spanned::new(step, inside(at, at + step.len())));
         at += step.len() + 1;
     }
     let path = Path { whole, value, value_span };

@@ -88,7 +88,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
     let Some(scan) = scanned else { return };
     let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
-    for h in &program.hyperparameters {
+    // Names that the toolkit takes for itself are refused by themselves (T0406).
+    for h in program.hyperparameters.iter().filter(|h| !h.name.starts_with("sagemaker_")) {
         if let Some(option) = scan.options.iter().find(|option| option.name == h.name) {
             if option.flag
                 && let Some(val) = h.value.val().filter(|val| matches!(val.value, Scalar::Bool(_)))

@@ -21,7 +21,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(limit) = cluster.max_run_seconds.val() else { return };
     let Some((_, run)) = predicted(context) else { return };
     let most = limit.value as f64;
-    if run.interval.high <= most {
+    // No second at all is refused by itself.
+    if run.interval.high <= most || limit.value == 0 {
         return;
     }
     let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
