@@ -19,7 +19,8 @@ use unicode_width::UnicodeWidthStr as _;
     after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
-    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules; all tables if left out
+    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules, or permissions; all tables
+    /// if left out
     #[arg(value_name = "TABLE")]
     table: Option<String>,
     /// Only rows that contain this

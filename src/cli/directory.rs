@@ -57,10 +57,61 @@ fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
 /// The files that an earlier `emit` wrote into a directory, by its `plan.json`; none where that is not there or is
 /// another's. `plan -o json` writes one without the list, and other tools have theirs.
 fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
+    emitted(dir).map(|(_, files)| files)
+}
+
+/// The manifest that an earlier `emit` wrote a directory for, and its files.
+fn emitted(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
     let plan: serde_json::Value = serde_json::from_slice(&fs::read(dir.join("plan.json")).ok()?).ok()?;
     plan.get("trainc_version")?;
     let files = plan.get("files")?.as_array()?;
-    Some(files.iter().filter_map(|file| file.as_str()).map(PathBuf::from).collect())
+    let manifest = plan.pointer("/manifest/path").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let files = files.iter().filter_map(|file| file.as_str()).map(PathBuf::from).collect();
+    Some((manifest.to_owned(), files))
+}
+
+/// A job's directory that an earlier `emit` wrote and this one does not.
+#[derive(Debug, PartialEq)]
+pub(super) struct Stale {
+    pub(super) dir: PathBuf,
+    /// The manifest that it was written for.
+    manifest: String,
+}
+
+impl Stale {
+    /// As [`differences`] says it.
+    pub(super) fn difference(&self) -> String {
+        format!("surplus    {}", self.dir.display())
+    }
+
+    /// What to do about it: another run's directory would look the same, so nothing is removed.
+    pub(super) fn note(&self) -> String {
+        format!(
+            "`{}` is of an earlier `emit`, for `{}`, and no job here makes it; remove it, or `emit --check` exits with 4",
+            self.dir.display(),
+            self.manifest
+        )
+    }
+}
+
+/// The directories in `out` that an earlier `emit` wrote for manifests that are gone, or now make another job. One
+/// that is still there and was not asked for this time is not judged. `asked` has the manifests by their paths below
+/// `root`, as `plan.json` has them.
+pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSet<&str>) -> Vec<Stale> {
+    let Ok(entries) = fs::read_dir(out) else { return Vec::new() };
+    let mut found: Vec<Stale> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .filter(|dir| targets.iter().all(|target| target.dir != *dir))
+        .filter_map(|dir| {
+            let (manifest, _) = emitted(&dir)?;
+            let elsewhere = !asked.contains(manifest.as_str()) && root.join(&manifest).exists();
+            (!elsewhere).then_some(Stale { dir, manifest })
+        })
+        .collect();
+    found.sort_by(|a, b| a.dir.cmp(&b.dir));
+    found
 }
 
 /// Why a directory may not be replaced: something is in it that `emit` did not write, and would be lost.
@@ -239,6 +290,36 @@ mod tests {
         fs::write(&file, "").unwrap();
         let why = replace_all(&[target(&file, &[("plan.md", "")])]).unwrap_err();
         assert!(why.ends_with("is no directory"), "{why}");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_is_gone_leaves_a_stale_directory() {
+        let root = scratch("stale");
+        let out = root.join("out");
+        let of = |job: &str, manifest: &str| {
+            let list = serde_json::json!({"trainc_version": "0", "files": ["plan.json"], "manifest": {"path": manifest}});
+            target(&out.join(job), &[("plan.json", &list.to_string())])
+        };
+        for name in ["a.kdl", "other.kdl"] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        replace_all(&[
+            of("a", "a.kdl"),
+            of("renamed", "a.kdl"),
+            of("gone", "gone.kdl"),
+            of("of-another-run", "other.kdl"),
+        ])
+        .unwrap();
+        fs::create_dir_all(out.join("notes")).unwrap();
+        fs::write(out.join("notes/plan.json"), "{}").unwrap();
+        fs::write(out.join("README.md"), "").unwrap();
+        let found = stale(&out, &[of("a", "a.kdl")], &root, &BTreeSet::from(["a.kdl"]));
+        let lines: Vec<String> = found.iter().map(Stale::difference).collect();
+        let surplus = |job: &str| format!("surplus    {}", out.join(job).display());
+        assert_eq!(lines, [surplus("gone"), surplus("renamed")]);
+        assert!(found[0].note().contains("for `gone.kdl`"));
+        assert!(stale(&root.join("nowhere"), &[], &root, &BTreeSet::new()).is_empty());
         fs::remove_dir_all(root).unwrap();
     }
 

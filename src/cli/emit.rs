@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// The directory to write; several manifests make one directory each below it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write nothing; exit with 4 if the directory differs
+    /// Write nothing; exit with 4 if the directory differs, or holds a job that no manifest makes any more
     #[arg(long)]
     check: bool,
     /// Ask the account for what stands as `${…}` otherwise: its number, the role's ARN, file systems. What is not
@@ -94,8 +94,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note(&format!("note: {mark} stays: {why}\n"));
         }
     }
+    let stale = if set.many {
+        let asked = set.manifests.iter().map(|manifest| manifest.path.as_str()).collect();
+        directory::stale(&args.out, &targets, &set.root, &asked)
+    } else {
+        Vec::new()
+    };
     if args.check {
-        let different = directory::differences(&targets);
+        let mut different = directory::differences(&targets);
+        different.extend(stale.iter().map(directory::Stale::difference));
         for line in &different {
             io.print(&format!("{line}\n"));
         }
@@ -109,6 +116,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         for Target { dir, tree } in &targets {
             let files = crate::text::count(tree.len() as u64, "file");
             io.note(&format!("wrote {} ({files})\n", dir.display()));
+        }
+        for one in &stale {
+            io.note(&format!("note: {}\n", one.note()));
         }
     }
     code

@@ -27,7 +27,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Make a manifest of a training job's request, or of a described job
 ///
 /// Reads a CreateTrainingJob request or a DescribeTrainingJob answer, as JSON; or asks the account for the training
-/// job of that name. The manifest says the same request;
+/// job of that name. The manifest says the same request as far as the language can, and in its header what it loses;
 /// what a request does not hold (the model, how it is trained, the source) is asked for in comments and listed on
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
@@ -153,13 +153,16 @@ fn made(io: &mut Io, global: &Global, out: Option<&Path>, shown: &str, text: &st
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
-    let Some(imported) = import::import(source, text, &mut found) else {
+    let Some(mut imported) = import::import(source, text, &mut found) else {
         let compiled = Compiled::nothing(found);
         let set = set(shown, compiled, sources);
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);
         return exit::MANIFEST;
     };
+    let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
+    let lacking = lost(&imported, &compiled(io, &name, &imported).0);
+    imported = imported.lacking(lacking);
     if let Some(out) = out {
         let written = fs::OpenOptions::new()
             .write(true)
@@ -173,7 +176,6 @@ fn made(io: &mut Io, global: &Global, out: Option<&Path>, shown: &str, text: &st
     } else {
         io.print(&imported.manifest);
     }
-    let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
     review(io, global, &name, &imported);
     exit::DONE
 }
@@ -193,19 +195,22 @@ fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
     Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new() }
 }
 
-/// What to know of the manifest: what it cannot say, how the job went, and what `check` says to it.
-fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
+fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {
     let mut sources = SourceMap::default();
     let source = sources.add(name, imported.manifest.as_str());
     let root = std::env::current_dir().unwrap_or_default();
     let options = Options { today: io.today.clone(), ..Options::default() };
-    let mut compiled =
+    let compiled =
         compile(source, &imported.manifest, &options, &mut Files::new(root, &options), &mut sources);
-    let mut unsaid = imported.unsaid.clone();
-    unsaid.extend(lost(imported, &compiled));
-    if !unsaid.is_empty() && !global.quiet {
+    (compiled, sources)
+}
+
+/// What to know of the manifest: what it cannot say, how the job went, and what `check` says to it.
+fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
+    let (mut compiled, sources) = compiled(io, name, imported);
+    if !imported.unsaid.is_empty() && !global.quiet {
         io.note("cannot say:\n");
-        for line in &unsaid {
+        for line in &imported.unsaid {
             io.note(&format!("  {line}\n"));
         }
     }

@@ -82,9 +82,14 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         }
         io.print(&format!("wrote {}\n", path.display()));
     }
-    let manifest = args.dir.join("trainc.kdl");
-    io.print(&format!("next:  trainc plan --offline {}\n", manifest.display()));
+    io.print(&format!("next:  trainc plan --offline {}\n", args.dir.join(next(files)).display()));
     exit::DONE
+}
+
+/// What to plan of an example: its manifest, or the directory of its manifests.
+fn next(files: &[(&'static str, &str)]) -> &'static str {
+    let of_jobs = files.iter().any(|(file, _)| file.starts_with("jobs/"));
+    if of_jobs { "jobs" } else { "trainc.kdl" }
 }
 
 /// Makes a file that was not there; another that appeared meanwhile is left alone.
@@ -93,4 +98,18 @@ fn write_new(path: &Path, content: &str) -> std::io::Result<()> {
         fs::create_dir_all(parent)?;
     }
     fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_next_is_there() {
+        for (name, files) in EXAMPLES {
+            let next = next(files);
+            let is_there = |file: &str| file == next || file.starts_with(&format!("{next}/"));
+            assert!(files.iter().any(|(file, _)| is_there(file)), "{name}: {next}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Channels and the file systems behind them.
 
-use super::Unsaid;
 use super::kdl::{Node, bound, string};
 use super::rest::Rest;
+use super::unsaid::Unsaid;
 use serde_json::Value;
 
 /// A file system that channels name, by what tells it from others.
@@ -55,7 +55,7 @@ pub(super) fn channels(
         } else if let Some(arn) = source.object("DatasetSource").and_then(|mut set| set.text("DatasetArn")) {
             node = node.prop("dataset", &string(&arn));
         } else {
-            unsaid.add(&format!("channel `{name}`: its data source has no node"));
+            unsaid.lose(&format!("channel `{name}`: its data source has no node"));
             continue;
         }
         node = common(node, &mut channel);
@@ -74,7 +74,7 @@ pub(super) fn channels(
 
 fn leave(channel: &str, rest: &Rest, unsaid: &mut Unsaid) {
     for member in rest.0.keys() {
-        unsaid.add(&format!("channel `{channel}`: `{member}` has no node"));
+        unsaid.lose(&format!("channel `{channel}`: `{member}` has no node"));
     }
 }
 
@@ -87,7 +87,7 @@ fn file_system(node: Node, source: &mut Rest, systems: &mut Vec<System>, unsaid:
     let directory = source.text("DirectoryPath").unwrap_or_default();
     let kind = if source.text("FileSystemType").as_deref() == Some("EFS") { "efs" } else { "lustre" };
     if directory.len() > 1 && directory.ends_with('/') {
-        unsaid.add(&format!("the slash at the end of `{directory}`"));
+        unsaid.lose(&format!("the slash at the end of `{directory}`"));
     }
     let inside = directory.trim_matches('/');
     // A Lustre path begins with the mount name; an EFS path at the root of the file system.

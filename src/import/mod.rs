@@ -1,7 +1,7 @@
 //! From a request, or from a described job, back to a manifest.
 //!
 //! In: JSON text, as `CreateTrainingJob` takes it or `DescribeTrainingJob` answers it. Out: a manifest that says the
-//! same request by nodes, `request { … }` for what has no node, placeholders for what a request does not hold, and
+//! same request by nodes as far as the language can, `request { … }` for what has no node, placeholders for what a request does not hold, and
 //! a list of those. Pure: it reads no file and asks no account.
 
 mod cluster;
@@ -12,6 +12,8 @@ mod launch;
 mod outcome;
 mod program;
 mod rest;
+mod smp;
+mod unsaid;
 mod watch;
 
 use crate::catalog::{images, shapes};
@@ -22,6 +24,7 @@ use kdl::{Node, bound, string};
 pub use outcome::Outcome;
 use rest::Rest;
 use serde_json::{Map, Value};
+use unsaid::{Unsaid, header};
 
 declare_code!(T0530, "import-not-json", Error, "a file to import that is no JSON");
 declare_code!(T0531, "import-no-job", Error, "a JSON file to import that is no training job");
@@ -42,20 +45,12 @@ pub struct Imported {
     pub request: Value,
     /// What the manifest cannot say, or had to make up.
     pub unsaid: Vec<String>,
+    /// Those of them by which the manifest's request is another one.
+    lost: Vec<String>,
+    /// What was imported, in words; the manifest's header begins with it.
+    what: String,
     /// How the job ended, where the file is an answer.
     pub outcome: Option<Outcome>,
-}
-
-/// What the manifest cannot say, in the order found.
-#[derive(Default)]
-struct Unsaid(Vec<String>);
-
-impl Unsaid {
-    fn add(&mut self, line: &str) {
-        if !self.0.iter().any(|known| known == line) {
-            self.0.push(line.to_owned());
-        }
-    }
 }
 
 /// Makes a manifest of a request's text.
@@ -89,10 +84,13 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         .and_then(Value::as_str)
         .map(str::to_owned);
     let mut reader = Reader { rest: Rest(request.clone()), unsaid: Unsaid::default(), described };
-    let (job, manifest) = reader.job();
-    let mut unsaid = reader.unsaid.0;
-    unsaid.dedup();
-    Some(Imported { manifest, job, request: Value::Object(request), unsaid, outcome })
+    let (job, body) = reader.job();
+    let Unsaid { all: unsaid, lost } = reader.unsaid;
+    let kind = if reader.described.is_some() { "a described job" } else { "a request" };
+    let what =
+        format!("{kind}, {}", request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
+    let manifest = header(&what, &lost) + &body;
+    Some(Imported { manifest, job, request: Value::Object(request), unsaid, lost, what, outcome })
 }
 
 /// Bytes before a place that is given by line and column, both from 1.
@@ -132,7 +130,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The job's name and the manifest.
+    /// The job's name, and the manifest without its header.
     fn job(&mut self) -> (String, String) {
         let tags = self.tags();
         let of = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
@@ -205,13 +203,7 @@ impl Reader {
         self.algorithm(algorithm, uri.as_deref());
         nodes.extend(self.request());
 
-        let kind = if self.described.is_some() { "a described job" } else { "a request" };
         let mut out = String::new();
-        Node::comment(&[
-            &format!("Imported from {kind}, {full_name}: says the same request."),
-            "Comments ask for what a request does not hold.",
-        ])
-        .write(0, &mut out);
         Node::text("job", &name).children(nodes).write(0, &mut out);
         (name, out)
     }
@@ -347,9 +339,9 @@ impl Reader {
         let mut children = Vec::new();
         for (name, value) in &self.rest.0 {
             if !known.contains_key(name) {
-                self.unsaid.add(&format!("`{name}`: the service has no such member"));
+                self.unsaid.lose(&format!("`{name}`: the service has no such member"));
             } else if OF_NODES.contains(&name.as_str()) {
-                self.unsaid.add(&format!("`{name}`: {value}"));
+                self.unsaid.lose(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {
                 children.push(node);
             }

@@ -1,9 +1,9 @@
 //! The script and its arguments.
 
-use super::Unsaid;
 use super::kdl::{Node, bound, literal, plain, string};
 use super::launch::Decoded;
 use super::rest::Rest;
+use super::unsaid::Unsaid;
 use crate::emit::unquoted;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ impl Script {
     ) -> Node {
         // What the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
-            unsaid.add(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));
+            unsaid.lose(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));
         }
         let mut node = Node::new("program");
         if let Some(entry) = &self.entry {
@@ -95,7 +95,7 @@ impl Script {
         for (name, text) in std::mem::take(&mut self.own) {
             let (literal, exact) = argument(&text, script);
             if !exact {
-                unsaid.add(&format!(
+                unsaid.lose(&format!(
                     "hyperparameter `{name}` was sent as {text}, which the container's shell takes apart: trainc sends it as one word"
                 ));
             }

@@ -118,6 +118,63 @@ fn an_answer_loses_what_only_answers_have() {
     assert_eq!(unknown, ["`NewMember`: the service has no such member"]);
 }
 
+/// The captured SMP v1 job with other parameters of the library.
+#[track_caller]
+fn smp_v1_with(parameters: &str) -> Imported {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden-requests/gptj-6b-tensor.json");
+    let mut capture: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    capture["request"]["HyperParameters"]["mp_parameters"] = parameters.into();
+    imported(&capture["request"].to_string())
+}
+
+#[test]
+fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
+    let known = r#"{"partitions": 2, "ddp": true, "fp16": true}"#;
+    let same = smp_v1_with(known);
+    assert!(same.manifest.contains("says the same request"), "{}", same.manifest);
+    for (parameters, lost) in [
+        (r#"{"partitions": 2, "ddp": true, "fp16": true, "bogus": 1}"#, "`bogus` of `mp_parameters`, 1: "),
+        (
+            r#"{"partitions": "2", "ddp": true, "fp16": true}"#,
+            "`partitions` of `mp_parameters` was sent as the text \"2\"",
+        ),
+        (
+            r#"{"partitions": 2, "ddp": true, "fp16": true, "pipeline": 7}"#,
+            "`pipeline` of `mp_parameters`, 7: ",
+        ),
+        (
+            r#"{"partitions": 2, "ddp": true, "fp16": true, "shard_optimizer_state": [1]}"#,
+            "`shard_optimizer_state` of",
+        ),
+    ] {
+        let found = smp_v1_with(parameters);
+        assert_eq!(without_comments(&found.manifest), without_comments(&same.manifest), "{parameters}");
+        assert!(found.manifest.contains("engine=\"smp\"") && found.manifest.contains("mpi-env"));
+        assert!(!found.manifest.contains("says the same request"), "{}", found.manifest);
+        assert!(found.manifest.contains(&format!("// - {lost}")), "{}", found.manifest);
+        assert!(found.unsaid.iter().any(|line| line.starts_with(lost)), "{:?}", found.unsaid);
+        assert!(crate::syntax::format::format(&found.manifest).is_ok_and(|text| text == found.manifest));
+    }
+    let both =
+        smp_v1_with(r#"{"partitions": 2, "sharded_data_parallel_degree": 8, "fp16": true, "bf16": true}"#);
+    for node in ["engine=\"smp\"", "shard-degree 8", "pipeline-degree 2", "precision \"bf16\""] {
+        assert!(both.manifest.contains(node), "{}", both.manifest);
+    }
+    assert!(both.unsaid.iter().any(|line| line.starts_with("`fp16` of `mp_parameters`")));
+    assert!(!both.manifest.contains("says the same request"));
+}
+
+#[test]
+fn what_its_own_request_lacks_is_in_the_header() {
+    let found = smp_v1_with(r#"{"partitions": 2, "ddp": true, "fp16": true}"#);
+    let body = without_comments(&found.manifest);
+    let found = found.lacking(vec!["the request lacks `x`".to_owned()]).lacking(vec!["and `y`".to_owned()]);
+    assert_eq!(without_comments(&found.manifest), body);
+    assert_eq!(found.manifest.matches("Imported from").count(), 1);
+    assert!(found.manifest.contains("// - the request lacks `x`\n// - and `y`\n"), "{}", found.manifest);
+    assert!(!found.manifest.contains("same request."));
+}
+
 #[test]
 fn what_is_no_job_is_said() {
     for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {

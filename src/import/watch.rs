@@ -1,8 +1,8 @@
 //! What watches the job: debugger, profiler, TensorBoard, experiment, and the switches.
 
-use super::Unsaid;
 use super::kdl::{Node, bound, string};
 use super::rest::Rest;
+use super::unsaid::Unsaid;
 use serde_json::{Map, Value};
 
 /// The nodes; what has none stays in the request.
@@ -16,7 +16,7 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
         rest.put_back("DebugHookConfig", hook);
     }
     match rest.object("ProfilerConfig") {
-        None => unsaid.add(
+        None => unsaid.lose(
             "`profiler`: the request leaves it to the service; the manifest's request says that it is off",
         ),
         Some(profiler) if profiler.0.get("DisableProfiler") == Some(&Value::Bool(true)) => {}

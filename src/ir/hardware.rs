@@ -10,6 +10,14 @@ pub enum AcceleratorKind {
 }
 
 impl AcceleratorKind {
+    /// What people call one of them.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Gpu => "GPU",
+            Self::Trainium => "chip",
+        }
+    }
+
     /// `gpu` or `trainium`.
     pub fn word(self) -> &'static str {
         match self {

@@ -56,6 +56,7 @@ impl Layout {
             work: Work {
                 sequence_length: sequence_length as f64,
                 micro_batch: batch.micro.value as f64,
+                tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
                 passes: microbatches * batch.accumulation.value as f64,
                 active_microbatches: parallel
                     .and_then(|parallel| parallel.active_microbatches.get())
@@ -157,6 +158,13 @@ pub fn one_unit(plan: &Plan) -> bool {
             .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
     });
     sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
+}
+
+/// Under SMP v1 each rank of a tensor group reads sequences of its own, unless the batch is scaled before.
+fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
+    let prescaled =
+        plan.job.parallel.as_ref().and_then(|parallel| parallel.prescaled_batch.get()) == Some(true);
+    if matches!(plan.smp, Some(Smp::V1(_))) && !prescaled { tensor as f64 } else { 1.0 }
 }
 
 fn worker(plan: &Plan) -> WorkerSettings {

@@ -274,14 +274,24 @@ pub enum Sharding {
 pub struct Work {
     /// Tokens of a sequence.
     pub sequence_length: f64,
-    /// Sequences through one model replica at a time.
+    /// Sequences that a reading rank gives to a pass.
     pub micro_batch: f64,
+    /// Ranks of a tensor group that read sequences of their own, all of which the group works on at once: the tensor
+    /// degree under SMP v1 without `prescaled-batch`, else 1 (`smp` API, `prescaled_batch`).
+    pub tensor_readers: f64,
     /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
     /// Micro-batches in flight at the first stage, where the user bounds them.
     pub active_microbatches: Option<f64>,
     /// Sequences of a step over all replicas.
     pub global_sequences: f64,
+}
+
+impl Work {
+    /// Sequences through one model replica at a time.
+    pub fn sequences_at_once(&self) -> f64 {
+        self.micro_batch * self.tensor_readers
+    }
 }
 
 /// How numbers are kept and multiplied.

@@ -35,6 +35,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         work: Work {
             sequence_length: 512.0,
             micro_batch: 1.0,
+            tensor_readers: 1.0,
             passes: 1.0,
             active_microbatches: None,
             global_sequences: 1.0,

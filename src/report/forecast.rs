@@ -128,7 +128,8 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     out.cost_parts = CostParts {
         instances: run.cost_parts.instances,
         volumes: run.cost_parts.volumes,
-        file_systems: run.cost_parts.file_systems,
+        // A sum of nothing is -0.0.
+        file_systems: run.cost_parts.file_systems.map(|usd| usd + 0.0),
     };
     out
 }

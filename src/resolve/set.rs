@@ -27,22 +27,23 @@ pub(super) fn nodes(
     let whole = place
         .unwrap_or_else(|| Span::new(sources.add(format!("<--set {written}>"), written), 0, written.len()));
     let inside = |start: usize, end: usize| place.unwrap_or(Span::new(whole.source, start, end));
-    let Some((path, value)) = written.split_once('=') else {
+    let Some((path, value)) = end_of_path(written).and_then(|at| written.split_at_checked(at)) else {
         problems.push(
             Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
                 .help("write `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
         );
         return None;
     };
+    let value = value.get(1..).unwrap_or_default();
     let value_span = inside(path.len() + 1, written.len());
-    let mut steps: Vec<Spanned<&str>> = Vec::new();
-    let mut at = 0;
-    for step in path.split('.') {
-        steps.push(Spanned::new(step, inside(at, at + step.len())));
-        at += step.len() + 1;
-    }
+    let steps: Vec<Spanned<&str>> = segments(path)
+        .map(|(at, step)| {
+            // The quotes are part of the place, not of the name.
+            Spanned::new(unquoted(step), inside(at, at + step.len()))
+        })
+        .collect();
     let path = Path { whole, value, value_span };
-    match path.build(&JOB, &steps, existing) {
+    match path.build("", &JOB, &steps, existing) {
         Ok(node) => Some(vec![node]),
         Err(diagnostic) => {
             problems.push(*diagnostic);
@@ -53,10 +54,51 @@ pub(super) fn nodes(
 
 /// What is wrong with a path as `--set` takes it, that stands in a manifest; what is put there is not judged.
 pub(super) fn nowhere(path: &str, span: Span, existing: &[Node]) -> Option<Diagnostic> {
-    let steps: Vec<Spanned<&str>> = path.split('.').map(|step| Spanned::new(step, span)).collect();
+    let steps: Vec<Spanned<&str>> =
+        segments(path).map(|(_, step)| Spanned::new(unquoted(step), span)).collect();
     let path = Path { whole: span, value: "", value_span: span };
-    let fault = path.build(&JOB, &steps, existing).err()?;
+    let fault = path.build("", &JOB, &steps, existing).err()?;
     (fault.code.id == T0211.id).then_some(*fault)
+}
+
+/// The steps of a path as written, each with its place. A step in quotes may have dots and `=` inside, as the name of
+/// a hyperparameter has: `program.hyperparameter."train.save_interval"`.
+fn segments(path: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut rest = Some((0, path));
+    std::iter::from_fn(move || {
+        let (at, text) = rest.take()?;
+        let end = end_of_step(text, '.');
+        rest = text.get(end + 1..).map(|after| (at + end + 1, after));
+        Some((at, text.get(..end).unwrap_or(text)))
+    })
+}
+
+/// Bytes of the first step of a text, up to a mark outside of quotes or the text's end.
+fn end_of_step(text: &str, mark: char) -> usize {
+    let quoted = text.strip_prefix('"').and_then(|inside| inside.find('"')).map_or(0, |at| at + 2);
+    // What goes on behind the closing quote was no step in quotes.
+    let closed = text.get(quoted..).filter(|after| after.is_empty() || after.starts_with(['.', '=']));
+    let from = if closed.is_some() { quoted } else { 0 };
+    text.get(from..).and_then(|after| after.find(mark)).map_or(text.len(), |at| from + at)
+}
+
+/// Where the `=` between path and value stands.
+fn end_of_path(written: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let text = written.get(at..)?;
+        let step = end_of_step(text, '.');
+        let equals = end_of_step(text, '=');
+        if equals <= step {
+            return (equals < text.len()).then_some(at + equals);
+        }
+        at += step + 1;
+    }
+}
+
+/// A step without the quotes around it.
+fn unquoted(step: &str) -> &str {
+    step.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')).unwrap_or(step)
 }
 
 struct Path<'a> {
@@ -70,6 +112,7 @@ type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
 
 /// The step that tells one node of a kind from the others, and the steps behind it.
 fn key<'s, 'p>(
+    parents: &str,
     spec: &NodeSpec,
     first: &Spanned<&str>,
     rest: &'s [Spanned<&'p str>],
@@ -77,20 +120,23 @@ fn key<'s, 'p>(
     let nameless = |form: &str| {
         Box::new(
             Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
-                .help(format!("write `--set {}.NAME.{form}=…`", spec.name)),
+                .help(format!("write `--set {parents}{}.NAME{form}=…`", spec.name)),
         )
     };
-    let (key, after) = rest.split_first().ok_or_else(|| nameless("…"))?;
+    let (key, after) =
+        rest.split_first().ok_or_else(|| nameless(if spec.arg(1).is_some() { "" } else { ".…" }))?;
     let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
     if after.is_empty() && is_part && spec.arg(1).is_none() {
-        return Err(nameless(key.value));
+        return Err(nameless(&format!(".{}", key.value)));
     }
     Ok((key, after))
 }
 
 impl Path<'_> {
+    /// `parents`: the steps before, each with its dot.
     fn build(
         &self,
+        parents: &str,
         parent: &NodeSpec,
         steps: &[Spanned<&str>],
         existing: &[Node],
@@ -113,7 +159,7 @@ impl Path<'_> {
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
-            let (key, after) = key(spec, first, rest)?;
+            let (key, after) = key(parents, spec, first, rest)?;
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
             if spec.repeat == Repeat::ByFirst {
                 node.args.push(name);
@@ -134,13 +180,17 @@ impl Path<'_> {
                         key.span,
                         format!("there is no `{} \"{}\"`", spec.name, key.value),
                     )
-                    .help(format!("did you mean `{}.{near}`?", spec.name)),
+                    .help(format!("did you mean `{parents}{}.{near}`?", spec.name)),
                 ));
             }
             rest = after;
         }
         let below = twin.map_or(&[][..], |node| node.children.as_slice());
-        self.put(&mut node, spec, first.span, rest, below)?;
+        let parents = match node.key() {
+            Some(key) => format!("{parents}{}.{key}.", spec.name),
+            None => format!("{parents}{}.", spec.name),
+        };
+        self.put(&mut node, &parents, spec, first.span, rest, below)?;
         Ok(node)
     }
 
@@ -148,6 +198,7 @@ impl Path<'_> {
     fn put(
         &self,
         node: &mut Node,
+        parents: &str,
         spec: &'static NodeSpec,
         at: Span,
         rest: &[Spanned<&str>],
@@ -175,7 +226,7 @@ impl Path<'_> {
                 node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
             }
             deeper => {
-                node.children.push(self.build(spec, deeper, below)?);
+                node.children.push(self.build(parents, spec, deeper, below)?);
             }
         }
         Ok(())
@@ -241,11 +292,65 @@ fn known(spec: &NodeSpec) -> Vec<&'static str> {
 
 fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
     let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
+    if parent.free_children {
+        let message = format!("`--set` does not reach the members of `{}`", parent.name);
+        return Diagnostic::new(&T0211, step.span, message)
+            .help(format!("write `{} {{ {} … }}` in the manifest", parent.name, step.value))
+            .note("they have no types by which the value could be read");
+    }
     let known = known(parent);
     let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
     match text::nearest(step.value, known.iter().copied()) {
         Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
         None if known.is_empty() => diagnostic,
         None => diagnostic.note(format!("known here: {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(written: &str) -> Diagnostic {
+        let mut problems = Problems::default();
+        assert_eq!(nodes(written, None, &[], &mut SourceMap::default(), &mut problems), None, "{written}");
+        problems.iter().next().unwrap().clone()
+    }
+
+    #[test]
+    fn a_step_in_quotes_may_have_dots() {
+        let steps = |path: &'static str| segments(path).collect::<Vec<_>>();
+        assert_eq!(steps("a.bc.d"), [(0, "a"), (2, "bc"), (5, "d")]);
+        assert_eq!(steps("a.\"b.c\".d"), [(0, "a"), (2, "\"b.c\""), (8, "d")]);
+        // No closing quote, or text behind it: the quotes are nothing special.
+        assert_eq!(steps("a.\"b.c"), [(0, "a"), (2, "\"b"), (5, "c")]);
+        assert_eq!(steps("\"a.b\"c.d"), [(0, "\"a"), (3, "b\"c"), (7, "d")]);
+        assert_eq!(steps(""), [(0, "")]);
+        assert_eq!(end_of_path("a.\"b=c\".d=e=f"), Some(9));
+        assert_eq!(end_of_path("a=\"x.y\""), Some(1));
+        assert_eq!(end_of_path("a.b"), None);
+        assert_eq!(end_of_path("=b"), Some(0));
+
+        let mut problems = Problems::default();
+        let written = "program.hyperparameter.\"train.save_interval\"=5";
+        let made = nodes(written, None, &[], &mut SourceMap::default(), &mut problems).unwrap();
+        let [program] = made.as_slice() else { panic!("one node") };
+        let [hyperparameter] = program.children.as_slice() else { panic!("one child") };
+        assert_eq!(hyperparameter.key(), Some("train.save_interval"));
+        assert_eq!(hyperparameter.args.get(1).map(|arg| &arg.value), Some(&Value::Int(5)));
+        assert!(problems.iter().next().is_none());
+    }
+
+    #[test]
+    fn help_has_the_whole_path() {
+        for (written, help) in [
+            ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
+            ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
+            ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
+            ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
+        ] {
+            assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");
+        }
     }
 }

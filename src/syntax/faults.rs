@@ -4,6 +4,7 @@
 //! only one.
 
 use super::lex::{self, Fault, FaultKind};
+use super::literal::number_before;
 use super::recover::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
@@ -325,19 +326,12 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let text = quoted(raw);
     let shown = short(raw);
     let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
-    let number =
-        raw.strip_suffix(['.', 'e', 'E']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if let Some(digits) = pointed {
         return diagnostic
             .here("a number starts with a digit")
             .help(format!("write `0.{digits}`"))
             .fix(span, format!("0.{digits}"));
-    }
-    if let Some(rest) = number {
-        return diagnostic
-            .here("neither a number nor a text")
-            .help(format!("write `{text}` for the text, or `{rest}` for the number"));
     }
     let plain = raw.replace(',', "");
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
@@ -352,6 +346,12 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
             .here("a number with something behind it")
             .help(format!("write `{thousands}_000` for the number, or `{text}` for the text"));
+    }
+    if let Some(number) = number_before(raw) {
+        // Which of the two is meant is not known: there is no edit.
+        return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
+            .here("neither a number nor a text")
+            .help(format!("write `{text}` for the text, or `{number}` for the number"));
     }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
         "a number with something behind it"

@@ -3,6 +3,7 @@
 //! In: the letters of one token. Out: its value, or where it goes wrong, in bytes from its start.
 
 use super::lex::{Fault, FaultKind, is_disallowed, is_newline, is_space};
+use super::units;
 use kdl::KdlValue;
 
 /// What the letters of a number come to.
@@ -221,4 +222,41 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
         }
     }
     Ok(out)
+}
+
+/// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a
+/// date are texts.
+pub(super) fn number_before(raw: &str) -> Option<&str> {
+    let unsigned = raw.strip_prefix(['+', '-']).unwrap_or(raw);
+    let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let whole = digits(unsigned);
+    let after = unsigned.get(whole..)?;
+    let fraction = after.strip_prefix('.').map_or(0, digits);
+    let length = raw.len() - after.len() + if fraction > 0 { 1 + fraction } else { 0 };
+    let (number, rest) = raw.split_at_checked(length)?;
+    let is_quantity = units::bytes(raw).is_ok()
+        || units::milliseconds(raw).is_ok()
+        || units::rate(raw).is_ok()
+        || units::steps(raw).is_ok();
+    (whole > 0 && !is_quantity && rest.chars().count() <= 2 && !rest.contains(|c: char| c.is_ascii_digit()))
+        .then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_with_something_behind_it() {
+        for (raw, number) in
+            [("2x", "2"), ("10%", "10"), ("1e-", "1"), ("2e", "2"), ("3.", "3"), ("-0.5x", "-0.5")]
+        {
+            assert_eq!(number_before(raw), Some(number), "{raw}");
+        }
+        for raw in
+            ["2h", "500GiB", "1.12.1", "2026-01-01", "us-east-1", "8xH100", "x", "-", "", "5steps", "12abc"]
+        {
+            assert_eq!(number_before(raw), None, "{raw}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceId, Span, Spanned};
 use crate::text;
-use kdl::{KdlEntry, KdlNode};
+use kdl::{KdlEntry, KdlNode, KdlValue};
 use std::collections::BTreeMap;
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
@@ -197,10 +197,18 @@ impl Reader<'_> {
             let diagnostic =
                 Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
             self.push(match (required.as_slice(), fits.as_slice()) {
-                ([only], _) | ([], [only]) => {
+                // A text fits a property for texts, whatever it is for: a node with arguments has more likely one too
+                // many of those.
+                ([only], _) | ([], [only])
+                    if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) =>
+                {
                     diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}"))
                 }
                 _ if spec.args.is_empty() => diagnostic,
+                // A leaf that may stand several times, as `extends`.
+                _ if spec.repeat == Repeat::ByFirst && spec.args.len() == 1 && spec.children.is_empty() => {
+                    diagnostic.help(format!("write `{} {shown}` on a line of its own", spec.name))
+                }
                 _ => diagnostic.help("remove it"),
             });
             return false;

@@ -115,6 +115,11 @@ impl Fault {
         let expected = ty.expected();
         match self {
             Self::Type => {
+                // Of the values that are scalars only these are none: no number, in JSON and for the script.
+                let expected = match ty {
+                    Ty::Scalar => "a text, a finite number, `#true`, `#false` or `#null`",
+                    _ => expected.as_str(),
+                };
                 let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
                 // A number or a keyword that was put in quotes.
                 let bare = shown.trim_matches('"');
@@ -175,19 +180,33 @@ impl Fault {
 /// A bare number where a unit belongs.
 fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
-    let (units, example) = match ty {
-        Ty::Bytes => ("B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)", format!("\"{shown}GiB\"")),
-        // So large a number were seconds, as the API has them.
-        Ty::Duration if shown.len() > 3 => ("ms, s, m, h, d, w", format!("\"{shown}s\"")),
-        Ty::Duration => ("ms, s, m, h, d, w", format!("\"{shown}h\"` or `\"{shown}d\"")),
-        Ty::Rate => ("MB/s, GB/s (bytes) or Mbps, Gbps (bits)", format!("\"{shown}GB/s\"")),
-        Ty::Every if shown.contains(['.', 'e', 'E']) => ("steps, s, m, h, d", format!("\"{shown}m\"")),
-        Ty::Every => ("steps, s, m, h, d", format!("\"{shown} steps\"")),
-        _ => ("steps (below 1 it is a fraction of the steps)", format!("\"{shown} steps\"")),
+    let units = match ty {
+        Ty::Bytes => "B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)",
+        Ty::Duration => "ms, s, m, h, d, w",
+        Ty::Rate => "MB/s, GB/s (bytes) or Mbps, Gbps (bits)",
+        Ty::Every => "steps, s, m, h, d",
+        _ => "steps (below 1 it is a fraction of the steps)",
     };
     Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
-        .help(format!("write `{example}`"))
+        .help(format!("write `{}`", with_unit(ty, shown)))
         .note(format!("units here: {units}"))
+}
+
+/// A bare number with the unit that is likely meant, in quotes; two where both are.
+fn with_unit(ty: Ty, number: &str) -> String {
+    match ty {
+        Ty::Bytes => format!("\"{number}GiB\""),
+        // A job runs for 28 days at most: what would be more, or so in hours, was said in a smaller unit.
+        Ty::Duration => match number.parse::<f64>() {
+            Ok(n) if n <= 28.0 => format!("\"{number}h\"` or `\"{number}d\""),
+            Ok(n) if n <= 28.0 * 24.0 => format!("\"{number}m\"` or `\"{number}h\""),
+            // So large a number were seconds, as the API has them.
+            _ => format!("\"{number}s\""),
+        },
+        Ty::Rate => format!("\"{number}GB/s\""),
+        Ty::Every if number.contains(['.', 'e', 'E']) => format!("\"{number}m\""),
+        _ => format!("\"{number} steps\""),
+    }
 }
 
 /// A quantity that cannot be read.
@@ -210,14 +229,8 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
             diagnostic.note(format!("`{unit}` is no unit that is known here"))
         }
         units::Fault::NoUnit => {
-            let example = match ty {
-                Ty::Bytes => "GiB",
-                Ty::Duration => "h",
-                Ty::Rate => "GB/s",
-                _ => " steps",
-            };
             let bare = shown.trim_matches('"').trim();
-            diagnostic.help(format!("write `\"{bare}{example}\"`")).note("the unit is missing")
+            diagnostic.help(format!("write `{}`", with_unit(ty, bare))).note("the unit is missing")
         }
         units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
     }
@@ -250,5 +263,40 @@ fn range_words(ty: Ty, expected: &str) -> String {
         Ty::Warmup => "steps, as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
         Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
         _ => expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_gets_a_unit_that_its_place_takes() {
+        // 28 days are the most that a job runs.
+        const MOST: u64 = 28 * 86_400 * 1_000;
+        for (number, expected) in [
+            ("5", "\"5h\"` or `\"5d\""),
+            ("28", "\"28h\"` or `\"28d\""),
+            ("90", "\"90m\"` or `\"90h\""),
+            ("673", "\"673s\""),
+            ("86400", "\"86400s\""),
+        ] {
+            let shown = with_unit(Ty::Duration, number);
+            assert_eq!(shown, expected);
+            for example in shown.split("` or `") {
+                let read = units::milliseconds(example.trim_matches('"')).unwrap();
+                assert!(read <= MOST, "{example}");
+            }
+        }
+        assert_eq!(with_unit(Ty::Every, "200"), "\"200 steps\"");
+        assert_eq!(with_unit(Ty::Every, "1.5"), "\"1.5m\"");
+    }
+
+    #[test]
+    fn no_number_is_no_scalar() {
+        let span = Span::new(crate::source::SourceId(0), 0, 4);
+        let fault = typed(&KdlValue::Float(f64::INFINITY), Ty::Scalar).unwrap_err();
+        let message = fault.diagnostic(Ty::Scalar, "#inf", span, "`lr`").message;
+        assert_eq!(message, "`lr` is a text, a finite number, `#true`, `#false` or `#null`, not #inf");
     }
 }

@@ -198,6 +198,14 @@ impl Rules {
         }
     }
 
+    /// Ranks of a tensor group that read sequences of their own.
+    pub(super) fn tensor_readers(&self, degrees: &Degrees) -> u64 {
+        match (self.engine, self.v1) {
+            (Engine::Smp, Some(v1)) if v1.tensor_reads => degrees.tensor,
+            _ => 1,
+        }
+    }
+
     /// Micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost model fills it
     /// with all that a step has: so they are all of one pass, unless the manifest says otherwise for the same work.
     pub(super) fn microbatches(&self, choice: &Choice, written: &Choice) -> u64 {

@@ -197,6 +197,7 @@ impl<'a> Space<'a> {
         layout.degrees.replicas = world.checked_div(copy)? as f64;
         layout.degrees.shard = degrees.shard as f64;
         layout.degrees.tensor = degrees.tensor as f64;
+        layout.work.tensor_readers = self.rules.tensor_readers(degrees) as f64;
         layout.degrees.pipeline = degrees.pipeline as f64;
         layout.degrees.context = degrees.context as f64;
         layout.degrees.expert = degrees.expert as f64;

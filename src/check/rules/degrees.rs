@@ -107,9 +107,15 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
             format!("`{}` has {} parameters, and `{name}` {} splits it: copies would be faster", model.name, text::group(parameters), first.value),
         )
         .help(if parallel.engine.get() == Some(Engine::Worker) {
-            "write `shard-degree 1`"
+            "write `shard-degree 1`".to_owned()
         } else {
-            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`"
+            let without = not_of_ddp(parallel);
+            let without = if without.is_empty() {
+                String::new()
+            } else {
+                format!(", without {}", text::ticked(&without, "and"))
+            };
+            format!("write `parallel engine=\"ddp\" launcher=\"torchrun\"`{without}")
         })
         .note(format!(
             "under 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and a split only adds traffic",
@@ -118,6 +124,32 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
         ))
         .fact("parameters", parameters),
     );
+}
+
+/// Children of `parallel` as written that engine `ddp` under torchrun does not take, by their names.
+fn not_of_ddp(parallel: &Parallel) -> Vec<&'static str> {
+    let own = [
+        ("strategy", !parallel.strategy.is_absent()),
+        ("shard-degree", !parallel.shard_degree.is_absent()),
+        ("tensor-degree", !parallel.tensor_degree.is_absent()),
+        ("pipeline-degree", !parallel.pipeline_degree.is_absent()),
+        ("context-degree", !parallel.context_degree.is_absent()),
+        ("expert-degree", !parallel.expert_degree.is_absent()),
+        ("wrap", !parallel.wrap.is_absent()),
+        ("placement", !parallel.placement.is_absent()),
+        (
+            "offload-activations",
+            !parallel.offload_activations.is_absent() || !parallel.offload_horizon.is_absent(),
+        ),
+        ("prescaled-batch", !parallel.prescaled_batch.is_absent()),
+        ("shard-optimizer-state", !parallel.shard_optimizer_state.is_absent()),
+        ("processes", !parallel.processes.is_absent()),
+        ("mpi-env", !parallel.mpi_env.is_empty()),
+        ("mpi-options", !parallel.mpi_options.is_absent()),
+    ];
+    // What passes through is of one engine each, and `ddp` has none.
+    let options = parallel.options.iter().map(|option| option.name);
+    own.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).chain(options).collect()
 }
 
 fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {

@@ -37,21 +37,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn rate(instance: &Instance) -> String {
-    instance
-        .network_gbps
-        .map_or_else(|| "its network".to_owned(), |gbps| format!("{} Gbps", text::short(gbps)))
-}
-
 fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0397,
         span,
         format!(
-            "{} of `{}` without EFA: they exchange gradients over TCP at {} each",
+            "{} of `{}` without EFA: they exchange gradients over TCP{}",
             text::count(nodes, "node"),
             instance.name,
-            rate(instance)
+            instance
+                .network_gbps
+                .map_or_else(String::new, |gbps| format!(" at {} Gbps each", text::short(gbps)))
         ),
     )
     .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")

@@ -73,7 +73,12 @@ impl Fill {
         if let Some(written) = written
             && written != value
         {
-            let expected = format!("{value}, which is fixed for `{}`", self.family);
+            // What a family does not have is left out: a 0 for it is no value that could be written.
+            let shown = value.to_string();
+            let expected = match shown.as_str() {
+                "0" => format!("none: `{}` has no `{field}`", self.family),
+                _ => format!("{shown}, which is fixed for `{}`", self.family),
+            };
             self.refuse(field, written.to_string(), expected);
         }
         value

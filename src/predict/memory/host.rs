@@ -49,7 +49,7 @@ fn offloaded_per_gpu(layout: &Layout) -> f64 {
         + (on_gpu.optimizer - left.optimizer);
     let activations = if moments::offloads(layout) {
         let work = &layout.work;
-        let tokens = work.sequence_length * work.micro_batch / layout.degrees.context;
+        let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
         activations::saved(layout).kept * tokens * stage.layers
     } else {
         0.0

@@ -29,7 +29,7 @@ struct Activations {
 
 /// Tokens of one micro-batch on one GPU.
 fn tokens(layout: &Layout) -> f64 {
-    layout.work.sequence_length * layout.work.micro_batch / layout.degrees.context
+    layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context
 }
 
 /// Whether offloaded activations leave the GPU.

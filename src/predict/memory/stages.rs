@@ -24,8 +24,8 @@ impl Stage {
     }
 }
 
-/// Parameters of one layer on one GPU: the tensor degree divides its matrices (Shoeybi et al. 2019, section 3), the
-/// expert degree its experts where they are not sharded anyway.
+/// Parameters of one layer on one GPU while it computes: the tensor degree divides its matrices (Shoeybi et al. 2019,
+/// section 3), the expert degree its experts.
 pub(super) fn layer_parameters(layout: &Layout) -> f64 {
     let model = &layout.model;
     let experts = model.expert_parameters / model.layers.max(1.0);
@@ -56,8 +56,10 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
 /// The stages that can be the fullest: the first, one in the middle, the last.
 pub(super) fn stages(layout: &Layout) -> impl Iterator<Item = Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
-    let per_layer = layer_parameters(layout);
     let tensor = degrees.tensor;
+    // The expert degree is a part of the shard axis: of E parts of the experts each is sharded over S/E ranks, so
+    // that a rank keeps 1/S of them as of all else.
+    let per_layer = model.layer_parameters / tensor;
     let count = degrees.pipeline.max(1.0);
     let stage = |index: f64, layers: f64, outer: f64, last: bool| Stage {
         index,

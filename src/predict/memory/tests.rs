@@ -412,3 +412,17 @@ fn one_unit_is_gathered_whole() {
     let kept = states.parameters + states.gradients + states.optimizer;
     near(host::peak_checkpoint(&layout) - kept, 2.0 * layout.model.parameters, 1e-6);
 }
+
+/// Parts of the experts lie inside the shard group, so all ranks of it together hold the model once, whatever the degree.
+#[test]
+fn expert_degree_leaves_the_sharded_states() {
+    let mut layout = sharded(&gpt2_30b(), System::SmpV2, 64.0, 80.0);
+    layout.model.expert_parameters = 0.9 * layout.model.layer_parameters * layout.model.layers;
+    let of = |layout: &Layout| states::states(layout, &stages::stages(layout).next().unwrap());
+    let one = of(&layout);
+    layout.degrees.expert = 8.0;
+    let eight = of(&layout);
+    near(eight.parameters, one.parameters, 1e-9);
+    near(eight.optimizer, one.optimizer, 1e-9);
+    near(one.optimizer * 64.0, 8.0 * layout.model.parameters, 1e-6);
+}

@@ -22,7 +22,7 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
     let c = |name| machine.get(name);
     let t = degrees.tensor.max(1.0);
     let s = work.sequence_length;
-    let tokens = s * work.micro_batch / degrees.context.max(1.0);
+    let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
     let (share, core_alone) = repeated(layout, machine.constants);
     let rounds = 3.0 + share;
     // A frozen matrix has a gradient for its input alone.

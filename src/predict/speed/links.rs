@@ -36,7 +36,8 @@ pub(super) fn tensor(layout: &Layout, machine: &Machine, repeats_all: bool) -> f
     if t <= 1.0 {
         return 0.0;
     }
-    let tokens = layout.work.sequence_length * layout.work.micro_batch / layout.degrees.context.max(1.0);
+    let tokens =
+        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let times = if repeats_all { 6.0 } else { 4.0 };
     let inside = t <= layout.hardware.gpus_per_node;
     let bandwidth = match machine.fabric {
@@ -66,7 +67,7 @@ pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     } else {
         model.heads
     };
-    let tokens = layout.work.sequence_length * layout.work.micro_batch / ranks;
+    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
     let inside = ranks * degrees.tensor <= layout.hardware.gpus_per_node;
     let bandwidth = match machine.fabric {
@@ -78,7 +79,8 @@ pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
 
 /// Sends to the next stage and back, of one micro-batch.
 pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
-    let tokens = layout.work.sequence_length * layout.work.micro_batch / layout.degrees.context.max(1.0);
+    let tokens =
+        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let bytes = HALF * tokens * layout.model.hidden;
     let bandwidth = match machine.fabric {
         // The tensor ranks of a stage send a part each.
@@ -162,7 +164,7 @@ pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
     if e <= 1.0 || model.experts == 0.0 {
         return 0.0;
     }
-    let tokens = layout.work.sequence_length * layout.work.micro_batch / degrees.context.max(1.0);
+    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
     let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
     let inside = e * degrees.tensor <= layout.hardware.gpus_per_node;
     let bandwidth = match machine.fabric {
@@ -182,7 +184,7 @@ pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -
         seconds += 16.0 * trained / sharded / machine.get(Name::Host);
     }
     if layout.offload.activations {
-        let tokens = layout.work.sequence_length * layout.work.micro_batch / degrees.context.max(1.0);
+        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
         let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
         let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);
         seconds += layout.work.passes * (copies - layers_seconds).max(0.0);

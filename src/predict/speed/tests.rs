@@ -66,6 +66,7 @@ pub(super) fn gpt2_30b(
         work: Work {
             sequence_length,
             micro_batch,
+            tensor_readers: 1.0,
             passes: global / (gpus * micro_batch),
             active_microbatches: None,
             global_sequences: global,
@@ -305,4 +306,19 @@ fn one_unit_hides_no_communication() {
     assert!((whole.communication.gather / blocks.communication.gather * 3.0 / 2.0 - 1.0).abs() < 1e-9);
     assert!((whole.parts.exposed_communication - whole.communication.gather).abs() < 1e-9);
     assert!(whole.step_seconds > blocks.step_seconds);
+}
+
+/// Ranks of a tensor group that read sequences of their own give the group as many at once: the same work as one reader
+/// of all of them, and never more than the GPUs can do.
+#[test]
+fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
+    let mut shared = gpt2_30b(4.0, 1.0, 1024.0, 8.0, 1024.0);
+    shared.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 8.0, ..shared.degrees };
+    shared.sharding = Sharding::None;
+    shared.work.global_sequences = shared.work.micro_batch * shared.work.passes * shared.degrees.replicas;
+    let mut apart = shared.clone();
+    (apart.work.micro_batch, apart.work.tensor_readers) = (1.0, 8.0);
+    let (shared, apart) = (seconds(&shared), seconds(&apart));
+    assert!((shared.step_seconds / apart.step_seconds - 1.0).abs() < 1e-12);
+    assert!(apart.mfu < 0.7, "{}", apart.mfu);
 }
