@@ -82,14 +82,15 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         }
         io.print(&format!("wrote {}\n", path.display()));
     }
-    io.print(&format!("next:  trainc plan --offline {}\n", args.dir.join(next(files)).display()));
+    io.print(&format!("next:  trainc plan --offline {}\n", next(&args.dir, files).display()));
     exit::DONE
 }
 
-/// What to plan of an example: its manifest, or the directory of its manifests.
-fn next(files: &[(&'static str, &str)]) -> &'static str {
-    let of_jobs = files.iter().any(|(file, _)| file.starts_with("jobs/"));
-    if of_jobs { "jobs" } else { "trainc.kdl" }
+/// What to plan of an example: its manifest, or the whole directory. Layers may lie anywhere below that, so that a
+/// directory of jobs alone would not do.
+fn next(dir: &Path, files: &[(&str, &str)]) -> PathBuf {
+    let manifest = "trainc.kdl";
+    if files.iter().any(|(file, _)| *file == manifest) { dir.join(manifest) } else { dir.to_path_buf() }
 }
 
 /// Makes a file that was not there; another that appeared meanwhile is left alone.
@@ -107,9 +108,10 @@ mod tests {
     #[test]
     fn what_is_next_is_there() {
         for (name, files) in EXAMPLES {
-            let next = next(files);
-            let is_there = |file: &str| file == next || file.starts_with(&format!("{next}/"));
-            assert!(files.iter().any(|(file, _)| is_there(file)), "{name}: {next}");
+            let next = next(Path::new("d"), files);
+            let is_there = |file: &str| Path::new("d").join(file) == next;
+            let is_whole = next == Path::new("d") && !files.iter().any(|(file, _)| *file == "trainc.kdl");
+            assert!(is_whole || files.iter().any(|(file, _)| is_there(file)), "{name}: {}", next.display());
         }
     }
 }

@@ -52,9 +52,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What a rank is here: a GPU, or where the machine has none, a process.
+    /// What a rank is here: an accelerator, or where the machine has none, a process.
     pub fn rank_noun(&self) -> &'static str {
-        if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) { "rank" } else { "GPU" }
+        if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) {
+            return "rank";
+        }
+        self.chip_noun()
+    }
+
+    /// What people call one accelerator of the job's instances: a GPU, unless the catalogue says otherwise.
+    pub fn chip_noun(&self) -> &'static str {
+        self.instance.as_ref().map_or("GPU", |instance| instance.accelerator.kind.noun())
     }
 }
 

@@ -76,10 +76,9 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
     let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(|mesh| mesh.world_size).sum();
     let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
-    let noun =
-        plans.iter().map(|plan| sections::chip(plan)).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
-            if plans.iter().all(|plan| sections::chip(plan) == noun) { noun } else { "accelerator" }
-        });
+    let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
+        if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
+    });
     let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, noun));
     if !known.is_empty() {
         let _ =

@@ -51,11 +51,6 @@ fn place(document: &Document) -> String {
     }
 }
 
-/// What people call one accelerator of the job's instances.
-pub(super) fn chip(plan: &Plan) -> &'static str {
-    plan.instance.as_ref().map_or("GPU", |instance| instance.accelerator.kind.noun())
-}
-
 fn cluster(plan: &Plan) -> Vec<String> {
     let Some(cluster) = &plan.job.cluster else { return vec![format!("{UNKNOWN}: no `cluster` is written")] };
     let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
@@ -80,7 +75,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if let Some(mesh) = &plan.mesh
         && machine.is_some_and(|machine| machine.gpu.is_some())
     {
-        let _ = write!(first, " = {}", text::count(mesh.world_size, chip(plan)));
+        let _ = write!(first, " = {}", text::count(mesh.world_size, plan.chip_noun()));
     }
     if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
         let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);

@@ -100,6 +100,27 @@ fn a_total() {
     insta::assert_snapshot!(text);
 }
 
+#[test]
+fn trainium_has_chips() {
+    const SET: &[&str] = &["cluster=ml.trn1.32xlarge", "cluster.nodes=2"];
+    let (trainium, gpus) = (sample(LLAMA, SET), sample(GPT2, &[]));
+    let text = page(&trainium, Options::default());
+    assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
+    assert!(text.contains("= 32 chips\n"), "the mesh: {text}");
+    let total = |samples: &[&Sample]| {
+        human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
+    };
+    assert!(total(&[&trainium]).contains("1 job, 32 chips"));
+    assert!(total(&[&trainium, &gpus]).contains(" accelerators"), "{}", total(&[&trainium, &gpus]));
+    assert!(total(&[&gpus]).contains(" GPUs"));
+}
+
+#[test]
+fn no_file_system_costs_plain_nothing() {
+    let cost = sample(GPT2, &[]).document().run.cost_parts.file_systems;
+    assert_eq!(cost.map(f64::to_bits), Some(0.0_f64.to_bits()));
+}
+
 /// Figures as a prediction would give them: the page is ready for them.
 #[test]
 fn with_a_prediction() {

@@ -190,7 +190,7 @@ impl Path<'_> {
             Some(key) => format!("{parents}{}.{key}.", spec.name),
             None => format!("{parents}{}.", spec.name),
         };
-        self.put(&mut node, &parents, spec, first.span, rest, below)?;
+        self.put(&mut node, &parents, spec, rest, below)?;
         Ok(node)
     }
 
@@ -200,7 +200,6 @@ impl Path<'_> {
         node: &mut Node,
         parents: &str,
         spec: &'static NodeSpec,
-        at: Span,
         rest: &[Spanned<&str>],
         below: &[Node],
     ) -> Result<(), Box<Diagnostic>> {
@@ -209,8 +208,12 @@ impl Path<'_> {
                 // The node's own value: its first argument that is not its name.
                 let Some(arg) = spec.arg(node.args.len()) else {
                     return Err(Box::new(
-                        Diagnostic::new(&T0211, at, format!("`{}` has no value of its own", spec.name))
-                            .note(format!("it has: {}", known(spec).join(", "))),
+                        Diagnostic::new(
+                            &T0211,
+                            node.name.span,
+                            format!("`{}` has no value of its own", spec.name),
+                        )
+                        .note(format!("it has: {}", known(spec).join(", "))),
                     ));
                 };
                 let value = self.value(arg.ty, spec.name)?;

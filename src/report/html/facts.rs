@@ -46,10 +46,9 @@ fn lead(document: &Document, plan: &Plan) -> String {
     });
     let cluster = &document.cluster;
     let machines = match (&cluster.instance, cluster.nodes, cluster.world_size, &cluster.gpu.name) {
-        (Some(instance), Some(nodes), Some(world), Some(gpu)) => Some(format!(
-            "on {nodes} × {instance} with {} ({gpu})",
-            text::count(world, super::super::sections::chip(plan))
-        )),
+        (Some(instance), Some(nodes), Some(world), Some(gpu)) => {
+            Some(format!("on {nodes} × {instance} with {} ({gpu})", text::count(world, plan.chip_noun())))
+        }
         (Some(instance), Some(nodes), _, _) => Some(format!("on {nodes} × {instance}")),
         _ => None,
     };
