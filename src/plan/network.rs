@@ -89,7 +89,8 @@ fn rotary(
             (1.0, "the whole of each head")
         }
     });
-    let turned = (fraction.value * a.head_dim as f64).round();
+    // Cut off, as transformers does (`int(head_dim * partial_rotary_factor)`).
+    let turned = (fraction.value * a.head_dim as f64).floor();
     if turned % 2.0 != 0.0 || turned <= 0.0 || fraction.value > 1.0 {
         return Err(format!("rotation of {turned} of the {} channels of a head", a.head_dim));
     }

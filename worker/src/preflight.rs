@@ -351,7 +351,7 @@ impl Preflight<'_> {
 }
 
 /// Writes a file, syncs it, reads it back and removes it; gives the seconds of writing.
-fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
+pub(crate) fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
     fs::create_dir_all(directory)?;
     let path = directory.join(format!("preflight-{rank}.partial"));
     let result = (|| {

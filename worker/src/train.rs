@@ -85,8 +85,20 @@ pub fn run(
         ));
     }
 
-    // What cannot be gone on from is said before room is taken.
+    // What cannot be written to is said before hours are spent on what goes there.
     let directory = Path::new(&config.checkpoint.directory);
+    if rank == 0 {
+        let o = &config.output;
+        for (name, place, code) in [
+            ("checkpoint.directory", &config.checkpoint.directory, Code::Checkpoint),
+            ("output.model", &o.model, Code::Config),
+            ("output.data", &o.data, Code::Config),
+        ] {
+            crate::preflight::probe(Path::new(place), rank, 1)
+                .map_err(|e| Failure::new(code, format!("`{name}` {place}: {e}")))?;
+        }
+    }
+    // What cannot be gone on from is said before room is taken.
     checkpoint::resumable(&mut groups, config)?;
     let found = checkpoint::find(&mut groups, config, train.digest())?;
     if let Some(weights) = &config.model.weights {
@@ -107,6 +119,7 @@ pub fn run(
         data: train.digest().to_owned(),
         global_sequences: global,
         began: path.map(str::to_owned),
+        model: checkpoint::model_of(config),
         stays: path.map(Into::into),
     };
     let mut step = 0;

@@ -158,3 +158,37 @@ fn one_run_at_a_time_in_a_directory() {
     assert_eq!(third.status.code(), Some(0), "{}", text(&third.stderr));
     assert!(began.elapsed() < Duration::from_secs(30));
 }
+
+/// The same tensors under other positions are another function: nothing goes on from there, and nothing is written over.
+#[test]
+fn a_checkpoint_of_another_model_is_refused() {
+    let _alone = crate::processes::alone();
+    let (place, mut config) = place("another-model");
+    let done = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let card = Path::new(config["output"]["model"].as_str().unwrap()).join("config.json");
+    let before = std::fs::read(&card).unwrap();
+    config["model"]["positions"]["theta"] = json!(500.0);
+    config["checkpoint"]["resume"] = json!("auto");
+    let refused = worker(&["launch", &write(&place, &config)]);
+    assert_eq!(refused.status.code(), Some(11), "{}", text(&refused.stderr));
+    let why = text(&refused.stderr);
+    assert!(why.contains("of another model: `model.positions.theta` was 10000.0, is 500.0"), "{why}");
+    assert_eq!(std::fs::read(&card).unwrap(), before);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_named_before_the_first_step() {
+    let _alone = crate::processes::alone();
+    let (place, config) = place("no-place");
+    for (section, member, code) in
+        [("checkpoint", "directory", 11), ("output", "model", 3), ("output", "data", 3)]
+    {
+        let mut config = config.clone();
+        config[section][member] = json!("/proc/trainc");
+        let refused = worker(&["launch", &write(&place, &config)]);
+        assert_eq!(refused.status.code(), Some(code), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(&format!("`{section}.{member}` /proc/trainc: ")));
+        assert!(lines(&refused).is_empty());
+    }
+}

@@ -80,6 +80,14 @@ impl Details {
             }
         }
         let rope = get(&["rope_parameters", "rope_scaling"]);
+        let both = [get(&["rope_parameters"]), get(&["rope_scaling"])];
+        if let [Some(new), Some(old)] = both
+            && [("rope_type", "type"), ("factor", "factor")]
+                .iter()
+                .any(|(key, alias)| new.get(key).or(new.get(alias)) != old.get(key).or(old.get(alias)))
+        {
+            unusual.push("`rope_parameters` and `rope_scaling` that differ".to_owned());
+        }
         let inner = |key: &str| rope.and_then(|rope| rope.get(key)).filter(|value| !value.is_null());
         let kind = inner("rope_type").or_else(|| inner("type")).and_then(Value::as_str).unwrap_or("default");
         let factor = |key: &str| inner(key).and_then(Value::as_f64);
@@ -116,7 +124,11 @@ impl Details {
             rotary_fraction: factor("partial_rotary_factor")
                 .or_else(|| number(&["rotary_pct", "partial_rotary_factor"])),
             rope_scaling,
-            window: whole(get(&["sliding_window"])),
+            // Mistral's own default (transformers, `MistralConfig`); `null` is none.
+            window: match config.get("sliding_window") {
+                None if config.get("model_type").and_then(Value::as_str) == Some("mistral") => Some(4_096),
+                written => whole(written),
+            },
             unusual,
         }
     }
@@ -160,6 +172,18 @@ mod tests {
         let gpt2 = json!({"layer_norm_epsilon": 1e-5, "scale_attn_by_inverse_layer_idx": true});
         let found = Details::from_hf_config(&gpt2, Family::Gpt2);
         assert_eq!(found.unusual, ["`scale_attn_by_inverse_layer_idx` true"]);
+        let window = |config: Value| Details::from_hf_config(&config, Family::Llama).window;
+        assert_eq!(window(json!({"model_type": "mistral"})), Some(4_096));
+        assert_eq!(window(json!({"model_type": "mistral", "sliding_window": null})), None);
+        assert_eq!(window(json!({"model_type": "llama"})), None);
+        let of_both = |old: Value| {
+            let new = json!({"rope_type": "default", "rope_theta": 1e4});
+            let config = json!({"rope_parameters": new, "rope_scaling": old});
+            Details::from_hf_config(&config, Family::Llama).unusual.len()
+        };
+        assert_eq!(of_both(json!({"rope_type": "linear", "factor": 2.0})), 1);
+        assert_eq!(of_both(json!({"type": "default"})), 0);
+        assert_eq!(of_both(Value::Null), 0);
         let neox = json!({"layer_norm_eps": 1e-5, "rotary_pct": 1.0, "rope_scaling": null});
         let found = Details::from_hf_config(&neox, Family::GptNeoX);
         assert_eq!((found.rotary_fraction, found.rope_scaling), (Some(1.0), None));

@@ -17,6 +17,7 @@ pub use begin::{Choice, Found, choose, find, fits, restore, resumable, shared};
 pub use load::{Back, load, unit, verify};
 pub use save::{Run, Saver};
 
+use crate::config::Config;
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fsdp::Engine;
@@ -58,6 +59,18 @@ pub struct State {
     /// The path in `checkpoint.resume` that the run which wrote it came from.
     #[serde(default)]
     pub began: Option<String>,
+    /// The config's `model`, less where its weights lie; absent in what older binaries wrote.
+    #[serde(default)]
+    pub model: Option<serde_json::Value>,
+}
+
+/// What of a config says which function the weights are part of: all of `model` but where they were read from.
+pub fn model_of(config: &Config) -> serde_json::Value {
+    let mut model = serde_json::to_value(&config.model).unwrap_or_default();
+    if let Some(members) = model.as_object_mut() {
+        members.remove("weights");
+    }
+    model
 }
 
 fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {

@@ -35,6 +35,8 @@ pub struct Run {
     pub global_sequences: u64,
     /// The path in `checkpoint.resume` that it came from.
     pub began: Option<String>,
+    /// The config's `model`, as the checkpoint keeps it.
+    pub model: serde_json::Value,
     /// A checkpoint that stays, whatever number is kept.
     pub stays: Option<PathBuf>,
 }
@@ -229,6 +231,7 @@ impl Saver {
                 layout: self.layout.clone(),
                 files,
                 began: self.run.began.clone(),
+                model: Some(self.run.model.clone()),
             };
             let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
             let name = move || name(&directory, &partial, &state, keep, stays.as_deref());

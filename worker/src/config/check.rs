@@ -99,7 +99,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
             need(
                 p.fraction.is_some_and(|f| {
                     f > 0.0 && f <= 1.0 && {
-                        let rotated = (f * m.head_dim as f64).round();
+                        let rotated = (f * m.head_dim as f64).floor();
                         rotated % 2.0 == 0.0 && rotated > 0.0
                     }
                 }),

@@ -184,7 +184,8 @@ impl Shape {
             },
             biases: model.biases == Biases::All,
             rotated: if rotary {
-                (model.positions.fraction.unwrap_or(1.0) * model.head_dim as f64).round() as usize
+                // Cut off, as transformers does (`int(head_dim * partial_rotary_factor)`).
+                (model.positions.fraction.unwrap_or(1.0) * model.head_dim as f64).floor() as usize
             } else {
                 0
             },
