@@ -33,7 +33,7 @@ pub(super) fn worker(
     let parallel = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))?;
     let before = problems.errors();
     let network = network(job, model, problems);
-    settings(job, parallel, problems);
+    settings(job, parallel, model, problems);
     data(job, parallel, problems);
     missing(job, parallel, problems);
     if problems.errors() > before {
@@ -189,7 +189,7 @@ fn refused(written: Option<&Model>, span: Span, why: &str) -> Diagnostic {
         .note("schemas/worker.v1.json: decoder-only transformers of the Llama, GPT-2 and GPT-NeoX families")
 }
 
-fn settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {
+fn settings(job: &Job, parallel: &Parallel, model: Option<&ModelFacts>, problems: &mut Problems) {
     let mut refuse = |span: Span, message: String, help: &str| {
         problems.push(
             Diagnostic::new(&T0541, span, message)
@@ -214,6 +214,20 @@ fn settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {
             "write `optimizer \"adamw\"`",
         );
     }
+    let architecture = model.and_then(|model| model.architecture.as_ref());
+    if let Some((Scalar::Int(units), span)) = option(parallel, "prefetch")
+        && let Some(most) = architecture.map(|a| a.layers + 2)
+        && !(0..=i128::from(most)).contains(units)
+    {
+        let message =
+            format!("engine `worker` gathers 0 to {most} units ahead, as many as there are; here {units}");
+        refuse(span, message, "write `prefetch 1`");
+    }
+    let clip = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.clip.val());
+    if let Some(clip) = clip.filter(|clip| clip.value <= 0.0) {
+        let message = "`clip` 0 would take every gradient away".to_owned();
+        refuse(clip.span_or(parallel.span), message, "leave `clip` out, or write `clip=1.0`");
+    }
     if let Some((Scalar::Bool(true), span)) = option(parallel, "offload") {
         refuse(
             span,
@@ -228,6 +242,16 @@ fn settings(job: &Job, parallel: &Parallel, problems: &mut Problems) {
             "engine `worker` adds adapters to the gathered weights, so nothing can be dropped from their input".to_owned(),
             "write `dropout=0`, or remove it",
         );
+    }
+    if let Some(alpha) = adapter.alpha.val().filter(|alpha| alpha.value <= 0.0) {
+        let message = format!("`alpha` {} leaves the adapter without effect", alpha.value);
+        refuse(alpha.span_or(adapter.span), message, "write `alpha=16`");
+    }
+    if let Some(rank) = adapter.rank.val()
+        && let Some(most) = architecture.map(|a| a.hidden).filter(|most| rank.value > *most)
+    {
+        let message = format!("an adapter of rank {} on matrices of {most} columns", rank.value);
+        refuse(rank.span_or(adapter.span), message, "write `rank=16`");
     }
     if !has_channel(job, WEIGHTS_CHANNEL) {
         refuse(

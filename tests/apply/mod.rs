@@ -20,6 +20,7 @@ use trainc::apply::fake::{Account, Fake, Faults};
 use trainc::apply::ledger::{Cause, Item, Ledger, Silence, Telling};
 use trainc::apply::observed::Look;
 use trainc::apply::patience::Patience;
+use trainc::apply::prospect::Prospect;
 use trainc::apply::run::Driver;
 use trainc::apply::turns::Shared;
 use trainc::ir::{Plan, SourceFile, SourceTree};
@@ -160,6 +161,11 @@ async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -
     if prospect.is_settled(choices) {
         return End::Done(String::new());
     }
+    drive(look, &prospect, choices).await
+}
+
+/// What a prospect says, done.
+pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Choices) -> End {
     let ledger = Ledger::default();
     let driver = Driver {
         look,

@@ -109,6 +109,28 @@ fn a_changed_manifest_is_another_job_only_when_asked_for() {
     assert_eq!(counts(&third.account()), [1, 1, 1, 1, 2], "the learning rate makes no second file system");
 }
 
+/// Both look before either has made anything: the second finds out before it would start its job, minutes later.
+#[test]
+fn an_edit_while_the_file_system_is_made_makes_no_second_job() {
+    let shared = Fake::default();
+    let (first, edited) =
+        (plan("llama-7b-fsdp", &[]), plan("llama-7b-fsdp", &["program.hyperparameter.lr=1e-4"]));
+    let late = async {
+        let prospect = look(&shared).prospect(&edited, Choices::default()).await.unwrap().unwrap();
+        assert_eq!(prospect.obstacles().count(), 0);
+        let end = apply(&shared, &first, Choices::default()).await;
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        prospect
+    };
+    let prospect = run(&shared, late).unwrap();
+    let end = run(&shared, super::drive(look(&shared), &prospect, Choices::default())).unwrap();
+    let End::Failed(causes) = &end else { panic!("{end:?}") };
+    let [(item, Cause::Obstacle(change))] = causes.as_slice() else { panic!("{causes:?}") };
+    assert_eq!(item.kind, "training-job");
+    assert_eq!(change.action, Action::Stop(Obstacle::OtherDigest));
+    assert_eq!(shared.account().jobs.len(), 1);
+}
+
 #[test]
 fn a_new_run_of_the_same_digest_waits_for_the_end_of_the_first() {
     let account = applied("distilbert-spot", &[]);

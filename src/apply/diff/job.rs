@@ -60,7 +60,7 @@ pub(in crate::apply) fn is_same(desired: &Desired, tags: &Tags) -> bool {
     is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
 }
 
-pub(super) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
+pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
     let kind = "training-job";
     let first = desired.name_of_run(1).unwrap_or_default();
     match target(desired, runs, choices) {

@@ -11,7 +11,7 @@ pub use job::{Runs, Target, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::is_same;
+pub(super) use job::{is_same, job};
 pub(super) use policy::same_policy;
 pub(super) use storage::{is_resource, live as live_file_system};
 

@@ -18,11 +18,30 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub(super) async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
         let result = match target {
             Target::Attach(name) => self.attach(item, name).await,
-            Target::Start(name) => self.start_somewhere(item, name, systems).await,
+            Target::Start(name) => match self.overtaken().await {
+                Ok(()) => self.start_somewhere(item, name, systems).await,
+                Err(cause) => Err(cause),
+            },
             // The plan was stopped before.
             Target::Blocked(_) => return None,
         };
         self.settle(item, result)
+    }
+
+    /// Looks again, right before the job is started: a file system takes a quarter of an hour, and meanwhile somebody
+    /// may have started another version of the job.
+    async fn overtaken(&self) -> Result<(), Cause> {
+        if self.choices.new_run {
+            return Ok(());
+        }
+        let runs = self.look.runs(self.desired).await?;
+        match diff::target(self.desired, &runs, self.choices) {
+            Target::Blocked(Obstacle::OtherDigest) => {
+                Err(Cause::Obstacle(diff::job(self.desired, &runs, self.choices)))
+            }
+            // The start itself looks at its own name.
+            Target::Blocked(_) | Target::Attach(_) | Target::Start(_) => Ok(()),
+        }
     }
 
     async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {

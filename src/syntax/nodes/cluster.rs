@@ -59,11 +59,12 @@ static GPU: NodeSpec = NodeSpec {
 };
 static INTRA: NodeSpec = one("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
 static INTER: NodeSpec = one("inter", Ty::Rate, "custom cluster: network rate of a node");
-static RANKS: NodeSpec = one(
-    "ranks",
-    Ty::Int(1, 1024),
-    "local cluster, and engine `worker` on a type without GPUs: processes of each machine, one rank each",
-);
+static RANKS: NodeSpec = NodeSpec {
+    name: "ranks",
+    doc: "local cluster, and engine `worker` on a type without GPUs: processes of each machine, one rank each",
+    args: &[arg("count", Ty::Int(1, 1024))],
+    ..NodeSpec::LEAF
+};
 static NODE_MTBF: NodeSpec = one("node-mtbf", Ty::Duration, "mean time between failures of one node");
 
 pub(crate) static CLUSTER: NodeSpec = NodeSpec {
