@@ -1,8 +1,9 @@
 //! Taking away what trainc made for a job: shown first, only what carries its tags, in the reverse of the order in
 //! which it was made. A second run goes on where the first one ended.
 
-use super::account::Association;
+use super::account::{Association, TrainingJob};
 use super::cloud::{Answer, Clock, Cloud};
+use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item, Telling};
 use super::observed::{Look, ObservedRole};
@@ -27,6 +28,21 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         for job in &remains.running {
             let item = Item::new("training-job", &job.name);
             stopped &= self.settle(&item, self.stop(&item, &job.name).await, "stopped");
+        }
+        // Between the question and its answer somebody may have started one: without its role and its data it would
+        // run on for nothing.
+        match self.look.ours_running(remains).await {
+            Ok(jobs) => {
+                let known = |job: &TrainingJob| remains.running.iter().any(|one| one.name == job.name);
+                for job in jobs.iter().filter(|job| !known(job)) {
+                    self.started(job);
+                    stopped = false;
+                }
+            }
+            Err(fault) => {
+                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                stopped = false;
+            }
         }
         if !stopped {
             // A job without its role cannot upload what it has.
@@ -67,6 +83,17 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let gone = absent(self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await);
             self.settle(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
         }
+    }
+
+    fn started(&self, job: &TrainingJob) {
+        let change = Change {
+            kind: "training-job",
+            name: job.name.clone(),
+            action: Action::Stop(Obstacle::Started),
+            because: format!("`{}` was started since the account was looked at: {}", job.name, job.status),
+            differences: Vec::new(),
+        };
+        self.telling.failed(&Item::new("training-job", &job.name), Cause::Obstacle(change));
     }
 
     fn settle(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {

@@ -12,6 +12,10 @@ use crate::emit::{WORKER_BINARY, WORKER_CONFIG};
 /// What there is of a job, and what becomes of each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remains {
+    /// The job, by the tag that its resources carry.
+    pub job: String,
+    /// What the names of its runs begin with.
+    pub stem: String,
     /// Training jobs of this job that are not over: stopped.
     pub running: Vec<TrainingJob>,
     /// File systems with this job's tags, with their links.
@@ -131,15 +135,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
     /// its uploads (`s3://bucket/prefix`).
     pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
-        let mut out = Remains::default();
-        for summary in self.running(&desired.stem).await? {
-            if let Some((job, tags)) = self.job(&summary.name).await?
-                && diff::is_ours(&tags, &desired.job)
-                && !job.is_over()
-            {
-                out.running.push(job);
-            }
-        }
+        let mut out = Remains { job: desired.job.clone(), stem: desired.stem.clone(), ..Remains::default() };
+        out.running = self.ours_running(&out).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
             let ours =
                 diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
@@ -178,6 +175,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
             let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
+        }
+        Ok(out)
+    }
+
+    /// Runs of the job that are not over.
+    pub(super) async fn ours_running(&self, remains: &Remains) -> Answer<Vec<TrainingJob>> {
+        let mut out = Vec::new();
+        for summary in self.running(&remains.stem).await? {
+            if let Some((job, tags)) = self.job(&summary.name).await?
+                && diff::is_ours(&tags, &remains.job)
+                && !job.is_over()
+            {
+                out.push(job);
+            }
         }
         Ok(out)
     }

@@ -126,6 +126,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     let (code, message, exit) = match kind {
         Obstacle::Foreign => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
         Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
     };
@@ -144,6 +145,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::OtherDigest => diagnostic
             .help("start it beside the other with `--new-run`, or stop that one first with `trainc stop`")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Started => diagnostic
+            .help("run `trainc destroy` again: it shows that job as well")
+            .note("nothing is deleted under a running job"),
         Obstacle::Replace => diagnostic
             .help(
                 "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",

@@ -2,19 +2,19 @@
 
 use super::{End, apply, cloud, counts, look, plan, run};
 use trainc::apply::calls::{Call, Effect};
+use trainc::apply::cloud::Observe;
 use trainc::apply::desired::Desired;
 use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::Choices;
 use trainc::apply::fake::{Account, Fake, Faults, Moment};
-use trainc::apply::ledger::{Ledger, Silence, Telling};
+use trainc::apply::ledger::{Cause, Ledger, Silence, Telling};
 use trainc::ir::Plan;
 
 pub(super) const ALL: Consent = Consent { delete_data: true };
 
 pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Remains, usize) {
     let look = look(cloud);
-    let caller =
-        look.ask(async |cloud| trainc::apply::cloud::Observe::caller_identity(cloud).await).await.unwrap();
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.unwrap();
     let desired = Desired::of(plan, &caller).unwrap();
     let homes = [trainc::emit::archive_home(plan), trainc::emit::worker_home(plan)]
         .map(|home| home.replace("${account}", &caller.account));
@@ -106,4 +106,28 @@ fn what_is_not_ours_or_is_in_use_stays() {
     assert_eq!(left(&busy.account()), [1, 1, 1, 0]);
     assert!(!busy.calls().contains(&Call::DeleteRole));
     assert_eq!(busy.account().jobs["somebody-else"].job.status, "InProgress");
+}
+
+/// Somebody starts a run between the question and its answer.
+#[test]
+fn nothing_goes_under_a_job_that_was_started_meanwhile() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut over = applied(&plan);
+    over.now += 1e6;
+    let fake = Fake::new(over);
+    let ended = run(&fake, async {
+        let desired = Desired::of(&plan, &fake.caller_identity().await.unwrap()).unwrap();
+        let remains = super::look(&fake).remains(&desired, &[]).await.unwrap();
+        assert!(remains.running.is_empty());
+        let again = Choices { new_run: true, ..Choices::default() };
+        assert!(matches!(super::apply(&fake, &plan, again).await, super::End::Done(_)));
+        let ledger = Ledger::default();
+        let telling = Telling { ledger: &ledger, listener: &Silence };
+        Remover { look: super::look(&fake), telling }.run(&remains, ALL).await;
+        ledger.failed()
+    });
+    let failed = ended.unwrap();
+    assert!(matches!(failed.as_slice(), [(_, Cause::Obstacle(_))]), "{failed:?}");
+    let account = fake.account();
+    assert_eq!((account.roles.len(), account.file_systems.len()), (1, 1));
 }

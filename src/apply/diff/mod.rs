@@ -45,6 +45,8 @@ pub enum Obstacle {
     Foreign,
     /// Another digest of the job is there.
     OtherDigest,
+    /// A run of the job that was started meanwhile.
+    Started,
     /// It differs in what can only be changed by making it anew, and data would go.
     Replace,
     /// It failed, or the service reports it as broken.
@@ -63,7 +65,7 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign) => "foreign",
-            Self::Stop(Obstacle::OtherDigest) => "differs",
+            Self::Stop(Obstacle::OtherDigest | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken) => "broken",
         }
     }
