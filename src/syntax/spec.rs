@@ -206,6 +206,10 @@ const ONE_COUNT: &[Arg] = &[arg("count", Ty::Count)];
 const ONE_SCALAR: &[Arg] = &[arg("value", Ty::Scalar)];
 
 /// A node with one argument and nothing else. A boolean may be left out: the node alone means `#true`.
+///
+/// # Panics
+///
+/// While compiling, for a type whose bounds or words it cannot carry: such a node writes its argument itself.
 pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
     let args = match ty {
         Ty::Text => ONE_TEXT,
@@ -215,7 +219,6 @@ pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
         Ty::Rate => ONE_RATE,
         Ty::Count => ONE_COUNT,
         Ty::Scalar => ONE_SCALAR,
-        // At compile time: a bound that was lost here would let everything through.
         _ => panic!("a node of this type writes its argument itself"),
     };
     NodeSpec { name, doc, args, ..NodeSpec::LEAF }
