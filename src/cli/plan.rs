@@ -240,6 +240,11 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
         io.note("error: standard input cannot be read again when the plan is applied: name a file\n");
         return exit::USAGE;
     }
+    // A slip of the hand, as `--save job.kdl`, must not cost the manifest.
+    if std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none()) {
+        io.note(&format!("error: `{}` is there and is no saved plan: name another file\n", file.display()));
+        return exit::USAGE;
+    }
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),

@@ -139,6 +139,11 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let applied = repo.run(&["apply", "job.plan"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
     stale("what is in the account");
+    let kept = std::fs::read(repo.0.0.join(LLAMA)).unwrap();
+    let slip = repo.run(&["plan", LLAMA, "--save", LLAMA]);
+    assert_eq!(slip.code, Some(2), "{}", slip.out);
+    assert!(slip.err.contains("is no saved plan"), "{}", slip.err);
+    assert_eq!(std::fs::read(repo.0.0.join(LLAMA)).unwrap(), kept);
     let noop = repo.run(&["plan", LLAMA, "--save", "noop.plan"]);
     assert_eq!(noop.code, Some(0));
     let done = repo.run(&["apply", "noop.plan"]);
