@@ -141,7 +141,7 @@ impl Kind {
             Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
             Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
             Self::Time => format!(
-                "raise `max-run`, then trainc apply {manifest} --new-run resumes from its checkpoints"
+                "raise `max-run`, then trainc apply {manifest} --new-run; it finds the old checkpoints where their path does not name the digest"
             ),
             Self::Unknown => format!("trainc logs {manifest}"),
         }

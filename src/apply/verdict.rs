@@ -143,7 +143,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),
         Obstacle::OtherDigest => diagnostic
-            .help("start it beside the other with `--new-run`, or stop that one first with `trainc stop`")
+            .help("add `--new-run`: it is started beside the other, which `trainc stop` ends if it is not wanted")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
         Obstacle::Started => diagnostic
             .help("run `trainc destroy` again: it shows that job as well")
