@@ -1,6 +1,7 @@
 //! Ranks as threads of one process: for tests of layouts, and for what looks into engines.
 
 use std::sync::atomic::AtomicBool;
+use std::thread::ScopedJoinHandle;
 
 use crate::comm::Memory;
 use crate::config::Config;
@@ -44,12 +45,7 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
                 })
             })
             .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
+        ended(ranks)
     })
 }
 
@@ -75,11 +71,16 @@ pub fn with_engines<T: Send>(
                 })
             })
             .collect();
-        let mut results: Vec<_> = ranks
-            .into_iter()
-            .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
-            .collect();
-        let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
-        results.swap_remove(cause.unwrap_or(0))
+        ended(ranks)
     })
+}
+
+/// What the first rank made, or the failure that the others only heard of.
+fn ended<T>(ranks: Vec<ScopedJoinHandle<'_, Result<T, Failure>>>) -> Result<T, Failure> {
+    let mut results: Vec<_> = ranks
+        .into_iter()
+        .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))
+        .collect();
+    let cause = results.iter().position(|r| r.as_ref().is_err_and(|f| f.code != Code::Peer));
+    results.swap_remove(cause.unwrap_or(0))
 }

@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
             problems.push(
                 refused(val.span_or(pair.key_span), message)
-                    .help(format!("move it: `program {{ environment {}=\"…\" }}`", pair.key)),
+                    .help("write a value without blanks, quotes and signs of the shell, or let the program set the variable"),
             );
         }
     }
