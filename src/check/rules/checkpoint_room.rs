@@ -1,5 +1,6 @@
 //! Checkpoints against the disk that they are written to.
 
+use super::checkpoints::file_system_of;
 use super::predicted_cost::whole;
 use crate::check::Context;
 use crate::declare_code;
@@ -19,16 +20,12 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0339];
 
-/// Where the service mounts what is no disk of the instance.
-const MOUNTED: &str = "/opt/ml/input/data/";
-
 /// The part of the states that a node holds is written to its disk, as often as checkpoints are kept. What else lies
 /// there (the image, the data, the model) is not counted, so what is reported cannot fit.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
-    let is_mounted = checkpoint.local.value().is_some_and(|path| path.starts_with(MOUNTED));
-    if !plan.deployable || is_mounted || !cluster.groups.is_empty() {
+    if !plan.deployable || file_system_of(plan).is_some() || !cluster.groups.is_empty() {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };
