@@ -68,6 +68,11 @@ pub(super) fn needs_program(node: &Node) -> bool {
     meant.is_some_and(|name| name != Engine::Worker.name())
 }
 
+/// Whether the engine starts the script and no more.
+pub(super) fn is_plain(node: &Node) -> bool {
+    text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
+}
+
 fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     let written = match text(node.prop("engine")) {
         Field::Is(val) => val,
