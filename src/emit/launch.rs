@@ -67,7 +67,27 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
         }
         _ => {}
     }
+    if let Some(group) = distribution_group(plan) {
+        put("sagemaker_distribution_instance_groups", serde_json::json!([group]).to_string());
+    }
     out
+}
+
+/// The group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain process. The SDK
+/// names the only group of a cluster by itself, but for torchrun (2.257.7); without the key the toolkit takes the group
+/// of each host for itself (aws/sagemaker-training-toolkit `environment.py`).
+fn distribution_group(plan: &Plan) -> Option<&str> {
+    let launcher = launcher(plan);
+    let unsaid = match launcher {
+        Launcher::Torchrun => true,
+        Launcher::PytorchDdp => is_huggingface(plan),
+        _ => false,
+    };
+    let is_written = !plan.job.parallel.as_ref()?.group.is_absent();
+    if launcher == Launcher::Plain || (unsaid && !is_written) {
+        return None;
+    }
+    plan.job.rank_group()?.name.value().map(String::as_str)
 }
 
 /// Processes on each host under MPI: as written, else one per GPU.

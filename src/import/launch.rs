@@ -40,6 +40,18 @@ pub(super) fn launch(
     ground: &Ground,
     unsaid: &mut Unsaid,
 ) -> Launch {
+    let mut launch = engine(keys, instance, ground, unsaid);
+    if launch.engine != "none"
+        && let Some([Value::String(group)]) =
+            keys.get("sagemaker_distribution_instance_groups").and_then(Value::as_array).map(Vec::as_slice)
+    {
+        launch.parallel = launch.parallel.prop("group", &string(group));
+        keys.remove("sagemaker_distribution_instance_groups");
+    }
+    launch
+}
+
+fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &mut Unsaid) -> Launch {
     let on = |keys: &Decoded, key: &str| keys.get(key) == Some(&Value::Bool(true));
     let node = |engine: &'static str| Node::new("parallel").prop("engine", &string(engine));
     let take_instance = |keys: &mut Decoded| {

@@ -31,6 +31,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
         span: super::nodes::blame(node),
         engine,
         launcher: text(node.prop("launcher")),
+        group: text(node.prop("group")),
         strategy: text(first(node.child("strategy"))),
         shard_degree: whole(first(node.child("shard-degree"))),
         tensor_degree: whole(first(node.child("tensor-degree"))),
