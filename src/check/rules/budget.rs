@@ -23,6 +23,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let span = usd.span_or(budget.span);
     let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
+        if !cluster.groups.is_empty() {
+            problems.push(
+                Diagnostic::new(&T0257, span, "the cluster has several instance groups, and no price of one kind")
+                    .note("trainc holds no budget against a heterogeneous cluster: `max-run` bounds what it costs"),
+            );
+            return;
+        }
         // An instance type or a region that does not exist has been refused already.
         if let Some(instance) =
             cluster.instance.val().filter(|_| plan.instance.is_some() && plan.region.is_some())
