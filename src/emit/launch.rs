@@ -138,13 +138,19 @@ pub(crate) fn launcher_words(plan: &Plan) -> &'static str {
     }
 }
 
-/// The instance type; instance groups have several, and the SDK then leaves the key out (2.257.7, captured).
+/// The instance type. Of instance groups the SDK leaves it out, or sends `null` for `smdistributed` (2.257.7, measured),
+/// whose launchers choose their network by it: they are told the type of the group on which they run.
 fn instance(plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
-    if !cluster.groups.is_empty() {
-        return None;
+    if cluster.groups.is_empty() {
+        return plan.job.container_instance().map(json_text);
     }
-    plan.job.container_instance().map(json_text)
+    match launcher(plan) {
+        Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => {
+            plan.job.rank_group()?.instance.value().map(|name| json_text(name))
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn is_huggingface(plan: &Plan) -> bool {

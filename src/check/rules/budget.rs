@@ -25,8 +25,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
         if !cluster.groups.is_empty() {
             problems.push(
-                Diagnostic::new(&T0257, span, "the cluster has several instance groups, and no price of one kind")
-                    .note("trainc holds no budget against a heterogeneous cluster: `max-run` bounds what it costs"),
+                Diagnostic::new(
+                    &T0257,
+                    span,
+                    "the cluster has several instance groups, and no price of one kind",
+                )
+                .note(
+                    "trainc holds no budget against a heterogeneous cluster: `max-run` bounds what it costs",
+                ),
             );
             return;
         }
