@@ -4,12 +4,12 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
@@ -22,6 +22,7 @@ use crate::log::Lines;
 use crate::place::Place;
 use crate::preflight;
 use crate::rendezvous::{self, Line, Server};
+use crate::signals;
 use crate::train::{self, Outcome};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
@@ -125,19 +126,9 @@ pub fn launch(
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
     let memory = Memory::create(plan.bytes())?;
     let watch = Watch::new(&memory, ranks, Duration::MAX, Duration::MAX);
-    let signal = Arc::new(AtomicI32::new(0));
-    for (number, value) in [(signal_hook::consts::SIGTERM, 15), (signal_hook::consts::SIGINT, 2)] {
-        let signal = Arc::clone(&signal);
-        let flag = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(number, Arc::clone(&flag)).map_err(|e| bug("catch signals", &e))?;
-        std::thread::spawn(move || {
-            loop {
-                if flag.swap(false, Ordering::Relaxed) {
-                    signal.store(value, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
+    let signal = Arc::new(AtomicBool::new(false));
+    for number in signals::stopping() {
+        signal_hook::flag::register(number, Arc::clone(&signal)).map_err(|e| bug("catch signals", &e))?;
     }
     let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
     let mut children: Vec<Option<Child>> = Vec::new();
@@ -145,6 +136,7 @@ pub fn launch(
     for rank in mine..mine + per_host {
         let mut command = Command::new(&program);
         command.arg("rank").arg(path).args(["--rank", &rank.to_string(), "--memory", &memory.path()]);
+        command.args(["--parent", &std::process::id().to_string()]);
         if ranks_given.is_some() {
             command.args(["--ranks", &ranks.to_string()]);
         }
@@ -166,8 +158,7 @@ pub fn launch(
     let (mut codes, mut ended) = (Vec::new(), Vec::new());
     let (began, mut asked, mut connected) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
-        let number = signal.swap(0, Ordering::Relaxed);
-        if number != 0 {
+        if signal.swap(false, Ordering::Relaxed) {
             asked.get_or_insert_with(Instant::now);
             tell(&children, Signal::TERM);
         }
@@ -365,10 +356,8 @@ pub fn rank(
     rendezvous: Option<&str>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
-    // A rank does not outlive its launcher, however that ends.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let stop = Arc::new(AtomicBool::new(false));
-    for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    for number in signals::stopping() {
         signal_hook::flag::register(number, Arc::clone(&stop))
             .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
     }
