@@ -29,7 +29,7 @@ pub struct Choice {
     /// It lies in `checkpoint.directory`: it need not be saved again.
     pub own: bool,
     /// What helps where it is damaged.
-    back: Back,
+    pub(super) back: Back,
 }
 
 /// What `checkpoint.resume` means here and now.
