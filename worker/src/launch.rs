@@ -7,15 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
 use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
-use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, plan, topology};
 use crate::log::Lines;
@@ -114,7 +111,7 @@ pub fn launch(
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
     let c = &config.communication;
     let (peer_dead, join) = (seconds(c.peer_dead_seconds), seconds(c.join_seconds));
-    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), fingerprint(config));
+    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), rendezvous::shown(config));
     let (mut server, mut line) = (None, None);
     if place.hosts > 1 {
         if place.host == 0 {
@@ -186,7 +183,7 @@ pub fn launch(
             tell_hosts(line.as_ref(), &ended, &watch, &mut told);
             return Err(others(line.as_ref(), verdict(&ended, &watch), told));
         }
-        if let Some((rank, why)) = line.as_ref().and_then(Line::gone) {
+        if let Some((rank, failure)) = line.as_ref().and_then(Line::gone) {
             watch.bury(rank);
             // Where all fail of one thing at once, whose word comes first is chance: this host's ranks have their own.
             let began = Instant::now();
@@ -196,7 +193,7 @@ pub fn launch(
             }
             end(&mut children);
             let own = !ended.is_empty() && !failed_by_peers(&ended);
-            return Err(if own { verdict(&ended, &watch) } else { Failure::new(Code::Peer, why) });
+            return Err(if own { verdict(&ended, &watch) } else { failure });
         }
         // Others on this host may all wait for another host, and none looks at the one that stands still.
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
@@ -294,18 +291,12 @@ fn others(line: Option<&Line>, mine: Failure, told: bool) -> Failure {
     let Some(line) = line.filter(|_| !told) else { return mine };
     let began = Instant::now();
     while began.elapsed() < LAST_WORDS {
-        if let Some((_, why)) = line.gone() {
-            return Failure::new(Code::Peer, why);
+        if let Some((_, failure)) = line.gone() {
+            return failure;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     mine
-}
-
-/// What must be the same on every host: config and binary.
-fn fingerprint(config: &Config) -> String {
-    let text = serde_json::to_string(config).unwrap_or_default();
-    hex(&Sha256::digest(format!("{} {text}", env!("CARGO_PKG_VERSION"))))
 }
 
 /// The cause among the ranks that failed: the first that did not end because of another.
@@ -408,6 +399,6 @@ fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Conn
     let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
     let port = port.parse().map_err(|_| Failure::new(Code::Usage, format!("`{at}` names no port")))?;
     let join = seconds(config.communication.join_seconds);
-    let roster = rendezvous::join(first, port, &fingerprint(config), rank, mine, join)?;
+    let roster = rendezvous::join(first, port, &rendezvous::shown(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)
 }

@@ -2,10 +2,13 @@
 //! problems with their JSON paths. The schema is `schemas/worker.v1.json`.
 
 pub mod check;
+mod differences;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use differences::differences;
 
 use crate::exit::{Code, Failure};
 
