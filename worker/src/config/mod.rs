@@ -273,7 +273,8 @@ choice! {
     Format {
         /// 4 bytes.
         F32,
-        /// 2 bytes; on CPU ranks emulated by rounding: stored values are bf16, products accumulate in f32.
+        /// 2 bytes; on CPU ranks emulated by rounding: matrices and what blocks store are bf16, products accumulate in
+        /// f32; norm weights, biases and the residual stream are f32.
         Bf16,
     }
 }
