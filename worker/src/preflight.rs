@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ use crate::say;
 const PROBE: usize = 64 << 20;
 /// Seconds that reading of data is tried.
 const READ: f64 = 1.0;
+/// Seconds that a checkpoint's files are compared with their digests; a run compares all that it reads.
+const COMPARE: Duration = Duration::from_secs(20);
 /// Floating point operations of a pass that is not tried, because it could take longer than the rest together.
 const HEAVY: f64 = 2e11;
 /// Seconds by which clocks may differ: signatures of requests allow minutes, people who compare logs do not.
@@ -266,19 +268,41 @@ impl Preflight<'_> {
         Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
     }
 
-    /// What the run will go on from.
+    /// What the run will go on from, its files compared with their digests as far as the time goes. The ranks that will
+    /// read it share them.
     fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let mut figures = json!({"step": null});
-        let mut people = "from the start".to_owned();
-        if groups.replica.rank() == 0
-            && let Some(choice) = checkpoint::choose(self.config)?
-        {
-            checkpoint::fits(self.config, &choice, self.tokens(&self.config.data.train)?.digest())?;
-            people = format!("from step {}, {}", choice.state.step, choice.path.display());
-            figures = json!({"step": choice.state.step, "checkpoint": choice.path.to_string_lossy()});
+        let choice = if groups.replica.rank() == 0 { checkpoint::choose(self.config)? } else { None };
+        let mut mine = checkpoint::Compared::default();
+        if let Some(choice) = &choice {
+            checkpoint::fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
+            let time = crate::fault::compare().unwrap_or(COMPARE);
+            let (part, parts) = (groups.shard.rank(), groups.shard.size());
+            mine = checkpoint::compare(choice, part, parts, Instant::now() + time)?;
         }
-        groups.world.barrier()?;
-        self.say("resume", figures, &people);
+        let mut sums = [mine.files as f64, mine.bytes as f64];
+        groups.world.all_reduce_f64(&mut sums)?;
+        let Some(choice) = choice else {
+            self.say("resume", json!({"step": null}), "from the start");
+            return Ok(());
+        };
+        let (state, files, bytes) = (&choice.state, sums[0] as usize, sums[1] as u64);
+        self.say(
+            "resume",
+            json!({"step": state.step, "checkpoint": choice.path.to_string_lossy(), "files": state.files.len(),
+                "files_compared": files, "bytes_compared": bytes}),
+            &format!(
+                "from step {}, {}; {files} of {} files read and compared with their sha256, {:.1} MiB",
+                state.step,
+                choice.path.display(),
+                state.files.len(),
+                bytes as f64 / f64::from(1 << 20)
+            ),
+        );
+        if files < state.files.len() {
+            self.warn(
+                "not all files of the checkpoint were compared in this time; the run compares what it reads",
+            );
+        }
         Ok(())
     }
 

@@ -91,6 +91,31 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
     assert!(errors.contains("resume: from the start"), "{errors}");
     let (code, errors) = look(&|c| c["checkpoint"]["resume"] = json!("auto"));
     assert!(code == Some(0) && errors.contains("resume: from step 1"), "{errors}");
+    assert!(errors.contains("; 2 of 2 files read and compared with their sha256, 0.2 MiB"), "{errors}");
+    assert!(!errors.contains("not all files"), "{errors}");
+    // Without the time for it: said, and no reason to refuse.
+    let mut unread = base.clone();
+    unread["checkpoint"]["resume"] = json!("auto");
+    let hurried = std::process::Command::new(crate::processes::WORKER)
+        .args(["preflight", &write(&place, &unread)])
+        .env("TRAINC_WORKER_COMPARE", "0")
+        .output()
+        .unwrap();
+    let errors = text(&hurried.stderr);
+    assert_eq!(hurried.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("; 0 of 2 files read") && errors.contains("warning: not all files"), "{errors}");
+    // One bit of the other rank's file.
+    let shard = place.at("checkpoints/step-00000001/shard-00001-of-00002.safetensors");
+    let whole = std::fs::read(&shard).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    std::fs::write(&shard, flipped).unwrap();
+    let (code, errors) = look(&|c| c["checkpoint"]["resume"] = json!("auto"));
+    assert!(
+        code == Some(11) && errors.contains("shard-00001-of-00002.safetensors is damaged: sha256"),
+        "{errors}"
+    );
+    std::fs::write(&shard, whole).unwrap();
     let (code, errors) = look(&|c| c["model"]["weights"] = json!("/nowhere"));
     assert!(code == Some(10) && errors.contains("weights /nowhere"), "{errors}");
     let (code, errors) = look(&|c| c["model"]["kv_heads"] = json!(4));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use begin::{Choice, Found, choose, find, fits, restore, resumable, shared};
-pub use load::{Back, load, unit, verify};
+pub use load::{Back, Compared, compare, load, unit, verify};
 pub use save::{Run, Saver};
 
 use crate::config::Config;
