@@ -119,6 +119,8 @@ pub struct Communication {
     pub context: f64,
     /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
     pub gather: f64,
+    /// Of `gather`, the reduce-scatter.
+    pub scatter: f64,
     /// All-reduce of each shard's gradients over the replicas.
     pub replicas: f64,
     /// All-reduce of whole gradients over all data ranks.

@@ -93,17 +93,27 @@ pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
     2.0 * (bytes / bandwidth + START)
 }
 
+/// How often a pass moves a shard group's parameters: gathers, and the scatter of gradients.
+fn rounds(layout: &Layout) -> (f64, f64) {
+    // What is one unit stays gathered from the forward pass to the backward pass.
+    let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
+    // Frozen parameters have no gradient to scatter.
+    (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
+}
+
+/// The part of [`gather`] that scatters gradients.
+pub(super) fn scatter_share(layout: &Layout) -> f64 {
+    let (gathers, scatters) = rounds(layout);
+    scatters / (gathers + scatters)
+}
+
 /// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
 pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
     let shard = layout.degrees.shard.max(1.0);
     if shard <= 1.0 {
         return 0.0;
     }
-    // What is one unit stays gathered from the forward pass to the backward pass.
-    let times = if layout.sharding == Sharding::Full && !layout.one_unit { 3.0 } else { 2.0 };
-    let frozen = layout.lora.is_some();
-    // Frozen parameters have no gradient to scatter.
-    let times = if frozen { times - 1.0 } else { times };
+    let (gathers, scatters) = rounds(layout);
     let bytes = HALF * own(layout);
     let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
     let nodes = nodes(layout, shard);
@@ -116,7 +126,7 @@ pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
         }
         _ => 0.0,
     };
-    times * inside.max(between)
+    (gathers + scatters) * inside.max(between)
 }
 
 /// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.

@@ -183,6 +183,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         if stages <= 1.0 {
             let (shards, hop) = (links::gather(layout, machine), links::second_hop(layout, machine));
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
+            over_links.scatter = over_links.gather * links::scatter_share(layout);
             let gather = shards + hop / passes;
             let share = match layout.system {
                 // One unit's gather comes before everything that it could hide behind, its scatter after.
