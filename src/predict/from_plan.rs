@@ -52,6 +52,7 @@ impl Layout {
                 context: mesh.context_degree.value as f64,
                 expert: mesh.expert_degree.value as f64,
             },
+            order: super::Order::of_mesh(mesh),
             sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
             work: Work {
                 sequence_length: sequence_length as f64,

@@ -13,6 +13,8 @@ pub struct Layout {
     pub system: System,
     /// How the ranks are divided.
     pub degrees: Degrees,
+    /// Which axis is the fastest over ascending ranks: which groups cross nodes.
+    pub order: super::Order,
     /// Which states are sharded over `degrees.shard`.
     pub sharding: Sharding,
     /// The work of a step.

@@ -9,6 +9,7 @@ mod from_plan;
 mod gpu;
 pub mod layout;
 pub mod memory;
+mod order;
 pub mod prediction;
 pub mod run;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub mod speed;
 
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
+pub use order::Order;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
     Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,

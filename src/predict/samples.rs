@@ -31,6 +31,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
             context: 1.0,
             expert: 1.0,
         },
+        order: super::Order::MEGATRON,
         sharding: Sharding::None,
         work: Work {
             sequence_length: 512.0,

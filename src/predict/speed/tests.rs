@@ -1,6 +1,7 @@
 use super::super::layout::*;
 use super::super::samples::one_gpu;
 use super::*;
+use crate::predict::Order;
 use proptest::prelude::*;
 
 /// GPT-2 with 30 billion parameters on p4d, sharded over `shard` GPUs.
@@ -321,4 +322,32 @@ fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     let (shared, apart) = (seconds(&shared), seconds(&apart));
     assert!((shared.step_seconds / apart.step_seconds - 1.0).abs() < 1e-12);
     assert!(apart.mfu < 0.7, "{}", apart.mfu);
+}
+
+/// Stages and tensor ranks on 2 nodes of 8 GPUs: what crosses nodes is what the placement spreads over them.
+#[test]
+fn placement_decides_what_crosses_nodes() {
+    let mut cluster = gpt2_30b(2.0, 1.0, 1024.0, 2.0, 32.0);
+    cluster.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 2.0, pipeline: 2.0, ..cluster.degrees };
+    cluster.sharding = Sharding::None;
+    cluster.order = Order::CLUSTER;
+    let spread = Layout { order: Order::MEGATRON, ..cluster.clone() };
+    let machine = Machine::of(&cluster, Constants::shipped()).unwrap();
+    let constants = Constants::shipped();
+    // By hand: 2 × 1024 tokens of 7,168 channels in 16 bit, there and back; inside a node over NVLink.
+    let bytes = 2.0 * 2.0 * 1024.0 * 7168.0;
+    let inside = 2.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
+    assert!((links::send(&cluster, &machine) / inside - 1.0).abs() < 1e-9);
+    // Across: eight GPUs of a node share its links, the two tensor ranks of a stage have a part each.
+    let across = 2.0 * (bytes / (constants.get(Name::Pipeline) * 50e9 / 8.0 * 2.0) + 4e-5);
+    assert!((links::send(&spread, &machine) / across - 1.0).abs() < 1e-9);
+    // With the stages inside a node its four groups of gradients go over two nodes; with the stages apart none does.
+    let parameters = cluster.model.parameters / 4.0;
+    let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (constants.get(Name::Gradients) * 50e9);
+    assert!((links::gradients(&cluster, &machine) / between - 1.0).abs() < 1e-9);
+    let inside = 2.0 * 0.75 * 2.0 * parameters / (constants.get(Name::Nvlink) * 300e9);
+    assert!((links::gradients(&spread, &machine) / inside - 1.0).abs() < 1e-9);
+    // A step differs by what the links differ, not by orders of magnitude.
+    let (one, other) = (seconds(&cluster).step_seconds, seconds(&spread).step_seconds);
+    assert!(one / other < 5.0 && other / one < 5.0, "{one} {other}");
 }
