@@ -169,6 +169,7 @@ impl<'a> Row<'a> {
                 micro_batch,
                 tensor_readers: 1.0,
                 passes,
+                microbatches: if pipeline > 1.0 { passes } else { 1.0 },
                 active_microbatches: None,
                 global_sequences,
             },

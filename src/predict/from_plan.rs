@@ -59,6 +59,7 @@ impl Layout {
                 micro_batch: batch.micro.value as f64,
                 tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
                 passes: microbatches * batch.accumulation.value as f64,
+                microbatches,
                 active_microbatches: parallel
                     .and_then(|parallel| parallel.active_microbatches.get())
                     .map(|n| n as f64),

@@ -18,11 +18,11 @@ pub mod speed;
 
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
-pub use order::Order;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
     Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
+pub use order::Order;
 pub use prediction::{
     Checkpoints, Communication, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed,
     SpeedParts, Spot, Tflops,

@@ -151,9 +151,9 @@ pub struct Tflops {
     pub model: f64,
     /// With what is computed again.
     pub hardware: f64,
-    /// 6 N.
+    /// 6 N; of weights that are frozen 4 N.
     pub six_n: f64,
-    /// 8 N.
+    /// 8 N; of weights that are frozen 6 N.
     pub eight_n: f64,
 }
 

@@ -38,6 +38,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
             micro_batch: 1.0,
             tensor_readers: 1.0,
             passes: 1.0,
+            microbatches: 1.0,
             active_microbatches: None,
             global_sequences: 1.0,
         },

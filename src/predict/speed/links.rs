@@ -3,6 +3,7 @@
 use super::{Machine, Name, megatron};
 use crate::ir::Axis;
 use crate::predict::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
+use crate::predict::memory::offloads;
 use crate::predict::order::Spread;
 
 /// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
@@ -190,7 +191,7 @@ pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -
         let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
         seconds += 16.0 * trained / sharded / machine.get(Name::Host);
     }
-    if layout.offload.activations {
+    if offloads(layout) {
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
         let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
         let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);
