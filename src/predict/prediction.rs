@@ -194,7 +194,8 @@ pub struct Run {
     pub checkpoint: Option<Checkpoints>,
     /// What interruptions make of it, where their rate is given.
     pub spot: Option<Spot>,
-    /// US dollars, where prices are known.
+    /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
+    /// time, work that is done again included.
     pub cost_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
@@ -241,6 +242,10 @@ pub struct Spot {
     pub p90_seconds: f64,
     /// Interruptions that are expected.
     pub interruptions: f64,
+    /// US dollars of the expected time, work that is done again included; where prices are known.
+    pub expected_usd: Option<f64>,
+    /// US dollars of the time that nine runs in ten stay below.
+    pub p90_usd: Option<f64>,
 }
 
 /// Parts of the cost, US dollars.
