@@ -3,7 +3,7 @@
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
 use crate::predict::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
+    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order, Precision,
     Quantisation, Recompute, Sharding, System, Work,
 };
 use std::collections::BTreeMap;
@@ -162,12 +162,14 @@ impl<'a> Row<'a> {
                 context,
                 expert: one("ep"),
             },
+            order: if system == System::SmpV1 { Order::CLUSTER } else { Order::MEGATRON },
             sharding,
             work: Work {
                 sequence_length,
                 micro_batch,
                 tensor_readers: 1.0,
                 passes,
+                microbatches: if pipeline > 1.0 { passes } else { 1.0 },
                 active_microbatches: None,
                 global_sequences,
             },

@@ -368,10 +368,14 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         out.push(line);
     }
     if let Some(spot) = &run.spot {
+        let usd =
+            |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
         out.push(format!(
-            "with interruptions as given: {}, nine in ten within {}",
+            "with interruptions as given: {}{}, nine in ten within {}{}",
             about(spot.expected_seconds),
-            about(spot.p90_seconds)
+            usd(spot.expected_usd),
+            about(spot.p90_seconds),
+            usd(spot.p90_usd)
         ));
     }
     if let Some(checkpoint) = &run.checkpoint {

@@ -19,6 +19,8 @@ mod states;
 mod units;
 mod worker;
 
+pub(super) use moments::offloads;
+
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
 pub use reserve::MeasuredAs;
