@@ -130,6 +130,22 @@ impl Desired {
         self.run_names.get(run.checked_sub(1)?).map(String::as_str)
     }
 
+    /// The tags of the training job.
+    pub fn job_tags(&self) -> Tags {
+        let tags = self.request.get("Tags").and_then(Value::as_array);
+        let word =
+            |tag: &Value, key: &str| tag.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+    }
+
+    /// Lets the job run as the role that is there: one that was taken over keeps its path, and with it its ARN.
+    pub fn run_as(&mut self, arn: &str) {
+        let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
+        let before = std::mem::replace(&mut role.arn, arn.to_owned());
+        fill(&mut self.request, &[(&before, arn)]);
+        arn.clone_into(&mut self.role_arn);
+    }
+
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
     pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut request = self.request.clone();

@@ -132,8 +132,8 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in change.differences.iter().take(MOST_DIFFERENCES) {
-        diagnostic =
-            diagnostic.note(format!("{}: {} there, {} here", one.what, clip(&one.found), clip(&one.wanted)));
+        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
     }
     if change.differences.len() > MOST_DIFFERENCES {
         diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
@@ -161,15 +161,8 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
 /// The most differences that a message lists.
 const MOST_DIFFERENCES: usize = 12;
 
-/// The beginning of a long value.
-fn clip(value: &str) -> String {
-    const MOST: usize = 60;
-    if value.chars().count() <= MOST {
-        return format!("`{value}`");
-    }
-    let cut: String = value.chars().take(MOST).collect();
-    format!("`{cut}…`")
-}
+/// The most characters of a value that differs.
+const MOST_CHARACTERS: usize = 60;
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {

@@ -17,7 +17,6 @@ use crate::emit::{Identity, quoted};
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
-use futures_util::future::join_all;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -105,8 +104,8 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = looks.iter().zip(self.plans).map(|(look, plan)| look_at(look, plan, self.choices));
-        let looked = self.progress.busy("looking at the account", async { join_all(all).await }).await;
+        let all = look_at(looks, self.plans, self.choices);
+        let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
     }

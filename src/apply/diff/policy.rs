@@ -10,6 +10,11 @@ pub(in crate::apply) fn same_policy(a: &str, b: &str) -> bool {
     }
 }
 
+/// A policy as what it means: the same text for all documents that mean the same.
+pub(in crate::apply) fn meaning(text: &str) -> String {
+    serde_json::from_str(text).map_or_else(|_| text.to_owned(), |value| normal(value).to_string())
+}
+
 /// Lists are sets in a policy: sorted, each element once, and one element stands for its list.
 fn normal(value: Value) -> Value {
     match value {

@@ -68,9 +68,23 @@ pub fn role(
         Action::Stop(_) => {
             format!("a role of this name is there, and it belongs to {}", owner(&found.role.tags))
         }
-        Action::Adopt => format!("`--adopt`: it belongs to {}", owner(&found.role.tags)),
+        Action::Adopt => {
+            let mut because = format!("`--adopt`: it belongs to {}", owner(&found.role.tags));
+            // Its ARN holds its path, and neither can be changed: the job runs as the role that is there.
+            let path = wanted.create.path.as_deref().unwrap_or("/");
+            if found.role.path != path {
+                because.push_str(&format!("; it stays at path `{}`", found.role.path));
+            }
+            if let Some(more) = more_than_ours(wanted, found) {
+                because.push_str(&format!("; {more}"));
+            }
+            because
+        }
         Action::Update => "it differs from the plan".to_owned(),
-        _ => more_than_ours(wanted, found).unwrap_or_else(|| "as the plan has it".to_owned()),
+        _ => match more_than_ours(wanted, found) {
+            Some(more) => format!("as the plan has it, and {more}"),
+            None => "as the plan has it".to_owned(),
+        },
     };
     let stopped = matches!(action, Action::Stop(_));
     let mut change = Change::new("role", name, action, because);
@@ -102,12 +116,8 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
             wanted.create.permissions_boundary.as_deref().unwrap_or("none")
         ));
     }
-    (!more.is_empty()).then(|| {
-        format!(
-            "as the plan has it, and wider: somebody added {}; trainc leaves that",
-            crate::text::ticked(&more, "and")
-        )
-    })
+    (!more.is_empty())
+        .then(|| format!("wider: somebody added {}; trainc leaves that", crate::text::ticked(&more, "and")))
 }
 
 /// Statements that are only on one side, by their Sid.

@@ -64,6 +64,8 @@ pub struct Facts {
     pub zones: Seen<Vec<String>>,
     /// Limits.
     pub limits: Vec<Limit>,
+    /// Whether the user waits where there is no room at the moment.
+    pub waits: bool,
     /// Instances of this type that run now, by other jobs.
     pub running: Seen<u64>,
     /// Buckets by name, with their first place.
@@ -132,6 +134,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             groups,
             zones,
             limits,
+            waits: self.patience.capacity.is_some(),
             running,
             buckets,
             data,
