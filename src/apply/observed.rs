@@ -1,6 +1,6 @@
 //! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
 
-use super::account::{Association, FileSystem, Role, Tags, TrainingJob};
+use super::account::{Association, Bucket, FileSystem, Role, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::Runs;
@@ -20,6 +20,8 @@ pub struct Observed {
     pub file_systems: Vec<ObservedFileSystem>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
+    /// Whether it is another account's.
+    pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
     /// Runs of the job.
@@ -94,18 +96,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let file_systems = self.file_systems(desired);
         let bucket = async {
             match &desired.bucket {
-                Some(name) => self.bucket(name, &desired.account).await,
-                None => Ok(false),
+                Some(name) => absent(self.owned(name, &desired.account).await),
+                None => Ok(None),
             }
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.uploaded(object)));
         let runs = self.runs(desired);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
+        let bucket = bucket?;
         Ok(Observed {
             role: role?,
             file_systems: file_systems?,
-            bucket: bucket?,
+            bucket: bucket.is_some(),
+            foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             uploads: uploads?,
             runs: runs?,
         })
@@ -156,6 +160,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     pub async fn associations(&self, id: &str) -> Answer<Vec<Association>> {
         let found = absent(self.ask(async |cloud| cloud.associations(id).await).await)?;
         Ok(found.unwrap_or_default())
+    }
+
+    /// A bucket, and whether the account owns it. Who may not look at it at all is refused as S3 refuses whoever expects
+    /// another owner, so a refusal is asked about once more.
+    pub async fn owned(&self, name: &str, account: &str) -> Answer<Bucket> {
+        match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
+            Err(Fault { class: Class::Denied, .. }) => {
+                let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await?;
+                Ok(Bucket { foreign: true, ..anyones })
+            }
+            other => other,
+        }
     }
 
     /// Whether a bucket of the account is there. One that is there and may not be seen is somebody else's.

@@ -139,6 +139,10 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
     }
     diagnostic = match kind {
+        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        Obstacle::Foreign if change.kind == "bucket" => diagnostic
+            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),

@@ -140,7 +140,10 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         }
     }
     if let Some(bucket) = &desired.bucket {
-        out.push(if observed.bucket {
+        out.push(if observed.foreign_bucket {
+            let because = "a bucket of this name is there, and another account owns it";
+            Change::new("bucket", bucket, Action::Stop(Obstacle::Foreign), because)
+        } else if observed.bucket {
             Change::new("bucket", bucket, Action::Unchanged, "it is there")
         } else {
             Change::new(
