@@ -46,6 +46,8 @@ pub struct WantedRole {
     pub policy: String,
     /// The ARN that it has.
     pub arn: String,
+    /// Runs of other digests that run as it now: what they may do stays in its policy until they end.
+    pub beside: Vec<String>,
 }
 
 /// A file system that trainc makes, with its links.
@@ -146,6 +148,13 @@ impl Desired {
         arn.clone_into(&mut self.role_arn);
     }
 
+    /// Leaves the runs beside this one what the role's policy allows them.
+    pub fn run_beside(&mut self, policy: &str, runs: &[String]) {
+        let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
+        role.policy = super::diff::union(&role.policy, policy);
+        role.beside = runs.to_vec();
+    }
+
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
     pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut request = self.request.clone();
@@ -209,7 +218,7 @@ fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole>
         plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
     let path = create.path.as_deref().unwrap_or("/");
     let arn = format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name);
-    Some(WantedRole { policy: here(&policy.unwrap_or_default(), account), create, arn })
+    Some(WantedRole { policy: here(&policy.unwrap_or_default(), account), create, arn, beside: Vec::new() })
 }
 
 fn file_systems(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedFileSystem> {

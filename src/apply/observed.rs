@@ -1,6 +1,6 @@
 //! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
 
-use super::account::{Association, Bucket, FileSystem, Role, Tags, TrainingJob};
+use super::account::{Association, Bucket, FileSystem, JobSummary, Role, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::Runs;
@@ -208,7 +208,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (direct, mut listed) = (direct?, listed?);
         listed.retain(|one| one.name.starts_with(stem));
         let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
-        let mut runs = Runs { latest: direct, number: 1, other: None };
+        let beside = self.beside(desired, &listed).await?;
+        let mut runs = Runs { latest: direct, number: 1, other: None, beside };
         if last > 1
             && let Some(name) = desired.name_of_run(last)
             && let Some(latest) = self.job(name).await?
@@ -231,6 +232,35 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(runs)
     }
 }
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
+    async fn beside(&self, desired: &Desired, listed: &[JobSummary]) -> Answer<Vec<String>> {
+        let Some(role) = &desired.role else { return Ok(Vec::new()) };
+        let running = listed.iter().filter(|one| {
+            desired.run_of(&one.name).is_none() && matches!(one.status.as_str(), "InProgress" | "Stopping")
+        });
+        let asked = running.enumerate().map(async |(at, one)| {
+            // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
+            let found = match at {
+                ..MOST_BESIDE => absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?,
+                _ => return Ok(Some(one.name.clone())),
+            };
+            // A role that was taken over has its name at another path.
+            let name = format!("/{}", role.create.role_name);
+            let is_role = |job: &TrainingJob| {
+                let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str());
+                arn.is_some_and(|arn| arn.ends_with(&name)) && !job.is_over()
+            };
+            Ok(found.filter(is_role).map(|job| job.name))
+        });
+        let found: Vec<Option<String>> = try_join_all(asked).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+}
+
+/// The most running jobs of a like name whose role is looked at.
+const MOST_BESIDE: usize = 5;
 
 /// The most jobs of a like name whose tags are looked at.
 const MOST_OTHERS: usize = 5;

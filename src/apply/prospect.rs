@@ -106,6 +106,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let observed = self.observe(&desired).await?;
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);
+            if let Some(policy) = &found.policy {
+                desired.run_beside(policy, &observed.runs.beside);
+            }
         }
         let changes = diff::diff(&desired, &observed, choices);
         let target = diff::target(&desired, &observed.runs, choices);

@@ -14,6 +14,8 @@ pub struct Runs {
     pub number: usize,
     /// The latest run of another digest of the job, with its tags.
     pub other: Option<(TrainingJob, Tags)>,
+    /// Runs of other digests that are not over and run as the role of this one: names.
+    pub beside: Vec<String>,
 }
 
 /// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.

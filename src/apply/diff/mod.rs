@@ -12,7 +12,7 @@ pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
 pub(super) use job::{is_same, job, of_foreign};
-pub(super) use policy::{meaning, same_policy};
+pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
 use super::account::Tags;

@@ -93,16 +93,31 @@ pub fn role(
         (_, _, true) => {
             Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role is not ours")
         }
-        (_, true, _) => Change::new("role-policy", &policy_name, Action::Unchanged, "as the plan has it"),
+        (_, true, _) => {
+            let because = format!("as the plan has it{}", beside(wanted));
+            Change::new("role-policy", &policy_name, Action::Unchanged, because)
+        }
         (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
         (Some(_), ..) => {
-            let mut change =
-                Change::new("role-policy", &policy_name, Action::Update, "the job uses something else now");
+            let because = format!("the job uses something else now{}", beside(wanted));
+            let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
         }
     };
     (change, policy, if stopped { Vec::new() } else { steps })
+}
+
+/// Whose rights stay in the policy.
+fn beside(wanted: &WantedRole) -> String {
+    match wanted.beside.as_slice() {
+        [] => String::new(),
+        runs => format!(
+            "; what {} may do stays until the apply after {}",
+            crate::text::ticked(runs, "and"),
+            if runs.len() == 1 { "its end" } else { "their end" }
+        ),
+    }
 }
 
 /// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
