@@ -132,13 +132,17 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in change.differences.iter().take(MOST_DIFFERENCES) {
-        diagnostic =
-            diagnostic.note(format!("{}: {} there, {} here", one.what, clip(&one.found), clip(&one.wanted)));
+        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
     }
     if change.differences.len() > MOST_DIFFERENCES {
         diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
     }
     diagnostic = match kind {
+        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        Obstacle::Foreign if change.kind == "bucket" => diagnostic
+            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),
@@ -161,15 +165,8 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
 /// The most differences that a message lists.
 const MOST_DIFFERENCES: usize = 12;
 
-/// The beginning of a long value.
-fn clip(value: &str) -> String {
-    const MOST: usize = 60;
-    if value.chars().count() <= MOST {
-        return format!("`{value}`");
-    }
-    let cut: String = value.chars().take(MOST).collect();
-    format!("`{cut}…`")
-}
+/// The most characters of a value that differs.
+const MOST_CHARACTERS: usize = 60;
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {

@@ -10,6 +10,7 @@ use super::exit;
 use super::io::Io;
 use super::manifests::{Set, compile_all};
 use super::progress::{Mode, Progress, json_line, version_line};
+use super::prospects::look_at;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{Action, Change};
 use crate::apply::ledger::Item;
@@ -21,7 +22,6 @@ use crate::apply::verdict;
 use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use futures_util::StreamExt as _;
-use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use one::One;
 use serde_json::json;
@@ -257,10 +257,9 @@ impl Tasks for Applies<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
-        let looked = progress.busy("looking at the account", async {
-            join_all(all.clone().map(|(job, look)| job.look(look))).await
-        });
-        let looked = looked.await;
+        let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
+        let choices = self.jobs.first().map(One::choices).unwrap_or_default();
+        let looked = progress.busy("looking at the account", look_at(looks, &plans, choices)).await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();

@@ -17,7 +17,6 @@ use crate::emit::{Identity, quoted};
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
-use futures_util::future::join_all;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -105,8 +104,8 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = looks.iter().zip(self.plans).map(|(look, plan)| look_at(look, plan, self.choices));
-        let looked = self.progress.busy("looking at the account", async { join_all(all).await }).await;
+        let all = look_at(looks, self.plans, self.choices);
+        let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
     }
@@ -200,7 +199,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "json" => json(io, &set, &documents),
         "markdown" => {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
-            io.print(&report::markdown::plans(&jobs));
+            io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
         }
         _ => human(io, global, args, &set, &ready, &documents),
     }
@@ -267,7 +266,7 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
         _ => serde_json::to_string_pretty(documents),
     };
     match text {
-        Ok(text) => io.print(&format!("{text}\n")),
+        Ok(text) => io.print(&set.sources.cover(&format!("{text}\n"))),
         Err(error) => io.note(&format!("error: {error}\n")),
     }
 }
@@ -278,9 +277,11 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
     let options = Options { color: io.color, unicode: io.unicode, width };
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
+    // Also a plan with errors tells its values and the flags that led to it.
+    let say = |io: &mut Io, text: &str| io.print(&set.sources.cover(text));
     if place == Problems::Above {
         let text = problems(set, Format::Human, io, io.color, global);
-        io.print(&text);
+        say(io, &text);
     }
     let rule = if io.unicode { "─" } else { "-" };
     for (at, (one, document)) in ready.iter().zip(documents).enumerate() {
@@ -292,7 +293,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         if at > 0 || place == Problems::Above {
             io.print(&format!("\n{}\n\n", rule.repeat(options.width.min(SCREEN))));
         }
-        io.print(&report::human::plan(&subject, document, depth, place, options));
+        say(io, &report::human::plan(&subject, document, depth, place, options));
     }
     io.print("\n");
     if ready.len() > 1 {
@@ -300,7 +301,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    io.print(&report::human::next(&next(args, errors, local), options));
+    say(io, &report::human::next(&next(args, errors, local), options));
 }
 
 /// Whether the job is for this machine.

@@ -146,6 +146,17 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     assert_eq!(std::fs::read(repo.0.0.join(LLAMA)).unwrap(), kept);
     let noop = repo.run(&["plan", LLAMA, "--save", "noop.plan"]);
     assert_eq!(noop.code, Some(0));
+    // What trainc leaves as it is has moved all the same.
+    let as_it_was = repo.account();
+    let mut account = as_it_was.clone();
+    for role in account["roles"].as_object_mut().unwrap().values_mut() {
+        role["policies"]["more"] = "{}".into();
+    }
+    repo.0.write("account.json", account.to_string());
+    let ran = repo.run(&["apply", "noop.plan"]);
+    assert_eq!(ran.code, Some(4), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("T0612") && ran.err.contains("`role trainc-"), "{}", ran.err);
+    repo.0.write("account.json", as_it_was.to_string());
     let done = repo.run(&["apply", "noop.plan"]);
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     assert!(done.out.contains("nothing to do"), "{}", done.out);
@@ -239,9 +250,13 @@ fn a_job_that_fails_gives_its_page() {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
     assert!(ran.out.contains("CUDA out of memory"), "{}", ran.out);
-    // Applied again it says so again, and starts nothing.
+    // Applied again it says so again, and starts nothing; only who waits for the job hears of it by the exit code.
     let again = repo.run(&["apply", LLAMA]);
-    assert_eq!(again.code, Some(8));
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(again.err.contains("T0651"), "{}", again.err);
+    assert!(again.out.contains("nothing to do") && again.out.contains("--new-run"), "{}", again.out);
+    assert_eq!(repo.run(&["apply", LLAMA, "--wait"]).code, Some(8));
+    assert_eq!(repo.run(&["plan", LLAMA, "--detailed-exit-code"]).code, Some(0), "plan and apply agree");
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 1);
 }
 
@@ -308,6 +323,39 @@ fn jobs_of_a_directory_are_made_side_by_side_and_told_in_order() {
     assert!(ran.err.contains("my-first-job: role "), "each line says whose it is: {}", ran.err);
 }
 
+/// Each fits alone, and a job that runs takes room for a while: only what can never fit is refused to who waits.
+#[test]
+fn room_that_is_taken_is_waited_for_and_counted_together() {
+    let repo = Repo::new("apply-room", &["starter"]);
+    fs::create_dir_all(repo.0.0.join("second")).unwrap();
+    let second = read("examples/starter/trainc.kdl").replace("\"my-first-job\"", "\"second\"");
+    repo.0.write("second/trainc.kdl", second.replace("./scripts", "../starter/scripts"));
+    let fresh = |quota: f64| {
+        repo.0.write("account.json", format!(r#"{{"quotas": {{"L-C6383286": {quota}}}}}"#));
+    };
+    let jobs = || repo.account()["jobs"].as_object().unwrap().len();
+    fresh(1.0);
+    let refused = repo.run(&["apply", ".", "--yes"]);
+    assert_eq!(refused.code, Some(5), "{}{}", refused.out, refused.err);
+    let said = refused.err.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    assert!(said.contains("and beside 1 instance for `second` the job needs 1 instance"), "{said}");
+    assert_eq!(jobs(), 1, "the first goes on");
+    // The first runs now.
+    let running = repo.run(&["apply", "starter", "--yes"]);
+    assert_eq!(running.code, Some(5), "{}{}", running.out, running.err);
+    assert!(running.err.contains("--wait-for-capacity"), "{}", running.err);
+    let waited = repo.run(&["apply", "starter", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!(waited.code, Some(0), "{}{}", waited.out, waited.err);
+    assert!(waited.err.contains("The account-level service limit"), "the wait is told: {}", waited.err);
+    assert_eq!(jobs(), 2);
+    fresh(1.0);
+    let both = repo.run(&["apply", ".", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!((both.code, jobs()), (Some(0), 2), "{}{}", both.out, both.err);
+    fresh(0.0);
+    let never = repo.run(&["apply", "starter", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!((never.code, jobs()), (Some(5), 0), "{}{}", never.out, never.err);
+}
+
 #[test]
 fn denied_foreign_and_quota_have_their_exit_codes() {
     let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);
@@ -329,6 +377,10 @@ fn denied_foreign_and_quota_have_their_exit_codes() {
         }
         account.to_string()
     };
+    with(&foreign, 7, "T0605");
+    let adopted = repo.run(&["apply", LLAMA, "--yes", "--adopt"]);
+    let shown = adopted.out.find("tag trainc:job: none → llama-7b-fsdp").expect("what differs is shown");
+    assert!(shown < adopted.out.find("applied: ").unwrap(), "{}", adopted.out);
     with(&foreign, 7, "T0605");
     let json = repo.run(&["apply", LLAMA, "--yes", "-o", "json"]);
     let told = lines(&json);

@@ -62,6 +62,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.job(&job, target, &systems).await
     }
 
+    /// Takes over a run that is over, and nothing else: what it needed is needed no more.
+    pub async fn take(&self, target: &Target) -> Option<String> {
+        self.job(&Item::new("training-job", name_of(target, self.desired)), target, &[]).await
+    }
+
     /// Keeps the record of one resource.
     fn settle<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
         result.map_err(|cause| self.telling.failed(item, cause)).ok()
@@ -80,6 +85,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
         let mut wait = self.unseen();
         let mut made: Vec<RoleStep> = Vec::new();
+        let mut adopted = false;
         loop {
             let found = self.look.role(wanted).await?;
             let (change, _, steps) = role_change(wanted, found.as_ref(), self.choices);
@@ -87,8 +93,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Err(Cause::Obstacle(change));
             }
             if steps.is_empty() {
-                self.telling.done(item, said(&made, &RoleStep::Create), None);
+                let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
+                self.telling.done(item, what, None);
                 return Ok(());
+            }
+            if change.action == Action::Adopt && !adopted {
+                self.telling.taking(item, &change);
+                adopted = true;
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
                 // Everything was done, and the account does not show it yet.
