@@ -102,6 +102,9 @@ mod tests {
         for id in &outside {
             assert!(missing(id).is_some(), "{id}");
         }
+        // What tune keeps free is the mean error of these peaks.
+        let peaks = verdict.summary.peak_memory_bytes.mean_error.unwrap();
+        assert!((peaks - crate::predict::memory::MEAN_ERROR).abs() < 0.002, "{peaks}");
         let misses: Misses = toml::from_str(include_str!("misses.toml")).unwrap();
         for miss in misses.miss {
             assert!(outside.iter().any(|id| id.starts_with(&miss.ids)), "{}", miss.ids);

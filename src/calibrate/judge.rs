@@ -255,6 +255,7 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     for (at, _, time) in shown {
         if let Some(line) = lines.get_mut(at) {
             (line.tier, line.step_seconds) = (Some(Tier::A.word()), Some(time));
+            line.missing = if line.is_outside() { missing(&line.id) } else { None };
         }
     }
     (constants, verdict(lines, tiers, noise(&table.runs)))
