@@ -171,5 +171,6 @@ pub fn stale(plan: &crate::ir::Plan, why: &str) -> Verdict {
             .help("save it again: trainc plan --save")
             .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
         exit: super::verdict::exit::DIFFERENT,
+        flag: None,
     }
 }

@@ -39,6 +39,12 @@ impl<'a> Row<'a> {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
             oom: self.text("oom") == "1",
+            has_links: {
+                let joined = |gpus: &str, link: &str| {
+                    self.number(gpus).is_some_and(|n| n <= 1.0) || self.number(link).is_some_and(|n| n > 0.0)
+                };
+                joined("gpus_per_node", "intra_bw_gbps") && joined("nodes", "inter_bw_gbps")
+            },
             step_seconds: match &layout {
                 Ok(layout) => self.step_seconds(layout),
                 Err(why) => Err(why.clone()),

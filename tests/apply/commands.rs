@@ -231,6 +231,15 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     assert!(changed.err.contains("T0606") && changed.err.contains("77"), "{}", changed.err);
     let planned = repo.run(&["plan", path, "--set", "train.steps=77"]);
     assert_eq!(planned.code, Some(0), "a plan only says it: {}", planned.err);
+    let next =
+        |ran: &Ran| ran.out.split_once("  next ").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(planned.out.contains("apply would be refused with exit code 4: T0606"), "{}", planned.out);
+    let flags = "--set train.steps=77";
+    let again = format!("trainc plan {path} {flags} --new-run --simulate=account.json");
+    assert_eq!(next(&planned), again);
+    let planned = repo.run(&["plan", path, "--set", "train.steps=77", "--new-run"]);
+    assert!(!planned.out.contains("would be refused"), "{}", planned.out);
+    assert_eq!(next(&planned), format!("trainc apply {path} {flags} --new-run --simulate=account.json"));
     let started = repo.run(&["apply", path, "--yes", "--set", "train.steps=77", "--new-run"]);
     assert_eq!(started.code, Some(0), "{}", started.err);
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
@@ -321,6 +330,97 @@ fn jobs_of_a_directory_are_made_side_by_side_and_told_in_order() {
     assert!(at("applied: llama-7b-fsdp-") < at("applied: my-first-job-"));
     assert!(at("applied: my-first-job-") < at("llama-7b-fsdp: applied"), "{}", ran.out);
     assert!(ran.err.contains("my-first-job: role "), "each line says whose it is: {}", ran.err);
+}
+
+#[test]
+fn two_manifests_of_one_name_are_neither_applied() {
+    let repo = Repo::new("apply-twins", &["starter", "distilbert-spot"]);
+    repo.0.write(
+        "twin/trainc.kdl",
+        read("examples/starter/trainc.kdl").replace("./scripts", "../starter/scripts"),
+    );
+    let ran = repo.run(&["apply", ".", "--yes"]);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("T0142"), "{}", ran.err);
+    assert!(ran.err.contains("`starter/trainc.kdl` is not applied: `twin/trainc.kdl`"), "{}", ran.err);
+    let account = repo.account();
+    let jobs: Vec<&String> = account["jobs"].as_object().unwrap().keys().collect();
+    assert!(matches!(jobs.as_slice(), [one] if one.starts_with("distilbert-spot-")), "{jobs:?}");
+}
+
+#[test]
+fn a_plan_without_room_does_not_lead_to_apply() {
+    let repo = Repo::new("apply-refused", &["starter", "distilbert-spot"]);
+    repo.0.write("account.json", r#"{"quotas": {"L-C6383286": 0}}"#);
+    let alone = repo.run(&["plan", "starter/trainc.kdl"]);
+    assert!(alone.out.contains("apply would be refused with exit code 5: T0621"), "{}", alone.out);
+    assert!(alone.out.contains("trainc plan starter/trainc.kdl --simulate"), "{}", alone.out);
+    let both = repo.run(&["plan", "."]);
+    assert!(both.out.contains("apply would refuse 1 of 2 jobs: T0621"), "{}", both.out);
+    assert!(both.out.contains("trainc apply ."), "the other goes on: {}", both.out);
+}
+
+#[test]
+fn jobs_are_watched_side_by_side_and_hosts_by_their_names() {
+    let repo = Repo::new("apply-watch", &["starter", "distilbert-spot"]);
+    assert_eq!(repo.run(&["apply", ".", "--yes"]).code, Some(0));
+    let before = repo.account().to_string();
+    let ran = repo.run(&["watch", ".", "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let told = lines(&ran);
+    let at = |kind: &str, job: &str, last: bool| {
+        let is = |one: &Value| one["type"] == kind && one.to_string().contains(job);
+        let found = if last { told.iter().rposition(is) } else { told.iter().position(is) };
+        found.unwrap_or_else(|| panic!("{kind} {job}: {}", ran.out))
+    };
+    for (one, other) in [("my-first-job-", "distilbert-spot-"), ("distilbert-spot-", "my-first-job-")] {
+        assert!(at("status", one, false) < at("ended", other, true), "{}", ran.out);
+    }
+    repo.0.write("account.json", before);
+    let shown = repo.run(&["watch", "."]);
+    assert_eq!(shown.code, Some(0), "{}{}", shown.out, shown.err);
+    assert_eq!(shown.out.matches(" completed in ").count(), 2, "{}", shown.out);
+    for host in ["algo-2", "algo-0", "algo-01", "node-1"] {
+        let ran = repo.run(&["logs", "starter", "--host", host, "--follow"]);
+        assert_eq!(ran.code, Some(2), "{host}: {}", ran.out);
+        assert!(ran.err.contains(&format!("has no host `{host}`: it has algo-1 alone")), "{}", ran.err);
+    }
+    assert_eq!(repo.run(&["logs", "starter", "--host", "algo-1"]).code, Some(0));
+}
+
+#[test]
+fn advice_leads_on() {
+    let repo = Repo::new("apply-advice", &["starter"]);
+    // An account in memory is gone with its command.
+    let applied = repo.run_plain(&["apply", "starter", "--simulate"]);
+    assert!(
+        applied.out.contains("next  trainc apply starter/trainc.kdl --simulate --wait"),
+        "{}",
+        applied.out
+    );
+    let waited = repo.run_plain(&["apply", "starter", "--simulate", "--wait"]);
+    assert!(waited.code == Some(0) && !waited.out.contains("next"), "{}", waited.out);
+    let watched = repo.run_plain(&["watch", "starter", "--simulate"]);
+    assert_eq!(watched.code, Some(4));
+    assert!(
+        watched.err.contains("trainc apply starter/trainc.kdl --simulate=account.json"),
+        "{}",
+        watched.err
+    );
+    // A role without tags: what makes it this job's can be typed.
+    assert_eq!(repo.run(&["apply", "starter"]).code, Some(0));
+    let mut account = repo.account();
+    let role = account["roles"].as_object_mut().unwrap().values_mut().next().unwrap();
+    role["role"]["tags"] = serde_json::json!({});
+    repo.0.write("account.json", account.to_string());
+    let kept = repo.run(&["destroy", "starter", "--yes"]);
+    assert_eq!(kept.code, Some(7), "{}{}", kept.out, kept.err);
+    let typed = "aws iam tag-role --role-name trainc-my-first-job-";
+    assert!(
+        kept.err.contains(typed) && kept.err.contains("Key=trainc:job,Value=my-first-job"),
+        "{}",
+        kept.err
+    );
 }
 
 /// Each fits alone, and a job that runs takes room for a while: only what can never fit is refused to who waits.

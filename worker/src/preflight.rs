@@ -50,6 +50,7 @@ impl Preflight<'_> {
 
     fn warn(&self, text: &str) {
         if self.rank == 0 {
+            say::out(json!({"check": "warning", "warning": text}));
             say::err(format_args!("warning: {text}"));
         }
     }
@@ -298,6 +299,9 @@ impl Preflight<'_> {
                 bytes as f64 / f64::from(1 << 20)
             ),
         );
+        if let Some(warning) = checkpoint::changed(self.config, state) {
+            self.warn(&warning);
+        }
         if files < state.files.len() {
             self.warn(
                 "not all files of the checkpoint were compared in this time; the run compares what it reads",
@@ -311,6 +315,9 @@ impl Preflight<'_> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
         let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
         let rate = least(&everyone(groups, rate)?);
+        if let Some(warning) = crate::hf::unapplied(Path::new(weights))? {
+            self.warn(&warning);
+        }
         let people =
             format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
         self.say("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
@@ -322,6 +329,7 @@ impl Preflight<'_> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
+        crate::train::lengths(self.config, train.sequences()).iter().for_each(|warning| self.warn(warning));
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
         let (began, mut read) = (Instant::now(), 0u64);
         let mut rows = Rows::default();

@@ -136,6 +136,16 @@ impl One<'_> {
         out + &self.args.account.again()
     }
 
+    /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
+    /// command, so that only it can.
+    fn following(&self) -> Option<String> {
+        match (self.args.wait, self.args.account.is_forgotten()) {
+            (true, _) => None,
+            (false, true) => Some(format!("trainc apply {} --wait", self.path())),
+            (false, false) => Some(format!("trainc watch {}", self.path())),
+        }
+    }
+
     /// One object on a line, with the job that it is about.
     fn object(&self, io: &mut Io, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
@@ -211,10 +221,12 @@ impl One<'_> {
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
             let next = match status {
-                "InProgress" => format!("trainc watch {}", self.path()),
+                "InProgress" => self.following().unwrap_or_default(),
                 _ => format!("trainc apply {} --new-run", self.path()),
             };
-            io.print(&format!("  next  {next}\n"));
+            if !next.is_empty() {
+                io.print(&format!("  next  {next}\n"));
+            }
         }
         if self.args.wait {
             return self.watch(io, look, name, progress).await;
@@ -268,7 +280,10 @@ impl One<'_> {
         }
         match job {
             Some(job) => {
-                io.print(&format!("applied: {job}\n  next  trainc watch {}\n", self.path()));
+                io.print(&format!("applied: {job}\n"));
+                if let Some(next) = self.following() {
+                    io.print(&format!("  next  {next}\n"));
+                }
             }
             None => {
                 io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));

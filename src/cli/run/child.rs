@@ -199,7 +199,13 @@ impl Watch<'_> {
 /// A line of the worker with the kind that readers go by.
 fn typed(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
-        let kind = if members.contains_key("validation_loss") { "evaluation" } else { "step" };
+        let kind = if members.contains_key("validation_loss") {
+            "evaluation"
+        } else if members.contains_key("warning") {
+            "warning"
+        } else {
+            "step"
+        };
         members.insert("type".to_owned(), Value::from(kind));
     }
     value

@@ -37,7 +37,7 @@ fn tokens(layout: &Layout) -> f64 {
 /// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
 /// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that
 /// accumulate gradients are batches of their own to it.
-pub(in crate::predict) fn offloads(layout: &Layout) -> bool {
+pub fn offloads(layout: &Layout) -> bool {
     let work = &layout.work;
     let between = work.microbatches > 1.0 && work.active_microbatches != Some(1.0);
     layout.offload.activations

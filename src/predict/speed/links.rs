@@ -153,7 +153,11 @@ pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let share = match (megatron(layout), layout.sharding) {
-                (true, Sharding::Optimizer) => machine.get(Name::Zero1),
+                // Seen of DeepSpeed's buckets alone; Megatron's and SMP's own optimizers scatter and gather the bytes of
+                // an all-reduce.
+                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepSpeed => {
+                    machine.get(Name::Zero1)
+                }
                 (true, _) => machine.get(Name::Gradients),
                 (false, _) => machine.get(Name::Fabric),
             };

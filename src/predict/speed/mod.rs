@@ -98,7 +98,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         |times: f64| (times * trained + (times - 2.0) * frozen) * tokens / step_seconds / gpus / 1e12;
     let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
     let known = machine.gpu.rows >= 5.0;
-    let width = if known { constants.get(Name::Known) } else { constants.get(Name::Unknown) }
+    let general = if known { Name::Known } else { Name::Unknown };
+    let width = machine.gpu.interval.unwrap_or_else(|| constants.get(general))
         + constants.get(Name::Waiting) * waiting;
     Ok(Speed {
         step_seconds,

@@ -425,3 +425,16 @@ fn options_without_effect_cost_nothing() {
     offloaded.work.active_microbatches = Some(1.0);
     assert_eq!(bytes(&offloaded), bytes(&plain));
 }
+
+/// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.
+#[test]
+fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
+    let mut layout = gpt2_30b(4.0, 1.0, 512.0, 1.0, 64.0);
+    layout.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 8.0, ..layout.degrees };
+    layout.sharding = Sharding::None;
+    let whole = seconds(&layout).communication.gradients;
+    layout.sharding = Sharding::Optimizer;
+    assert_eq!(seconds(&layout).communication.gradients, whole);
+    (layout.system, layout.code) = (System::Megatron, Code::MegatronDeepSpeed);
+    assert!(seconds(&layout).communication.gradients > 2.0 * whole);
+}
