@@ -13,10 +13,14 @@ impl Reader {
         let mut resources = self.rest.object("ResourceConfig").unwrap_or(Rest(Map::new()));
         let mut stopping = self.rest.object("StoppingCondition").unwrap_or(Rest(Map::new()));
         let instance = resources.text("InstanceType");
-        let count = resources.number("InstanceCount");
+        // Preferred types may leave their number to the job; beside groups it is no number that a node says.
+        let preferred = resources.0.contains_key("InstancePreferences");
+        let count = (instance.is_some() || preferred).then(|| resources.number("InstanceCount")).flatten();
         let mut node = Node::new("cluster");
         if let Some(instance) = &instance {
             node = node.arg(&string(instance)).prop("nodes", &count.unwrap_or(1).to_string());
+        } else if let Some(count) = count {
+            node = node.prop("nodes", &count.to_string());
         }
         let mut groups = BTreeMap::new();
         for group in resources.list("InstanceGroups") {

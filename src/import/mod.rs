@@ -314,6 +314,11 @@ impl Reader {
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
         if metrics == known.then_some(true) || (metrics == Some(false) && !known) {
             algorithm.take("EnableSageMakerMetricsTimeSeries");
+        } else if metrics.is_none() {
+            self.unsaid.lose(
+                "`EnableSageMakerMetricsTimeSeries`: the request leaves it to the service; the manifest's request says \
+                 `true`, as the SageMaker SDK does for this image",
+            );
         }
         self.rest.put_back("AlgorithmSpecification", algorithm);
     }

@@ -164,6 +164,54 @@ fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
     assert!(!both.manifest.contains("says the same request"));
 }
 
+/// A small request, with these members beside the ones that every request has.
+#[track_caller]
+fn small(image: &str, resources: Value) -> Imported {
+    imported(
+        &serde_json::json!({
+            "TrainingJobName": "small",
+            "RoleArn": "arn:aws:iam::111122223333:role/team",
+            "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+            "ResourceConfig": resources,
+            "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+            "ProfilerConfig": {"DisableProfiler": true},
+        })
+        .to_string(),
+    )
+}
+
+#[test]
+fn preferred_types_keep_their_number() {
+    let preferences = serde_json::json!([
+        {"InstanceType": "ml.p4d.24xlarge"}, {"InstanceType": "ml.p5.48xlarge"},
+    ]);
+    let resources =
+        serde_json::json!({"InstancePreferences": preferences, "InstanceCount": 4, "VolumeSizeInGB": 50});
+    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", resources.clone());
+    assert!(found.manifest.contains("cluster nodes=4"), "{}", found.manifest);
+    assert_eq!(emitted(&found.manifest)["ResourceConfig"], resources);
+
+    let each = serde_json::json!({"VolumeSizeInGB": 50, "InstancePreferences": [
+        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 4}, {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
+    ]});
+    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", each.clone());
+    assert_eq!(emitted(&found.manifest)["ResourceConfig"], each);
+}
+
+#[test]
+fn metrics_that_only_the_manifest_sends_are_said() {
+    let one = || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
+    let lost = |image: &str| small(image, one()).lost;
+    let of_aws = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312";
+    assert!(
+        lost(of_aws).iter().any(|line| line.starts_with("`EnableSageMakerMetricsTimeSeries`")),
+        "{:?}",
+        lost(of_aws)
+    );
+    assert_eq!(lost("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"), Vec::<String>::new());
+}
+
 #[test]
 fn what_its_own_request_lacks_is_in_the_header() {
     let found = smp_v1_with(r#"{"partitions": 2, "ddp": true, "fp16": true}"#);
