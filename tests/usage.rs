@@ -101,3 +101,30 @@ fn emit_of_several_jobs_writes_all_or_none() {
     assert_eq!(run(&dir.0, &["emit", "-q", ".", "--out", "out"]).code, Some(0));
     assert!(dir.0.join("out/my-first-job/plan.md").exists() && dir.0.join("out/second/plan.md").exists());
 }
+
+#[test]
+fn import_writes_in_the_format_that_is_asked_for() {
+    let dir = Scratch::new("usage-import");
+    let request = fs::read(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
+    dir.write("request.json", request);
+    let plain = run(&dir.0, &["import", "request.json"]);
+    let json = run(&dir.0, &["import", "request.json", "-o", "json"]);
+    let document = json.json();
+    assert_eq!(document["manifest"].as_str(), Some(plain.out.as_str()));
+    assert_eq!(document["same_request"], true, "{}", document["lost"]);
+    assert!(document["cannot_say"].as_array().is_some_and(|lines| !lines.is_empty()));
+    assert_eq!(json.err, "");
+    assert!(!dir.0.join("json").exists(), "`-o` is the format, not a file");
+
+    let both = run(&dir.0, &["import", "request.json", "--out", "job.kdl", "-o", "markdown"]);
+    assert_eq!(both.code, Some(0), "{}", both.err);
+    assert_eq!(fs::read_to_string(dir.0.join("job.kdl")).unwrap(), plain.out);
+    assert!(both.out.contains(&format!("```kdl\n{}```\n", plain.out)), "{}", both.out);
+
+    dir.write("broken.json", "{");
+    let broken = run(&dir.0, &["import", "broken.json", "-o", "json"]);
+    assert_eq!(broken.code, Some(3));
+    assert_eq!(broken.json()["manifests"][0]["problems"][0]["code"], "T0530");
+    assert_eq!(run(&dir.0, &["import", "request.json", "-o", "job2.kdl"]).code, Some(2));
+    assert!(!dir.0.join("job2.kdl").exists());
+}

@@ -12,7 +12,7 @@ use crate::apply::fault::Class;
 use crate::apply::observed::Look;
 use crate::apply::verdict;
 use crate::catalog::shapes;
-use crate::diag::{Format, Problems};
+use crate::diag::{self, Diagnostic, Format, Problems};
 use crate::import::{self, Imported};
 use crate::source::{SourceMap, Span};
 use crate::{Compiled, Options, compile, emit};
@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// standard error. A described job is also reviewed, with what it cost.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 -o job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json -o job.kdl"
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl"
 )]
 pub(super) struct Args {
     /// A JSON file, `-` for standard input, or the name of a training job where there is no such file
@@ -44,8 +44,29 @@ pub(super) struct Args {
     #[command(flatten)]
     account: AccountArgs,
     /// Write the manifest here, never over an existing file
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+/// Where the manifest goes, and how what is said of it is written.
+#[derive(Clone)]
+struct Sink {
+    out: Option<PathBuf>,
+    format: Format,
+}
+
+impl Args {
+    fn sink(&self) -> Sink {
+        let format = match self.output.as_str() {
+            "json" => Format::Json,
+            "markdown" => Format::Markdown,
+            _ => Format::Human,
+        };
+        Sink { out: self.out.clone(), format }
+    }
 }
 
 /// Runs the command.
@@ -65,7 +86,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     let shown = if args.file == "-" { "<stdin>" } else { args.file.as_str() };
-    made(io, global, args.out.as_deref(), shown, &text)
+    made(io, global, &args.sink(), shown, &text)
 }
 
 /// A training job of the account, by its name.
@@ -83,7 +104,7 @@ fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&format!("error: `{name}` is no file, and the region of a training job of that name is not said\nhelp: add `--region us-west-2`\n"));
         return exit::USAGE;
     }
-    let describe = Describe { name: name.clone(), global: global.clone(), out: args.out.clone() };
+    let describe = Describe { name: name.clone(), global: global.clone(), sink: args.sink() };
     match Accounts::new(&args.account, None) {
         Ok(mut accounts) => accounts.within(io, &region, None, describe),
         Err(words) => {
@@ -97,15 +118,15 @@ fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
 struct Describe {
     name: String,
     global: Global,
-    out: Option<PathBuf>,
+    sink: Sink,
 }
 
 impl Task for Describe {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let Self { name, global, out } = self;
+        let Self { name, global, sink } = self;
         let shown = format!("<training job {name}>");
         match look.ask(async |cloud| cloud.training_job(&name).await).await {
-            Ok(job) => made(io, &global, out.as_deref(), &shown, &answer(job).to_string()),
+            Ok(job) => made(io, &global, &sink, &shown, &answer(job).to_string()),
             Err(fault) if fault.class == Class::NotFound => {
                 io.note(&format!(
                     "error: `{name}` is no file, and no training job of that name is in the account\n"
@@ -149,15 +170,18 @@ fn answer(job: TrainingJob) -> Value {
 }
 
 /// Makes the manifest of a text, writes it, and says what to know of it.
-fn made(io: &mut Io, global: &Global, out: Option<&Path>, shown: &str, text: &str) -> u8 {
+fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
+    let out = sink.out.as_deref();
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
     let Some(mut imported) = import::import(source, text, &mut found) else {
         let compiled = Compiled::nothing(found);
         let set = set(shown, compiled, sources);
-        let text = problems(&set, Format::Human, io, io.color, global);
-        io.note(&text);
+        match sink.format {
+            Format::Json => io.print(&problems(&set, sink.format, io, false, global)),
+            _ => io.note(&problems(&set, Format::Human, io, io.color, global)),
+        }
         return exit::MANIFEST;
     };
     let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
@@ -173,10 +197,18 @@ fn made(io: &mut Io, global: &Global, out: Option<&Path>, shown: &str, text: &st
             io.note(&format!("error: `{}` cannot be written: {}\n", out.display(), describe(&error)));
             return exit::USAGE;
         }
-    } else {
-        io.print(&imported.manifest);
     }
-    review(io, global, &name, &imported);
+    let review = review(io, &name, &imported);
+    match sink.format {
+        Format::Json => io.print(&format!("{:#}\n", document(&imported, &review, out))),
+        Format::Markdown => io.print(&markdown(&imported, &review)),
+        _ => {
+            if out.is_none() {
+                io.print(&imported.manifest);
+            }
+            review.say(io, global, &imported);
+        }
+    }
     exit::DONE
 }
 
@@ -205,29 +237,79 @@ fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {
     (compiled, sources)
 }
 
-/// What to know of the manifest: what it cannot say, how the job went, and what `check` says to it.
-fn review(io: &mut Io, global: &Global, name: &str, imported: &Imported) {
+/// What to know of the manifest beside what it cannot say: how the job went, and what `check` says to it.
+struct Review {
+    outcome: Vec<String>,
+    set: Set,
+}
+
+fn review(io: &Io, name: &str, imported: &Imported) -> Review {
     let (mut compiled, sources) = compiled(io, name, imported);
-    if !imported.unsaid.is_empty() && !global.quiet {
-        io.note("cannot say:\n");
-        for line in &imported.unsaid {
-            io.note(&format!("  {line}\n"));
-        }
-    }
-    if let Some(outcome) = &imported.outcome {
-        for line in outcome.lines() {
-            io.note(&format!("{line}\n"));
-        }
-    } else {
+    if imported.outcome.is_none() {
         // A request is only made a manifest of; what would keep it from being one is said.
         compiled.problems.retain(|problem| problem.severity == crate::diag::Severity::Error);
-        if compiled.problems.is_empty() {
-            return;
+    }
+    let outcome = imported.outcome.as_ref().map(import::Outcome::lines).unwrap_or_default();
+    Review { outcome, set: set(name, compiled, sources) }
+}
+
+impl Review {
+    fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.set.manifests.iter().flat_map(|manifest| manifest.compiled.problems.iter())
+    }
+
+    /// For people, beside the manifest on standard output.
+    fn say(&self, io: &mut Io, global: &Global, imported: &Imported) {
+        if !imported.unsaid.is_empty() && !global.quiet {
+            io.note("cannot say:\n");
+            for line in &imported.unsaid {
+                io.note(&format!("  {line}\n"));
+            }
+        }
+        for line in &self.outcome {
+            io.note(&format!("{line}\n"));
+        }
+        if imported.outcome.is_some() || self.problems().next().is_some() {
+            let text = problems(&self.set, Format::Human, io, io.color, global);
+            io.note(&text);
         }
     }
-    let set = set(name, compiled, sources);
-    let text = problems(&set, Format::Human, io, io.color, global);
-    io.note(&text);
+}
+
+/// The document of `-o json`.
+fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
+    let problems: Vec<_> =
+        review.problems().map(|problem| diag::json::problem(&review.set.sources, problem)).collect();
+    json!({
+        "format_version": diag::json::FORMAT_VERSION,
+        "job": imported.job,
+        "manifest": imported.manifest,
+        "written": out.map(|out| out.to_string_lossy()),
+        "same_request": imported.lost.is_empty(),
+        "lost": imported.lost,
+        "cannot_say": imported.unsaid,
+        "outcome": review.outcome,
+        "problems": problems,
+    })
+}
+
+/// For a pull request: the manifest, what it cannot say, how the job went, and its problems in a line each.
+fn markdown(imported: &Imported, review: &Review) -> String {
+    let mut out = format!("# {}\n\n```kdl\n{}```\n", imported.job, imported.manifest);
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let lines: Vec<String> = lines.iter().map(|line| format!("- {line}\n")).collect();
+            out.push_str(&format!("\n## {title}\n\n{}", lines.concat()));
+        }
+    };
+    list("Cannot say", imported.unsaid.clone());
+    list("How the job went", review.outcome.clone());
+    let problems = review.problems();
+    list(
+        "Problems",
+        problems.map(|one| format!("{} `{}`: {}", one.severity.word(), one.code.id, one.message)).collect(),
+    );
+    out
 }
 
 /// Lines of the manifest that its own request does not give back: emitted and imported again, they are missing.

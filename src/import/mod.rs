@@ -46,7 +46,7 @@ pub struct Imported {
     /// What the manifest cannot say, or had to make up.
     pub unsaid: Vec<String>,
     /// Those of them by which the manifest's request is another one.
-    lost: Vec<String>,
+    pub lost: Vec<String>,
     /// What was imported, in words; the manifest's header begins with it.
     what: String,
     /// How the job ended, where the file is an answer.

@@ -24,7 +24,7 @@ def again(request, place):
     place.mkdir(exist_ok=True)
     source, manifest, out = place / "request.json", place / "job.kdl", place / "out"
     source.write_text(json.dumps(request), encoding="utf-8")
-    for command in (["import", source, "-o", manifest], ["emit", manifest, "--out", out]):
+    for command in (["import", source, "--out", manifest], ["emit", manifest, "--out", out]):
         done = subprocess.run([BINARY, *command], capture_output=True, text=True, check=False, cwd=place)
         assert done.returncode == 0, done.stderr + (manifest.read_text() if manifest.exists() else "")
     return json.loads((out / "sagemaker/training-job.json").read_text(encoding="utf-8")), manifest.read_text()
@@ -75,7 +75,7 @@ def test_a_name_is_no_file(tmp_path):
 def test_never_over_a_file(tmp_path):
     shutil.copy(CAPTURES[0], tmp_path / "request.json")
     (tmp_path / "job.kdl").write_text("mine")
-    command = [BINARY, "import", "request.json", "-o", "job.kdl"]
+    command = [BINARY, "import", "request.json", "--out", "job.kdl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert (tmp_path / "job.kdl").read_text() == "mine"
