@@ -287,8 +287,8 @@ pub fn object(
     Some(WantedObject { kind, uri, upload })
 }
 
-/// The bucket and the key of `s3://bucket/key`; an empty key for a whole bucket.
+/// The bucket and the key of `s3://bucket/key`, or of a web address of S3; an empty key for a whole bucket.
 pub fn split_uri(uri: &str) -> Option<(&str, &str)> {
-    let rest = uri.strip_prefix("s3://")?;
-    Some(rest.split_once('/').unwrap_or((rest, ""))).filter(|(bucket, _)| !bucket.is_empty())
+    let parts = crate::ir::s3::parse(uri)?;
+    Some((parts.bucket, parts.key)).filter(|(bucket, _)| !bucket.is_empty())
 }

@@ -74,9 +74,10 @@ impl Place {
             .filter_map(|uri| Some(here(uri).strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
             .collect();
         let bucket = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
+        let bucket_of = |uri: &str| Some(desired::split_uri(uri)?.0.to_owned());
         let named = preflight::places(plan);
         let mut buckets: BTreeSet<String> =
-            named.iter().filter_map(|(uri, _)| Some(bucket(here(uri).strip_prefix("s3://")?))).collect();
+            named.iter().filter_map(|(uri, _)| bucket_of(&here(uri))).collect();
         buckets.extend(uploads.iter().map(|upload| bucket(upload)));
         let key = |id: &String| {
             // A permission knows a key by its own ARN alone, never by an alias.

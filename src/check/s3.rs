@@ -1,22 +1,7 @@
-//! S3 URIs as rules read them: bucket and key.
+//! S3 URIs as rules read and show them.
 
 use crate::ir::plan::DIGEST_MARK;
-
-/// A bucket and a key, borrowed from `s3://bucket/key`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Uri<'a> {
-    /// The bucket.
-    pub bucket: &'a str,
-    /// What follows the bucket's `/`; empty for the whole bucket.
-    pub key: &'a str,
-}
-
-/// Takes a URI apart; `None` if it does not begin with `s3://`.
-pub(super) fn parse(uri: &str) -> Option<Uri<'_>> {
-    let rest = uri.strip_prefix("s3://")?;
-    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    Some(Uri { bucket, key })
-}
+pub(super) use crate::ir::s3::parse;
 
 /// A bound text as messages show it: what stands for the digest is written as the placeholder again.
 pub(super) fn shown(text: &str) -> String {
@@ -32,13 +17,6 @@ pub(super) fn region_in_name(bucket: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts() {
-        assert_eq!(parse("s3://b/k/x"), Some(Uri { bucket: "b", key: "k/x" }));
-        assert_eq!(parse("s3://bucket"), Some(Uri { bucket: "bucket", key: "" }));
-        assert_eq!(parse("https://bucket/x"), None);
-    }
 
     #[test]
     fn the_default_bucket_says_its_region() {

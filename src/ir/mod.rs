@@ -10,6 +10,7 @@ pub mod model;
 pub mod origin;
 pub mod plan;
 pub mod preferences;
+pub mod s3;
 pub mod scalar;
 pub mod size;
 pub mod source_tree;

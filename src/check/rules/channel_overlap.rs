@@ -87,17 +87,31 @@ fn regions(plan: &Plan, problems: &mut Problems) {
         .filter_map(|link| Some((link.s3.val()?, link.span)));
     for (uri, fallback) in channels.chain(links) {
         let Some(parts) = s3::parse(&uri.value) else { continue };
-        let Some(named) = s3::region_in_name(parts.bucket).filter(|named| *named != region.name) else {
-            continue;
-        };
+        let said = parts.region.or_else(|| s3::region_in_name(parts.bucket));
+        let Some(named) = said.filter(|named| *named != region.name) else { continue };
         if crate::catalog::regions::get(named).is_none() {
             continue;
         }
+        let what = if parts.region.is_some() { "the address of bucket" } else { "bucket" };
+        let why = if parts.region.is_some() {
+            "input data and imports are in the region of the job (botocore, S3DataSource; FSx for Lustre guide)"
+        } else {
+            "input data and imports are in the region of the job (botocore, S3DataSource; FSx for Lustre guide); the name is that of the SageMaker SDK's default bucket"
+        };
+        let help = if parts.region.is_some() {
+            "copy the data to a bucket of the job's region".to_owned()
+        } else {
+            format!("use `sagemaker-{}-…`, or copy the data there", region.name)
+        };
         problems.push(
-            Diagnostic::new(&T0479, uri.span_or(fallback), format!("bucket `{}` says {named}, and the job is in {}", parts.bucket, region.name))
-                .label(plan.job.region.span().unwrap_or(plan.job.span), "the job's region")
-                .help(format!("use `sagemaker-{}-…`, or copy the data there", region.name))
-                .note("input data and imports are in the region of the job (botocore, S3DataSource; FSx for Lustre guide); the name is that of the SageMaker SDK's default bucket"),
+            Diagnostic::new(
+                &T0479,
+                uri.span_or(fallback),
+                format!("{what} `{}` says {named}, and the job is in {}", parts.bucket, region.name),
+            )
+            .label(plan.job.region.span().unwrap_or(plan.job.span), "the job's region")
+            .help(help)
+            .note(why),
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Channels: names that are taken, and which ways of input go together.
 
 use crate::catalog::reserved::{self, Kind};
-use crate::check::Context;
+use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Channel, Engine};
@@ -42,7 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     let Some(uri) = channel.s3.val() else { return };
     let last = uri.value.rsplit('/').next().unwrap_or("");
-    let is_bucket = uri.value.strip_prefix("s3://").is_none_or(|rest| !rest.contains('/'));
+    let is_bucket = s3::parse(&uri.value).is_none_or(|parts| parts.key.is_empty());
     if last.is_empty() || last.contains('.') || is_bucket {
         return;
     }

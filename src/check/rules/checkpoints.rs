@@ -1,7 +1,7 @@
 //! Checkpoints and outputs: whose they are, whether they are ever written and read, and what they lie among.
 
 use super::s3_uris;
-use crate::check::Context;
+use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Channel, Every, Plan, Scalar};
@@ -148,15 +148,9 @@ fn overlaps(context: &Context, problems: &mut Problems) {
         for (read, _, channel) in all.iter().filter(|(_, _, what)| what == "channel s3=" || what == "import")
         {
             let Some(prefix) = read.val() else { continue };
+            let (Some(at), Some(from)) = (s3::parse(&uri.value), s3::parse(&prefix.value)) else { continue };
             // An S3 prefix is a prefix of keys: `…/train` takes `…/train2/` as well.
-            let bucket_only =
-                prefix.value.trim_start_matches("s3://").trim_end_matches('/').split('/').count() == 1;
-            let inside = if bucket_only {
-                format!("{}/", uri.value).starts_with(&format!("{}/", prefix.value.trim_end_matches('/')))
-            } else {
-                uri.value.starts_with(&prefix.value)
-            };
-            if !inside {
+            if at.bucket != from.bucket || !at.key.starts_with(from.key) {
                 continue;
             }
             problems.push(

@@ -4,8 +4,11 @@ use crate::catalog::{limits, shapes};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::s3::{self, Uri};
 use crate::ir::{Field, Plan};
 use crate::source::Span;
+use crate::text;
+use std::borrow::Cow;
 
 declare_code!(T0439, "s3-uri", Error, "no S3 URI");
 
@@ -67,7 +70,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
             );
         }
-        if let Some(fault) = fault(&uri.value) {
+        // Of CreateTrainingJob's addresses only these are sent as they stand; trainc writes below the others.
+        let takes_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
+        let judged = if takes_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
+        if let Some(fault) = fault(&judged) {
             let diagnostic =
                 Diagnostic::new(&T0439, span, format!("`{what}`: `{}` {}", uri.value, fault.why));
             let diagnostic = match fault.note {
@@ -113,7 +119,8 @@ fn first_fault(uri: &str) -> Option<Fault> {
             return plain("has another scheme than `s3://`", Some(format!("s3://{rest}")));
         }
         if scheme.eq_ignore_ascii_case("https") {
-            return plain("is a web address; an S3 URI begins with `s3://`", of_web(rest));
+            let instead = s3::parse(&format!("https://{rest}")).map(|parts| written(&parts));
+            return plain("is a web address; an S3 URI begins with `s3://`", instead);
         }
         if scheme.is_empty() && rest.starts_with("s3:/") {
             return plain("has one slash too few", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
@@ -135,18 +142,16 @@ fn first_fault(uri: &str) -> Option<Fault> {
     })
 }
 
-/// `bucket.s3.region.amazonaws.com/key` and `s3.region.amazonaws.com/bucket/key`.
-fn of_web(rest: &str) -> Option<String> {
-    let (host, path) = rest.split_once('/')?;
-    let aws = host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
-    if !aws {
-        return None;
+/// A web address of S3 as `s3://bucket/key`; any other as it stands.
+fn in_s3_form(uri: &str) -> Cow<'_, str> {
+    match s3::parse(uri).filter(|_| !uri.starts_with("s3://")) {
+        Some(parts) => Cow::Owned(written(&parts)),
+        None => Cow::Borrowed(uri),
     }
-    if host.starts_with("s3.") || host.starts_with("s3-") {
-        return Some(format!("s3://{path}"));
-    }
-    let (bucket, _) = host.split_once(".s3")?;
-    Some(format!("s3://{bucket}/{path}"))
+}
+
+fn written(parts: &Uri<'_>) -> String {
+    format!("s3://{}/{}", parts.bucket, parts.key)
 }
 
 /// What makes the name illegal (Amazon S3 user guide, bucket naming rules).
@@ -167,7 +172,7 @@ fn bad_bucket(bucket: &str) -> Option<String> {
     }
     let length = bucket.len() as u64;
     if length < min || length > max {
-        return Some(format!("which has {length} characters, not {min} to {max}"));
+        return Some(format!("which has {}, not {min} to {max}", text::count(length, "character")));
     }
     if !ends(bucket.chars().next()) || !ends(bucket.chars().last()) {
         return Some("which does not begin and end with a letter or digit".to_owned());
@@ -187,6 +192,13 @@ fn bad_bucket(bucket: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn web_addresses_are_judged_by_their_bucket() {
+        assert_eq!(in_s3_form("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
+        assert_eq!(in_s3_form("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
+        assert_eq!(in_s3_form("https://example.com/x"), "https://example.com/x");
+    }
 
     #[test]
     fn good_and_bad() {
@@ -209,6 +221,8 @@ mod tests {
             ("https://s3.us-west-2.amazonaws.com/a/x", None),
             ("https://bucket.s3.us-west-2.amazonaws.com/x/y", Some("s3://bucket/x/y")),
             ("https://s3.us-west-2.amazonaws.com/bucket/x", Some("s3://bucket/x")),
+            ("https://bucket.s3.us-west-2.amazonaws.com/x?X-Amz-Signature=1", None),
+            ("https://example.com/bucket/x", None),
             ("/data/train", None),
             ("s3://my_bucket/x", None),
             ("s3://ab/x", None),

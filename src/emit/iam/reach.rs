@@ -6,7 +6,7 @@
 use super::statements::{Condition, Statement};
 use crate::emit::{names, sagemaker, worker};
 use crate::ir::plan::DIGEST_MARK;
-use crate::ir::{Engine, Plan, Raw};
+use crate::ir::{Engine, Plan, Raw, s3};
 use crate::text;
 
 /// Why the job reaches it. Each is one statement.
@@ -275,8 +275,8 @@ fn narrowest(patterns: &[String]) -> Vec<String> {
 
 /// Bucket and key of an S3 URI.
 fn split(uri: &str) -> Option<(String, String)> {
-    let (bucket, key) = uri.strip_prefix("s3://").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
-    (!bucket.is_empty()).then(|| (bucket.to_owned(), key.to_owned()))
+    let parts = s3::parse(uri)?;
+    (!parts.bucket.is_empty()).then(|| (parts.bucket.to_owned(), parts.key.to_owned()))
 }
 
 /// The S3 URIs of a raw member, each with the name of the member that holds it.
@@ -284,7 +284,7 @@ fn uris(name: &str, value: &Raw) -> Vec<(String, String)> {
     match value {
         Raw::Scalar(_) => value
             .text()
-            .filter(|text| text.starts_with("s3://"))
+            .filter(|text| s3::parse(text).is_some())
             .map(|text| (name.to_owned(), text.to_owned()))
             .into_iter()
             .collect(),
