@@ -92,8 +92,8 @@ struct Trust {
     sid: &'static str,
     effect: &'static str,
     principal: Principal,
-    action: TrustedActions,
-    condition: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    action: Words,
+    condition: BTreeMap<&'static str, BTreeMap<&'static str, Words>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -102,32 +102,40 @@ struct Principal {
     service: String,
 }
 
-/// One action stands alone, as IAM itself gives it back.
+/// One alone is no list, as IAM itself gives it back.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-enum TrustedActions {
-    One(&'static str),
-    Several(Vec<&'static str>),
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Words {
+    fn of(words: &[String]) -> Self {
+        match words {
+            [one] => Self::One(one.clone()),
+            several => Self::Several(several.to_vec()),
+        }
+    }
 }
 
 impl TrustPolicy {
-    /// A service may assume the role on behalf of one source (the guard against the confused deputy).
-    pub(super) fn of(principal: &str, account: &str, source_arn: &str, session_tags: bool) -> Self {
-        let action = if session_tags {
-            TrustedActions::Several(vec!["sts:AssumeRole", "sts:TagSession"])
-        } else {
-            TrustedActions::One("sts:AssumeRole")
-        };
+    /// A service may assume the role on behalf of these sources (the guard against the confused deputy).
+    pub(super) fn of(principal: &str, account: &str, sources: &[String], session_tags: bool) -> Self {
+        let mut actions = vec!["sts:AssumeRole".to_owned()];
+        if session_tags {
+            actions.push("sts:TagSession".to_owned());
+        }
         Self {
             version: LANGUAGE,
             statement: vec![Trust {
                 sid: "SageMakerTraining",
                 effect: "Allow",
                 principal: Principal { service: principal.to_owned() },
-                action,
+                action: Words::of(&actions),
                 condition: BTreeMap::from([
-                    ("StringEquals", BTreeMap::from([("aws:SourceAccount", account.to_owned())])),
-                    ("ArnLike", BTreeMap::from([("aws:SourceArn", source_arn.to_owned())])),
+                    ("StringEquals", BTreeMap::from([("aws:SourceAccount", Words::One(account.to_owned()))])),
+                    ("ArnLike", BTreeMap::from([("aws:SourceArn", Words::of(sources))])),
                 ]),
             }],
         }

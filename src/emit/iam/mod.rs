@@ -6,6 +6,7 @@
 mod document;
 mod keys;
 mod reach;
+mod rules;
 mod statements;
 #[cfg(test)]
 mod tests;
@@ -47,12 +48,13 @@ pub fn trust_policy(plan: &Plan) -> TrustPolicy {
     let runs = names::training_job_pattern(plan);
     // Tags of the session travel only where the trust policy allows them (STS, "Passing session tags").
     let tagged = plan.job.session_chaining.get() == Some(true);
-    TrustPolicy::of(
-        PRINCIPAL,
-        account,
-        &format!("arn:{partition}:sagemaker:{region}:{account}:training-job/{runs}"),
-        tagged,
-    )
+    let source = |what: &str| format!("arn:{partition}:sagemaker:{region}:{account}:{what}");
+    let mut sources = vec![source(&format!("training-job/{runs}"))];
+    // Each rule is a processing job under the same role, and the service makes up its name.
+    if rules::has_rules(plan) {
+        sources.push(source("processing-job/*"));
+    }
+    TrustPolicy::of(PRINCIPAL, account, &sources, tagged)
 }
 
 /// CreateRole, where trainc makes the role. The job's digest stands only in a tag that asks for it.

@@ -94,6 +94,7 @@ fn all(plan: &Plan, reaches: &[Reach]) -> Vec<Statement> {
     scope.keys(&mut out);
     scope.logs(&mut out);
     scope.image(&mut out);
+    scope.rules(&mut out);
     scope.network(&mut out);
     scope.rest(&mut out);
     out
@@ -347,7 +348,7 @@ fn hub_content(arn: &str) -> Vec<String> {
 }
 
 /// The texts of a member, wherever it stands in a raw value.
-fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
+pub(super) fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
     match value {
         Raw::Scalar(_) if name == wanted => value.text().map(str::to_owned).into_iter().collect(),
         Raw::Scalar(_) => Vec::new(),
@@ -360,7 +361,7 @@ fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
 
 /// The ARN of the repository of an ECR path, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account
 /// is the registry's, which for AWS's own images is not the job's.
-fn repository(partition: &str, uri: &str) -> Option<String> {
+pub(super) fn repository(partition: &str, uri: &str) -> Option<String> {
     let (host, path) = uri.split_once('/')?;
     let (account, rest) = host.split_once(".dkr.ecr.")?;
     let (region, _) = rest.split_once('.')?;

@@ -185,6 +185,39 @@ fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
 }
 
 #[test]
+fn rules_run_as_processing_jobs_under_the_same_role() {
+    let plan = sample::small(
+        "small",
+        r#"debugger
+        request { DebugRuleConfigurations { - {
+            RuleConfigurationName "LossNotDecreasing"
+            RuleEvaluatorImage "895741380848.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest"
+        }; }; }"#,
+    );
+    hold(&plan);
+    let trust = serde_json::to_value(trust_policy(&plan)).unwrap();
+    let sources = trust["Statement"][0]["Condition"]["ArnLike"]["aws:SourceArn"].as_array().unwrap();
+    assert_eq!(sources.len(), 2);
+    assert_eq!(sources[1], "arn:aws:sagemaker:us-west-2:${account}:processing-job/*");
+    assert_eq!(
+        find(&plan, "RuleImages").resources,
+        ["arn:aws:ecr:us-west-2:895741380848:repository/sagemaker-debugger-rules"]
+    );
+    assert!(find(&plan, "RuleLogGroup").resources[0].ends_with(":log-group:/aws/sagemaker/ProcessingJobs"));
+    let without = sample::small("small", "debugger");
+    assert!(!sids(&without).iter().any(|sid| sid.starts_with("Rule")));
+    assert!(!serde_json::to_string(&trust_policy(&without)).unwrap().contains("processing-job"));
+}
+
+#[test]
+fn web_addresses_are_the_bucket_and_key_that_they_name() {
+    let plan =
+        sample::small("small", r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#);
+    hold(&plan);
+    assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/dir/*"]);
+}
+
+#[test]
 fn the_role_is_made_with_its_trust_policy() {
     let plan = sample::full("full", "");
     let role = create_role(&plan, "d1ge57").unwrap();
