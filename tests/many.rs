@@ -410,6 +410,22 @@ fn a_sweep_over_a_path_that_is_not_there_says_so_once() {
 }
 
 #[test]
+fn one_mistake_of_a_sweep_hides_no_other_and_they_stand_in_order() {
+    let scratch = Scratch::new("sweep-several");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let sweep = "sweep {\n    vary \"train.micro-batch\" 4 \"eight\"\n    vary \"cluster.nods\" 1 2\n    vary \"train.precision\" \"bf17\" \"bf16\"\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{sweep}\n}}\n"));
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "short"], b"", Duration::from_mins(1));
+    let first = base.lines().count() + 4;
+    let found: Vec<&str> = ran.out.lines().filter(|line| line.contains("error")).collect();
+    let wanted = [(first, "T0124"), (first + 1, "T0211"), (first + 2, "T0")];
+    assert_eq!(found.len(), wanted.len(), "{}", ran.out);
+    for (line, (number, code)) in found.iter().zip(wanted) {
+        assert!(line.starts_with(&format!("x.kdl:{number}:")) && line.contains(code), "{}", ran.out);
+    }
+}
+
+#[test]
 fn what_a_sweep_sets_is_blamed_where_it_stands() {
     let scratch = Scratch::new("sweep-place");
     let base = crate::support::read("tests/fixtures/base.kdl");

@@ -4,6 +4,7 @@ use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
 use super::world::{Files, Tree};
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::Vary;
 use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
@@ -271,12 +272,14 @@ fn sweep(
     reader: &mut dyn Tree,
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
-    let Some(vary) = base.compiled.plan.as_ref().map(|plan| &plan.job.sweep).filter(|vary| !vary.is_empty())
-    else {
-        return Vec::new();
+    let Some(plan) = &base.compiled.plan else { return Vec::new() };
+    // What leads nowhere was said, at its place; the others are varied all the same, for what else is wrong.
+    let leads_nowhere = |vary: &&Vary| {
+        let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
+        vary.path.origin.span().is_some_and(said)
     };
-    // Each job would say again that its path leads nowhere.
-    if base.compiled.problems.iter().any(|problem| problem.code.id == "T0211") {
+    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(|vary| !leads_nowhere(vary)).collect();
+    if vary.is_empty() {
         return Vec::new();
     }
     let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);

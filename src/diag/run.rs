@@ -2,8 +2,9 @@
 
 use super::place::{self, Paths};
 use super::{Diagnostic, Problems, Severity, github, human, json, markdown, sarif, short};
-use crate::source::SourceMap;
+use crate::source::{SourceMap, Span};
 use crate::text;
+use std::collections::BTreeMap;
 
 /// How problems are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,9 +128,12 @@ impl<'a> Run<'a> {
     /// Every problem once, in the order of the manifests; equal are those of one code, place and message.
     pub fn shown(&self) -> Vec<Shown<'a>> {
         let mut out: Vec<Shown<'a>> = Vec::new();
-        let mut seen = std::collections::BTreeMap::new();
-        for manifest in self.manifests {
-            for problem in problems(manifest) {
+        let mut seen = BTreeMap::new();
+        for jobs in self.manifests.chunk_by(|one, next| one.path == next.path) {
+            let before = out.len();
+            for (manifest, problem) in
+                jobs.iter().flat_map(|one| problems(one).map(move |found| (one, found)))
+            {
                 let file = place::name(self.sources, problem.span);
                 let key =
                     (file, problem.span.start, problem.span.end, problem.code.id, problem.message.as_str());
@@ -142,6 +146,12 @@ impl<'a> Run<'a> {
                     out.push(Shown { problem, also_in: vec![manifest.path] });
                 }
             }
+            // The jobs of a sweep find the problems of one file in turns; it is told from top to bottom.
+            if let [_, _, ..] = jobs
+                && let Some(found) = out.get_mut(before..)
+            {
+                self.in_order(found);
+            }
         }
         for shown in &mut out {
             if shown.also_in.len() == 1 {
@@ -152,6 +162,19 @@ impl<'a> Run<'a> {
             }
         }
         out
+    }
+
+    /// Sorts by place, the files in the order in which they come up.
+    fn in_order(&self, shown: &mut [Shown<'_>]) {
+        let mut files: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in shown.iter() {
+            let next = files.len();
+            files.entry(place::name(self.sources, one.problem.span)).or_insert(next);
+        }
+        shown.sort_by_key(|one| {
+            let Span { start, end, .. } = one.problem.span;
+            (files.get(place::name(self.sources, one.problem.span)), start, end, one.problem.code.id)
+        });
     }
 
     /// How many problems there are, each counted once.
