@@ -1,6 +1,7 @@
 //! The container: from versions as written to the registry path of the region.
 
 use super::newest;
+use super::own_image::own;
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
 use crate::catalog::{instances, support};
 use crate::declare_code;
@@ -77,7 +78,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     let known = written.filter(|name| instances::instance_exists(name));
     let instance = known.unwrap_or(FULL_INSTANCE);
     let unknown = Unknown { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
-    let (pytorch, transformers) = versions(ask, family, problems)?;
+    let (pytorch, transformers) =
+        versions(ask, family, &|| newest::of_family(job, region, family), problems)?;
     let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
     let query = ImageQuery {
         framework: match family {
@@ -94,7 +96,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     };
     match images::resolve(&query) {
         Ok(found) if found.version_substituted => {
-            problems.push(substituted(ask, &found.pytorch_full_version, instance));
+            problems.push(substituted(ask, &found, instance));
             None
         }
         Ok(_) if unknown.region || unknown.instance => None,
@@ -115,6 +117,15 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             },
         }),
         Err(problem) => {
+            // Another Python is a fault of the container that is meant, not of the one that would come instead.
+            let lenient = ImageQuery { python: None, ..query };
+            if matches!(problem, ImageProblem::UnknownPython { .. })
+                && let Ok(found) = images::resolve(&lenient)
+                && found.version_substituted
+            {
+                problems.push(substituted(ask, &found, instance));
+                return None;
+            }
             problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
             None
         }
@@ -122,23 +133,28 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
 }
 
 /// A version that the SDK would silently replace by the only one there is.
-fn substituted(ask: &ImageAsk, only: &str, instance: &str) -> Diagnostic {
+fn substituted(ask: &ImageAsk, found: &images::Image, instance: &str) -> Diagnostic {
+    let only = &found.pytorch_full_version;
     let field = if ask.pytorch.span().is_some() { &ask.pytorch } else { &ask.version };
     let span = field.span().unwrap_or(ask.span);
-    Diagnostic::new(
+    let diagnostic = Diagnostic::new(
         &T0399,
         span,
         format!("no such container for `{instance}`: for every version PyTorch {only} would run"),
     )
-    .help(format!("write `\"{only}\"`, or the container that you want as `image uri=\"…\"`"))
-    .fix(span, format!("\"{only}\""))
-    .note("sagemaker 2.257.7 lists one PyTorch container for Trainium, and takes it for every version")
+    .note("sagemaker 2.257.7 lists one PyTorch container for Trainium, and takes it for every version");
+    let uri = "or the container that you want as `image uri=\"…\"`";
+    match found.python.as_ref().filter(|python| ask.python.value().is_some_and(|asked| asked != *python)) {
+        // Two places to change: no edit.
+        Some(python) => diagnostic.help(format!("write `version=\"{only}\" python=\"{python}\"`, {uri}")),
+        None => diagnostic.help(format!("write `\"{only}\"`, {uri}")).fix(span, format!("\"{only}\"")),
+    }
 }
 
 /// A region that has every container.
-const FULL_REGION: &str = "us-west-2";
+pub(super) const FULL_REGION: &str = "us-west-2";
 /// An instance type that every GPU container serves.
-const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
+pub(super) const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
 
 /// What of the job is not known, because it is missing or of a problem already reported.
 struct Unknown {
@@ -171,7 +187,12 @@ impl Unknown {
 }
 
 /// The versions that the family needs, or a problem for each that is missing or out of place.
-fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(String, Option<String>)> {
+fn versions(
+    ask: &ImageAsk,
+    family: &str,
+    fitting: &dyn Fn() -> String,
+    problems: &mut Problems,
+) -> Option<(String, Option<String>)> {
     let mut fine = true;
     let mut stray = |field: &crate::ir::Field<String>, name: &str, instead: &str| {
         if let Some(span) = field.span() {
@@ -190,10 +211,10 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
     }
     // A version under another name is the one that is missing.
     let stray_version = !fine;
-    let mut missing = |name: &str, example: &str| {
+    let mut missing = |name: &str| {
         problems.push(
             Diagnostic::new(&T0336, ask.span, format!("image `{family}` lacks `{name}=`"))
-                .help(format!("write `{example}`")),
+                .help(format!("write `{}`", fitting())),
         );
     };
     if family == "pytorch" {
@@ -201,55 +222,24 @@ fn versions(ask: &ImageAsk, family: &str, problems: &mut Problems) -> Option<(St
             (_, Some(version)) => Some((version.clone(), None)),
             (field, None) => {
                 if field.is_absent() && !stray_version {
-                    missing("version", "image \"pytorch\" version=\"2.7.1\" python=\"py312\"");
+                    missing("version");
                 }
                 None
             }
         };
     }
     if ask.transformers.is_absent() {
-        missing(
-            "transformers",
-            "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"",
-        );
+        missing("transformers");
     }
     if ask.pytorch.is_absent() && !stray_version {
-        missing(
-            "pytorch",
-            "image \"huggingface\" transformers=\"4.49.0\" pytorch=\"2.5.1\" python=\"py311\"",
-        );
+        missing("pytorch");
     }
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
 }
 
-fn own(uri: &str, origin: Origin) -> Image {
-    let parsed = images::parse_uri(uri);
-    let tag = parsed.as_ref().and_then(|parsed| parsed.tag.clone());
-    let repository = parsed.map(|parsed| parsed.repository).unwrap_or_default();
-    // A Deep Learning Container named by its path says its versions in the tag.
-    let version = tag.as_deref().and_then(|tag| tag.split('-').next()).filter(|v| v.split('.').count() >= 2);
-    let family = match repository.as_str() {
-        "pytorch-training" => "pytorch",
-        "huggingface-pytorch-training" => "huggingface",
-        "smdistributed-modelparallel" => "smp",
-        _ => "own",
-    };
-    Image {
-        uri: uri.to_owned(),
-        family: family.to_owned(),
-        pytorch: version.filter(|_| family != "own").map(str::to_owned),
-        transformers: None,
-        python: None,
-        patch_window: None,
-        toolkit: true,
-        sdk_v2: false,
-        origin,
-    }
-}
-
 /// Whether SDK v2 takes the versions as spelled: its tables list the image, and its check of the distribution
 /// knows the version (`fw_utils`, which knows fewer spellings than the tables).
-fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
+pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
     if !sdk.iter().any(|major| major == "v2") {
         return false;
     }

@@ -4,6 +4,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
 use crate::plan::divisors::{divisors, largest_divisor, near_divisors};
+use crate::plan::shard_of_part::shard_of_part;
 use crate::source::Span;
 use crate::text;
 
@@ -420,9 +421,6 @@ impl Layout<'_> {
         {
             let shard = mesh.shard_degree.value;
             if val.value > 1 && !shard.is_multiple_of(val.value) {
-                let (below, above) = near_divisors(shard, val.value);
-                let legal: Vec<String> =
-                    [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
                 problems.push(
                     Diagnostic::new(
                         &T0304,
@@ -433,11 +431,7 @@ impl Layout<'_> {
                         ),
                     )
                     .label(mesh.shard_degree.span_or(self.parallel.span), "the shard degree")
-                    .help(if legal.is_empty() {
-                        format!("write `shard-degree {}` or a multiple", val.value)
-                    } else {
-                        format!("{} does", text::list(&legal, "or"))
-                    }),
+                    .help(shard_of_part(self.parallel, mesh, val.value)),
                 );
                 fine = None;
             }

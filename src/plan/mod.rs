@@ -12,6 +12,8 @@ pub mod mesh;
 mod model;
 mod network;
 mod newest;
+mod own_image;
+mod shard_of_part;
 pub mod worker;
 
 use crate::diag::{Code, Problems};

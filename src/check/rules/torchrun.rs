@@ -94,7 +94,8 @@ fn versions(plan: &Plan, problems: &mut Problems) {
         return;
     }
     let usable = if is_trainium(plan) {
-        list.pytorch_versions.clone()
+        let served = of_trainium(plan, &list.pytorch_versions);
+        if served.is_empty() { list.pytorch_versions.clone() } else { served }
     } else if plan.smp == Some(Smp::V2) {
         support::smp_v2().map(|row| row.pytorch_versions).unwrap_or_default()
     } else {
@@ -122,6 +123,24 @@ fn versions(plan: &Plan, problems: &mut Problems) {
 
 fn is_pytorch(plan: &Plan) -> bool {
     plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
+}
+
+/// Those of the versions that the container for the Trainium instance has, in full, and no other in its stead.
+fn of_trainium(plan: &Plan, versions: &[String]) -> Vec<String> {
+    let (Some(instance), Some(region)) = (&plan.instance, &plan.region) else { return Vec::new() };
+    let has = |version: &&String| {
+        images::resolve(&images::ImageQuery {
+            framework: images::Framework::PyTorch,
+            pytorch: version,
+            transformers: None,
+            python: None,
+            region: &region.name,
+            instance: &instance.name,
+            smdistributed: false,
+        })
+        .is_ok_and(|found| !found.version_substituted && found.pytorch_full_version == **version)
+    };
+    versions.iter().filter(has).cloned().collect()
 }
 
 /// The newest Python of the PyTorch image of that version.
