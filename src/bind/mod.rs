@@ -305,7 +305,7 @@ impl Binder<'_> {
             return diagnostic
                 .note("predicted figures are not available to the job: they must not reach its digest");
         }
-        if let Some(near) = text::nearest(name, known.clone()) {
+        if let Some(near) = self.of_part(name).or_else(|| text::nearest(name, known.clone())) {
             return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
         }
         let same: Vec<&str> = known
@@ -323,6 +323,14 @@ impl Binder<'_> {
         } else {
             diagnostic.note(format!("known: {}", same.join(", ")))
         }
+    }
+
+    /// The value that a longer path means: what the optimizer has stands under `train` by its own name.
+    fn of_part(&self, name: &str) -> Option<&str> {
+        let (group, rest) = name.split_once('.')?;
+        let (_, last) = rest.rsplit_once('.')?;
+        let path = format!("{group}.{}", last.replace('-', "_"));
+        self.table.entries.keys().find(|known| **known == path).map(String::as_str)
     }
 
     /// The place of a piece of text inside a string's span; the whole string if it does not stand there as such.

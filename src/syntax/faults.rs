@@ -87,7 +87,10 @@ fn strings(place: &Place) -> Diagnostic {
         FaultKind::UnclosedString => {
             Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned())
                 .here("it starts here and takes in the rest of the line")
-                .help("add the closing quote")
+                .help(closed(raw).map_or_else(
+                    || "add the closing quote where the text ends".to_owned(),
+                    |text| format!("write `{text}`"),
+                ))
                 .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line")
         }
         FaultKind::UnopenedString => {
@@ -199,6 +202,13 @@ fn values(place: &Place) -> Diagnostic {
             .here("a name is expected here")
             .help(format!("write `{}` if it is one", quoted(&shown))),
     }
+}
+
+/// A string that nobody closed, closed: one word alone surely ends where it ends.
+fn closed(raw: &str) -> Option<String> {
+    let text = raw.trim_end().strip_prefix('"')?;
+    let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
+    plain.then(|| format!("\"{text}\""))
 }
 
 /// What is wrong with a sign that separates.

@@ -4,11 +4,13 @@
 //! [`ast::Value::Bad`], and the rest goes on.
 
 use super::ast::{Node, Value};
+use super::lex::is_disallowed;
 use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
 use super::property::T0121;
 use super::recover;
-use super::spec::{NodeSpec, Repeat, Ty};
+use super::require;
+use super::spec::{NodeSpec, Prop, Repeat, Ty};
 use super::value::typed;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -98,7 +100,7 @@ impl Reader<'_> {
                 None if self.lacks_equals(entry, entries.peek().copied(), spec, &mut read, &mut seen) => {
                     entries.next();
                 }
-                None => surplus |= !self.argument(entry, spec, &mut read),
+                None => surplus |= !self.argument(node, entry, spec, &mut read),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
                     self.property(entry, key, spec, &mut read, &mut seen);
@@ -170,7 +172,13 @@ impl Reader<'_> {
     }
 
     /// Reads an argument; tells whether the node takes it.
-    fn argument(&mut self, entry: &KdlEntry, spec: &'static NodeSpec, read: &mut Node) -> bool {
+    fn argument(
+        &mut self,
+        node: &KdlNode,
+        entry: &KdlEntry,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+    ) -> bool {
         let span = self.value_span(entry);
         let Some(arg) = spec.arg(read.args.len()) else {
             let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
@@ -192,16 +200,21 @@ impl Reader<'_> {
                 .filter(|prop| typed(entry.value(), prop.ty).is_ok())
                 .map(|prop| prop.name)
                 .collect();
-            let required: Vec<&str> =
-                spec.props.iter().filter(|prop| prop.required).map(|prop| prop.name).collect();
+            let lacking: Vec<&Prop> =
+                spec.props.iter().filter(|prop| prop.required && node.entry(prop.name).is_none()).collect();
             let diagnostic =
                 Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
-            self.push(match (required.as_slice(), fits.as_slice()) {
+            self.push(match (lacking.as_slice(), fits.as_slice()) {
+                ([only], _) if typed(entry.value(), only.ty).is_err() && spec.args.is_empty() => {
+                    diagnostic.help(format!("write `{}={}`", only.name, require::example(only.ty)))
+                }
+                ([only], _) if typed(entry.value(), only.ty).is_ok() => {
+                    let joined = format!("{}={shown}", only.name);
+                    diagnostic.help(format!("write `{joined}`")).fix(span, joined)
+                }
                 // A text fits a property for texts, whatever it is for: a node with arguments has more likely one too
                 // many of those.
-                ([only], _) | ([], [only])
-                    if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) =>
-                {
+                ([], [only]) if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) => {
                     diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}"))
                 }
                 _ if spec.args.is_empty() => diagnostic,
@@ -378,7 +391,10 @@ impl Reader<'_> {
 
     /// Reads a value by the type of its place.
     pub(super) fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
+        let written = self.text.get(span.start as usize..span.end as usize).unwrap_or("");
         match typed(entry.value(), ty) {
+            // The characters were reported; whatever the text names with them is no second mistake.
+            Ok(_) if written.contains(is_disallowed) => Value::Bad,
             Ok(value) => value,
             // Written wrong and reported: what was meant does not fit either, and that is no second mistake.
             Err(_) if recover::is_mended(entry) => Value::Bad,

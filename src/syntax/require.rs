@@ -8,14 +8,14 @@ use super::spec::Ty;
 use crate::diag::{Diagnostic, Problems};
 
 /// What may be typed for a value of a type.
-fn example(ty: Ty) -> String {
+pub(super) fn example(ty: Ty) -> String {
     match ty {
         Ty::Word(words) => words.first().map_or_else(|| "\"…\"".to_owned(), |word| format!("\"{word}\"")),
         Ty::Int(low, _) => low.max(1).to_string(),
         Ty::Count => "1".to_owned(),
         Ty::Bool | Ty::BoolOr(_) => "#true".to_owned(),
         Ty::Bytes => "\"500GiB\"".to_owned(),
-        Ty::Duration => "\"1d\"".to_owned(),
+        Ty::Duration => "\"2d\"".to_owned(),
         Ty::Rate => "\"50GB/s\"".to_owned(),
         Ty::Every | Ty::Warmup => "\"200 steps\"".to_owned(),
         Ty::Text => "\"…\"".to_owned(),

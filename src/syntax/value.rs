@@ -136,9 +136,12 @@ impl Fault {
             }
             Self::WantsQuotes => {
                 let bare = shown.trim_start_matches('#');
-                Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"))
-                    .help(format!("put it in quotes: `\"{bare}\"`"))
-                    .fix(span, format!("\"{bare}\""))
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"));
+                // In quotes alone it would be refused next.
+                if let Some(whole) = in_full(of, bare) {
+                    return diagnostic.help(whole);
+                }
+                diagnostic.help(format!("put it in quotes: `\"{bare}\"`")).fix(span, format!("\"{bare}\""))
             }
             Self::Word(word) => {
                 let words = match ty {
@@ -174,6 +177,23 @@ impl Fault {
             Self::UnitMissing => unit_missing(ty, shown, span, of),
             Self::Unit(fault) => unit_unknown(fault, ty, shown, span, of),
         }
+    }
+}
+
+/// What to write of a number that has a form of its own as text, where this one has not that form.
+fn in_full(of: &str, bare: &str) -> Option<String> {
+    match of {
+        "`account`" if bare.len() != 12 => {
+            Some("write the account's twelve digits in quotes, as `\"111122223333\"`".to_owned())
+        }
+        // `2.10` as a number is 2.1, and torchrun wants all three numbers.
+        "`version`" | "`pytorch`" | "`transformers`" => {
+            let like = if of == "`transformers`" { "4.49.0" } else { "2.8.0" };
+            Some(format!(
+                "write the full version in quotes, as `\"{like}\"`; `trainc catalog images` lists them"
+            ))
+        }
+        _ => None,
     }
 }
 

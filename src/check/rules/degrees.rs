@@ -75,14 +75,15 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
             .collect();
         diagnostic = match degree.origin.span() {
             Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
-            Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => diagnostic
-                .help(format!("write `nodes={}` and `{name} {above}`", mesh.nodes.next_power_of_two())),
+            Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
+                diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_nodes(mesh.nodes)))
+            }
             Some(_) => diagnostic.help(format!(
                 "{below} and {above} do not divide the world size {}; take a power of two of nodes",
                 mesh.world_size
             )),
             None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
-                diagnostic.help(format!("write `nodes={}`", mesh.nodes.next_power_of_two()))
+                diagnostic.help(format!("write `nodes={}`", next_nodes(mesh.nodes)))
             }
             None => diagnostic.help("take a power of two of nodes, or write the degree"),
         };
@@ -95,6 +96,14 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
         };
         problems.push(diagnostic);
     }
+}
+
+/// The next power of two, or where the language takes no such number of nodes the one below.
+fn next_nodes(nodes: u64) -> u64 {
+    /// The most that `cluster nodes=` takes.
+    const MOST: u64 = 1_000_000;
+    let next = nodes.checked_next_power_of_two().unwrap_or(u64::MAX);
+    if next <= MOST { next } else { 1 << nodes.clamp(1, MOST).ilog2() }
 }
 
 fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {

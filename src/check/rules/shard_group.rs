@@ -105,6 +105,18 @@ impl Group<'_> {
         })
     }
 
+    /// What else to write for a shard group of so many nodes, all of the world: the degree that stands there would stay.
+    fn beside(&self, nodes: u64) -> String {
+        if self.parallel.shard_degree.span().is_none() {
+            return String::new();
+        }
+        if self.is_fsdp() {
+            return " and `strategy \"full-shard\"` without `shard-degree`".to_owned();
+        }
+        let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
+        format!(" and `shard-degree {}`", nodes.saturating_mul(self.mesh.gpus_per_node) / others)
+    }
+
     fn is_fsdp(&self) -> bool {
         self.mesh.engine == Engine::Fsdp
     }
@@ -196,7 +208,11 @@ impl Group<'_> {
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = diagnostic.help(match self.wide_enough(recommended.value, minimum.value) {
                 Some(write) => format!("write {write}"),
-                None => format!("write `nodes={}`, or take larger GPUs", recommended.value),
+                None => format!(
+                    "write `nodes={}`{}, or take larger GPUs",
+                    recommended.value,
+                    self.beside(recommended.value)
+                ),
             });
         }
         for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
