@@ -201,7 +201,8 @@ fn preferred_types_keep_their_number() {
 
 #[test]
 fn metrics_that_only_the_manifest_sends_are_said() {
-    let one = || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
+    let one =
+        || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
     let lost = |image: &str| small(image, one()).lost;
     let of_aws = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312";
     assert!(

@@ -191,7 +191,11 @@ impl Arithmetic {
         }
         let below = global.value / unit * unit;
         let above = below.saturating_add(unit);
-        let near = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
+        let near = if below == 0 {
+            format!("`global-batch {above}`")
+        } else {
+            format!("`global-batch {below}` or `global-batch {above}`")
+        };
         problems.push(
             Diagnostic::new(
                 &T0310,
@@ -199,7 +203,7 @@ impl Arithmetic {
                 format!("`global-batch` {} is no multiple of {} = {unit}", global.value, self.shown(factor)),
             )
             .label(other.span_or(self.span), "one factor")
-            .help(format!("write `global-batch {}`; {near} divides", if below == 0 { above } else { below }))
+            .help(format!("write {near}"))
             .fact("unit", unit),
         );
         None

@@ -125,10 +125,26 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
     None
 }
 
+fn digits(name: &str) -> String {
+    name.chars().filter(char::is_ascii_digit).collect()
+}
+
+/// The catalogue's name of a model that was written with its size behind it, as `bigscience/bloom-175b`.
+fn without_size(name: &str) -> Option<&'static str> {
+    let (stem, size) = name.rsplit_once('-')?;
+    let is_size = size.starts_with(|c: char| c.is_ascii_digit()) && size.ends_with(['b', 'B', 'm', 'M']);
+    models::names().find(|known| is_size && *known == stem)
+}
+
 fn unknown(name: &str, span: Span) -> Diagnostic {
     let known: Vec<&str> = models::names().chain(Family::names()).collect();
     let diagnostic = Diagnostic::new(&T0340, span, format!("the catalogue knows no model `{name}`"));
-    let diagnostic = match text::nearest(name, known.iter().copied()) {
+    let near = without_size(name).or_else(|| {
+        // Another size is another model, not a slip.
+        text::nearest(name, known.iter().copied())
+            .filter(|near| digits(near) == digits(name) || digits(name).is_empty())
+    });
+    let diagnostic = match near {
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None => diagnostic.help("name its architecture with `hidden`, `layers`, `heads` …, or a `config=\"./config.json\"`, or add `parameters N`"),
     };

@@ -95,7 +95,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 );
             }
         } else {
-            let region = job.region.value().map_or("REGION", String::as_str);
+            let region = plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
             let account = job.account.value().map_or("ACCOUNT", String::as_str);
             let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str());
             problems.push(
@@ -125,7 +125,7 @@ fn key_form(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Probl
     if good {
         return;
     }
-    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let region = plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
     let account = plan.job.account.value().map_or("ACCOUNT", String::as_str);
     let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str());
     problems.push(

@@ -93,7 +93,7 @@ impl Judge<'_, '_> {
             return;
         };
         let url = text.contains("://");
-        let region = self.context.plan.job.region.value().map_or("REGION", String::as_str);
+        let region = self.context.plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
         let variable: String = name
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })

@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     .help(format!(
                         "push the image to ECR, and write `image uri=\"{}.dkr.ecr.{}.amazonaws.com/REPOSITORY:TAG\"`",
                         plan.job.account.value().map_or("ACCOUNT", String::as_str),
-                        plan.job.region.value().map_or("REGION", String::as_str)
+                        plan.region.as_ref().map_or("REGION", |region| region.name.as_str())
                     ))
                     .note("another registry of your VPC needs `request { AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
             );
