@@ -123,6 +123,28 @@ fn a_disk_that_fills_up_loses_nothing() {
 }
 
 #[test]
+fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
+    let _alone = alone();
+    let (place, config) = place("metrics");
+    // The file is begun beside its place and renamed: what is there is then the device that is always full.
+    std::fs::create_dir_all(place.at("out")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", place.at("out/metrics.partial")).unwrap();
+    let output = worker(&["launch", &write(&place, &config)]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let all = lines(&output);
+    let warnings: Vec<&Value> = all.iter().filter(|line| line["event"] == "warning").collect();
+    assert_eq!(warnings.len(), 1, "{all:?}");
+    let says = format!(
+        "{}: No space left on device (os error 28); no more is written there",
+        place.at("out/metrics.jsonl")
+    );
+    assert_eq!(warnings[0]["warning"], says);
+    assert!(errors.contains(&format!("warning: {says}\n")), "{errors}");
+    assert_eq!(losses(&all[1..]).len(), 10);
+}
+
+#[test]
 fn an_environment_that_is_not_the_plans() {
     let _alone = alone();
     let (place, config) = place("environment");
