@@ -90,7 +90,17 @@ fn a_comment_keeps_its_limit() {
     let text = markdown::plans(&jobs);
     assert!(text.encode_utf16().count() <= crate::diag::markdown::COMMENT_LIMIT);
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
-    assert!(text.contains("too long for one comment"), "{}", text.len());
+    assert!(text.contains("60 jobs without all details, too long for one comment"), "{}", text.len());
+    // No job is left out while another shows its details.
+    assert_eq!(text.matches("\n### ").count(), 60);
+    let several =
+        |count: usize| markdown::plans(&jobs.iter().cycle().take(count).copied().collect::<Vec<_>>());
+    let few = several(12);
+    assert_eq!((few.matches("\n### ").count(), few.matches("| cost |").count()), (12, 12));
+    assert!(few.contains("<details>"), "what is folded away fills what is left");
+    let many = several(2_000);
+    assert!(many.encode_utf16().count() <= crate::diag::markdown::COMMENT_LIMIT);
+    assert!(!many.contains("<details>") && many.contains(" more, too long for one comment"));
 }
 
 #[test]
@@ -166,8 +176,13 @@ fn predicted(sample: &Sample) -> Document {
     document.run.interval = Some(Interval { low: 1_850.0, high: 2_300.0 });
     document.run.checkpoint =
         Some(super::json::Checkpoint { bytes: 420 << 30, seconds: 10.0, best_interval_seconds: 3_600.0 });
-    document.run.spot =
-        Some(super::json::Spot { expected_seconds: 2_400.0, p90_seconds: 3_100.0, interruptions: 0.5 });
+    document.run.spot = Some(super::json::Spot {
+        expected_seconds: 2_400.0,
+        p90_seconds: 3_100.0,
+        interruptions: 0.5,
+        expected_usd: Some(539.0),
+        p90_usd: None,
+    });
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
     document.changes = Some(true);
