@@ -1,6 +1,6 @@
 //! `check --fix memory`: the edit that makes a job fit is written, and nothing else is touched.
 
-use crate::support::{Scratch, read, trainc_in};
+use crate::support::{Scratch, files, read, root, trainc_in};
 use std::fs;
 use std::time::Duration;
 
@@ -72,4 +72,57 @@ fn the_edit_is_written_and_comments_stay() {
     // Once is enough.
     assert!(run(&["check", "job.kdl", "--fix", "memory"]).err.contains("nothing to fix"));
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+/// The examples on smaller GPUs and fewer nodes: whatever `check --fix memory` writes fits, brings no new error, and of
+/// the edits that are offered none costs twice the time while one that costs little stands behind it.
+#[test]
+fn examples_on_smaller_gpus_are_made_to_fit() {
+    let smaller = ["ml.g5.12xlarge", "ml.g5.48xlarge", "ml.p3.16xlarge", "ml.g6.48xlarge", "ml.p4d.24xlarge"];
+    let mut written = 0;
+    for example in
+        ["falcon-40b-qlora", "gpt2-30b-seq512", "gpt2-30b-sharded", "gptj-6b-tensor", "neox-20b-fsdp"]
+    {
+        let dir = Scratch::new(&format!("fix-{example}"));
+        dir.write(".git/HEAD", "");
+        for path in files(&format!("examples/{example}"), &[".kdl", ".py", ".txt"]) {
+            let inside = path.strip_prefix(&format!("examples/{example}/")).unwrap();
+            dir.write(inside, fs::read(root().join(&path)).unwrap());
+        }
+        let text = read(&format!("examples/{example}/trainc.kdl"));
+        let cluster = text.lines().find(|line| line.trim_start().starts_with("cluster \"")).unwrap();
+        let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+        let problems = || {
+            let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+            found["manifests"][0]["problems"].as_array().unwrap().clone()
+        };
+        let errors = |problems: &[serde_json::Value]| {
+            let of = problems.iter().filter(|one| one["severity"] == "error" && one["code"] != "T0326");
+            of.map(|one| one["code"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>()
+        };
+        for instance in smaller {
+            for nodes in [1, 2, 16] {
+                let line = format!("    cluster \"{instance}\" nodes={nodes} {{");
+                dir.write("trainc.kdl", text.replace(cluster, &line));
+                let before = problems();
+                let Some(memory) = before.iter().find(|one| one["code"] == "T0326") else { continue };
+                let edits = memory["facts"]["edits"].as_array().unwrap();
+                let slower: Vec<f64> = edits.iter().filter_map(|edit| edit["slower"].as_f64()).collect();
+                let ruinous = slower.iter().position(|share| *share > 1.0).unwrap_or(slower.len());
+                assert!(slower[ruinous..].iter().all(|share| *share > 1.0), "{example} {line}: {edits:?}");
+                if edits.is_empty() || memory["help"].is_null() {
+                    continue;
+                }
+                let fixed = run(&["check", "trainc.kdl", "--fix", "memory"]);
+                assert!(fixed.err.contains("fixed"), "{example} {line}: {}", fixed.err);
+                written += 1;
+                let after = problems();
+                let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+                assert!(after.iter().all(|one| one["code"] != "T0326"), "{example} {line}: {text}");
+                let new: Vec<String> = errors(&after).difference(&errors(&before)).cloned().collect();
+                assert!(new.is_empty(), "{example} {line}: {new:?} {edits:?}");
+            }
+        }
+    }
+    assert!(written >= 10, "{written}");
 }

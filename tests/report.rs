@@ -64,6 +64,25 @@ fn a_log_is_held_against_the_prediction_and_becomes_a_row() {
         assert!((row["difference"].as_f64().unwrap() - 0.04).abs() < 1e-6, "{of}: {row}");
         assert_eq!((&row["inside_interval"], &row["of"]), (&true.into(), &35.into()), "{of}: {row}");
         assert_eq!((&report["log"]["first_step"], &report["log"]["warm_up_reports"]), (&6.into(), &5.into()));
+        // The parts stand beside it and add up; the log says nothing of them.
+        let parts = report["parts"].as_array().unwrap();
+        let sum = |group: &str| -> f64 {
+            let of = parts.iter().filter(|part| part["group"] == group);
+            of.map(|part| part["predicted"].as_f64().unwrap()).sum()
+        };
+        assert!((sum("step_part") / step - 1.0).abs() < 1e-6, "{of}: {parts:?}");
+        let memory = part(&report, "memory_bytes");
+        assert!((sum("memory_part") / memory["predicted"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{of}");
+        let compute = part(&report, "compute_seconds");
+        assert_eq!(
+            (&compute["measured"], &compute["not_measured"]),
+            (&Value::Null, &"not in the logs".into())
+        );
+        assert_eq!(memory["not_measured"], "not in the logs");
+        assert_eq!(part(&report, "loss")["measured"].as_f64(), Some(2.1));
+        // The same FLOP in 1.04 times the time.
+        let mfu = part(&report, "mfu");
+        assert!((mfu["difference"].as_f64().unwrap() - (1.0 / 1.04 - 1.0)).abs() < 1e-6, "{of}: {mfu}");
         // What follows from the step is said as well.
         let samples = part(&report, "samples_per_second");
         assert!(
@@ -141,6 +160,10 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     assert!(comment.out.starts_with("<!-- trainc:report -->\n"), "{}", comment.out);
     let page = simulate(&["report", "trainc.kdl"]);
     assert!(page.out.contains("tokens/s") && page.out.contains("median of"), "{}", page.out);
+    assert!(page.out.contains("  links: all-gather") && page.out.contains("not in the logs"), "{}", page.out);
+    for phase in ["provisioning_seconds", "upload_seconds"] {
+        assert!(part(&report, phase)["measured"].as_f64().is_some(), "{phase}: {report}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ const SOFT: f64 = 0.05;
 /// How far one spread of a constant weighs, in the residuals' unit.
 const PULL: f64 = 0.05;
 /// Runs below which a table is a user's own: it moves what other runs have shown, instead of standing alone.
-const OWN: usize = 60;
+pub(super) const OWN: usize = 60;
 /// Steps of the solver, at most.
 const STEPS: usize = 80;
 

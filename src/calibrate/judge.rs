@@ -1,13 +1,14 @@
 //! Predicted against measured, row by row and overall.
 
-use super::fit::{fit, samples};
+use super::fit::{OWN, Sample, fit, samples};
+use super::goals::{Group, missing};
 use super::noise::{Noise, noise};
 use super::runs::{MemoryKind, Run, Table};
-use super::tiers::{Tier, half_width, left_out};
+use super::tiers::{Tier, half_width, left_out, own_half_width};
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
-use crate::predict::{Constants, predict};
+use crate::predict::{Constants, GpuKind, predict};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A table judged, as `calibrate -o json` prints it.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +40,18 @@ pub struct Line {
     pub fits: Option<bool>,
     /// Why nothing of it can be judged.
     pub skipped: Option<String>,
+    /// What is known to be missing in the model where the row lies outside its interval, or is wrong about memory.
+    pub missing: Option<&'static str>,
+}
+
+impl Line {
+    /// Whether a measurement lies outside its interval, or the card was full and is predicted not to be.
+    pub fn is_outside(&self) -> bool {
+        let time = self.step_seconds.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        let peak =
+            self.peak_memory_bytes.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        time || peak || self.oom && self.fits == Some(true)
+    }
 }
 
 /// A step's time.
@@ -142,12 +155,71 @@ pub struct Tiered {
     pub families: Option<f64>,
     /// By family.
     pub by_family: BTreeMap<String, Errors>,
+    /// The groups that the tier has goals for.
+    pub by_group: BTreeMap<&'static str, Grouped>,
 }
 
-/// Judges a table with these constants; nothing is fitted.
+/// Rows that one goal is set for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Grouped {
+    /// How many rows.
+    pub rows: usize,
+    /// Its families.
+    pub by_family: BTreeMap<String, Errors>,
+    /// Mean absolute error, every family weighing alike.
+    pub mean_error: Option<f64>,
+    /// What it is to be at most.
+    pub goal: Option<f64>,
+    /// Whether it is.
+    pub met: Option<bool>,
+    /// How far apart the sources' own measurements of one layout lie.
+    pub noise: Noise,
+}
+
+/// Judges a table with these constants; they are not fitted to it.
 pub fn judge(table: &Table, constants: &Constants) -> Verdict {
     let lines = table.runs.iter().map(|run| line(run, constants)).collect();
     verdict(lines, BTreeMap::new(), noise(&table.runs))
+}
+
+/// The same with the tiers of a table that is large enough to say them: what constants that were fitted without a row,
+/// its model or its source make of it. The rows are judged by the constants as given all the same.
+pub fn judge_with_tiers(table: &Table, constants: &Constants) -> Verdict {
+    let found = samples(&table.runs, constants);
+    let lines: Vec<Line> = table.runs.iter().map(|run| line(run, constants)).collect();
+    let mut tiers = BTreeMap::new();
+    if found.len() >= OWN {
+        let all: Vec<Sample> = found.iter().map(|(_, one)| *one).collect();
+        for tier in Tier::ALL {
+            let times = times_of(&lines, &found, &left_out(tier, &all, constants));
+            tiers.insert(tier.word(), tiered(tier, table, &times));
+        }
+    }
+    verdict(lines, tiers, noise(&table.runs))
+}
+
+/// Each sample's left-out prediction, with an interval as wide in proportion as its line's.
+fn times_of<'a>(
+    lines: &[Line],
+    found: &[(usize, Sample<'a>)],
+    predictions: &[f64],
+) -> Vec<(usize, &'a str, Time)> {
+    found
+        .iter()
+        .zip(predictions)
+        .filter_map(|((at, one), predicted)| {
+            let shown = lines.get(*at)?.step_seconds.as_ref()?;
+            let scale = predicted / shown.predicted;
+            let time = Time {
+                measured: one.measured,
+                predicted: *predicted,
+                low: shown.low * scale,
+                high: shown.high * scale,
+                error: predicted / one.measured - 1.0,
+            };
+            Some((*at, one.family, time))
+        })
+        .collect()
 }
 
 /// Fits the constants to a table, and judges every row by constants that were fitted without it (tier A), without its
@@ -158,52 +230,69 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     let predictions: Vec<Vec<f64>> = Tier::ALL.iter().map(|tier| left_out(*tier, &all, start)).collect();
     let mut constants = fit(&all, start);
     super::memory::fit(&table.runs, &mut constants);
-    if let Some(slot) = constants.slot("interval.known")
-        && all.len() >= 20
-    {
+    let sources: BTreeSet<&str> = all.iter().map(|one| one.family).collect();
+    if all.len() < OWN || sources.len() < 2 {
+        // Runs of one's own say how far the next one of their kind will be; of other kinds they say nothing.
+        for kind in GpuKind::chips() {
+            let seen = predictions.first().and_then(|rows| own_half_width(&all, rows, kind));
+            if let Some(width) = seen {
+                constants.set_interval(kind, width);
+            }
+        }
+    } else if let Some(slot) = constants.slot("interval.known") {
         *slot = half_width(&all, predictions.get(1..).unwrap_or_default());
     }
     let mut lines: Vec<Line> = table.runs.iter().map(|run| line(run, &constants)).collect();
     let mut tiers = BTreeMap::new();
+    let mut shown = Vec::new();
     for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
-        let mut times: Vec<(&str, Time)> = Vec::new();
-        for ((at, one), predicted) in found.iter().zip(seconds) {
-            let Some(line) = lines.get_mut(*at) else { continue };
-            let Some(shown) = &mut line.step_seconds else { continue };
-            // The interval keeps its relative width.
-            let scale = predicted / shown.predicted;
-            let time = Time {
-                measured: one.measured,
-                predicted: *predicted,
-                low: shown.low * scale,
-                high: shown.high * scale,
-                error: predicted / one.measured - 1.0,
-            };
-            if *tier == Tier::A {
-                line.tier = Some(tier.word());
-                *shown = time.clone();
-            } else if let Some(shown) = &line.step_seconds {
-                debug_assert!(shown.measured > 0.0);
-            }
-            times.push((one.family, time));
+        let times = times_of(&lines, &found, seconds);
+        tiers.insert(tier.word(), tiered(*tier, table, &times));
+        if *tier == Tier::A {
+            shown = times;
         }
-        tiers.insert(tier.word(), tiered(&times));
+    }
+    for (at, _, time) in shown {
+        if let Some(line) = lines.get_mut(at) {
+            (line.tier, line.step_seconds) = (Some(Tier::A.word()), Some(time));
+            line.missing = if line.is_outside() { missing(&line.id) } else { None };
+        }
     }
     (constants, verdict(lines, tiers, noise(&table.runs)))
 }
 
-fn tiered(times: &[(&str, Time)]) -> Tiered {
-    let mut families: BTreeMap<String, Vec<&Time>> = BTreeMap::new();
-    for (family, time) in times {
-        families.entry((*family).to_owned()).or_default().push(time);
-    }
-    let by_family: BTreeMap<String, Errors> =
-        families.into_iter().map(|(family, times)| (family, of_times(&times))).collect();
-    let all: Vec<&Time> = times.iter().map(|(_, time)| time).collect();
+fn tiered(tier: Tier, table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
+    let by_family = |has: &dyn Fn(usize) -> bool| -> BTreeMap<String, Errors> {
+        let mut families: BTreeMap<String, Vec<&Time>> = BTreeMap::new();
+        for (_, family, time) in times.iter().filter(|(at, ..)| has(*at)) {
+            families.entry((*family).to_owned()).or_default().push(time);
+        }
+        families.into_iter().map(|(family, times)| (family, of_times(&times))).collect()
+    };
+    let alike =
+        |families: &BTreeMap<String, Errors>| mean(families.values().filter_map(|errors| errors.mean_error));
+    let groups = Group::of_tier(tier).iter().map(|group| {
+        let has = |at: usize| table.runs.get(at).is_some_and(|run| group.has(run));
+        let families = by_family(&has);
+        let (mean_error, goal) = (alike(&families), group.goal(tier));
+        let own = table.runs.iter().enumerate().filter(|(at, _)| has(*at)).map(|(_, run)| run);
+        let grouped = Grouped {
+            rows: families.values().map(|errors| errors.rows).sum(),
+            mean_error,
+            goal,
+            met: mean_error.zip(goal).map(|(error, goal)| error <= goal),
+            noise: noise(own),
+            by_family: families,
+        };
+        (group.word(), grouped)
+    });
+    let all: Vec<&Time> = times.iter().map(|(.., time)| time).collect();
+    let families = by_family(&|_| true);
     Tiered {
         step_seconds: of_times(&all),
-        families: mean(by_family.values().filter_map(|errors| errors.mean_error)),
-        by_family,
+        families: alike(&families),
+        by_group: groups.filter(|(_, group)| group.rows > 0).collect(),
+        by_family: families,
     }
 }
 
@@ -217,6 +306,7 @@ fn line(run: &Run, constants: &Constants) -> Line {
         oom: run.oom,
         fits: None,
         skipped: None,
+        missing: None,
     };
     let layout = match &run.layout {
         Ok(layout) => layout,
@@ -260,6 +350,7 @@ fn line(run: &Run, constants: &Constants) -> Line {
     if line.step_seconds.is_none() && line.peak_memory_bytes.is_none() && !(run.oom && line.fits.is_some()) {
         line.skipped = Some(why.unwrap_or_else(|| "nothing of it is measured".to_owned()));
     }
+    line.missing = if line.is_outside() { missing(&run.id) } else { None };
     line
 }
 

@@ -6,6 +6,7 @@
 
 mod csv;
 pub mod fit;
+pub mod goals;
 pub mod judge;
 mod keeps;
 mod memory;

@@ -16,7 +16,7 @@ pub struct Noise {
 
 /// The noise of the rows whose step times are known: rows of one family with equal layouts are measurements of the same
 /// thing, as far as the columns can tell it. One that rests on a feature without a column counts as noise too.
-pub fn noise(runs: &[Run]) -> Noise {
+pub fn noise<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Noise {
     let mut groups: Vec<(&Run, f64, f64)> = Vec::new();
     let mut several: Vec<bool> = Vec::new();
     for run in runs {

@@ -3,7 +3,7 @@
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
 use crate::predict::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Precision,
+    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order, Precision,
     Quantisation, Recompute, Sharding, System, Work,
 };
 use std::collections::BTreeMap;
@@ -39,6 +39,12 @@ impl<'a> Row<'a> {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
             oom: self.text("oom") == "1",
+            has_links: {
+                let joined = |gpus: &str, link: &str| {
+                    self.number(gpus).is_some_and(|n| n <= 1.0) || self.number(link).is_some_and(|n| n > 0.0)
+                };
+                joined("gpus_per_node", "intra_bw_gbps") && joined("nodes", "inter_bw_gbps")
+            },
             step_seconds: match &layout {
                 Ok(layout) => self.step_seconds(layout),
                 Err(why) => Err(why.clone()),
@@ -162,12 +168,14 @@ impl<'a> Row<'a> {
                 context,
                 expert: one("ep"),
             },
+            order: if system == System::SmpV1 { Order::CLUSTER } else { Order::MEGATRON },
             sharding,
             work: Work {
                 sequence_length,
                 micro_batch,
                 tensor_readers: 1.0,
                 passes,
+                microbatches: if pipeline > 1.0 { passes } else { 1.0 },
                 active_microbatches: None,
                 global_sequences,
             },

@@ -34,6 +34,8 @@ pub struct Run {
     pub oom: bool,
     /// The layout, or why it is not known.
     pub layout: Result<Layout, String>,
+    /// Whether the source says what joins its GPUs, inside a node and between nodes, as far as it has several.
+    pub has_links: bool,
     /// Measured seconds of a step, or why they are not known.
     pub step_seconds: Result<f64, String>,
     /// Measured peak memory of a GPU, bytes, and what the source measured.

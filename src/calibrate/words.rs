@@ -1,6 +1,6 @@
 //! A verdict in words for the terminal.
 
-use super::judge::{Errors, Verdict};
+use super::judge::{Errors, Grouped, Line, Verdict};
 use super::tiers::Tier;
 use crate::text;
 use std::fmt::Write as _;
@@ -43,6 +43,11 @@ pub fn human(verdict: &Verdict) -> String {
     for tier in Tier::ALL {
         let Some(errors) = summary.by_tier.get(tier.word()) else { continue };
         let _ = writeln!(out, "\ntier {}: {}", tier.word(), tier.words());
+        let _ = writeln!(out, "  goal: {}", tier.goal());
+        for (word, group) in &errors.by_group {
+            let _ = writeln!(out, "  {word:<24} {}", goal(group));
+            let _ = writeln!(out, "  {:<24} {}", "", made_of(group));
+        }
         let _ = writeln!(out, "  all rows                 {}", line(&errors.step_seconds));
         if let Some(families) = errors.families {
             let _ = writeln!(out, "  families weighing alike  mean {}", percent(families));
@@ -62,6 +67,7 @@ pub fn human(verdict: &Verdict) -> String {
             }
         }
     }
+    outside(&mut out, verdict);
     let mut peaks: Vec<(&str, f64)> = verdict
         .rows
         .iter()
@@ -75,6 +81,70 @@ pub fn human(verdict: &Verdict) -> String {
         .collect();
     furthest(&mut out, "step time furthest off", &mut worst);
     out
+}
+
+/// A group's error against its goal, and the noise below which no model of the table's columns comes.
+fn goal(group: &Grouped) -> String {
+    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
+    let verdict = match group.met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "no goal",
+    };
+    let noise = match group.noise.median_spread {
+        Some(spread) => format!(
+            "noise floor {} ({} measured more than once)",
+            percent(spread),
+            text::count(group.noise.layouts as u64, "layout")
+        ),
+        None => "noise floor not known: no layout was measured twice".to_owned(),
+    };
+    format!(
+        "{:>3} rows of {}, families alike {}, goal {}: {verdict}; {noise}",
+        group.rows,
+        text::count(group.by_family.len() as u64, "family"),
+        figure(group.mean_error),
+        figure(group.goal)
+    )
+}
+
+/// A group's families, the largest error first: what its mean is made of.
+fn made_of(group: &Grouped) -> String {
+    let mut families: Vec<_> = group.by_family.iter().collect();
+    let mean = |errors: &Errors| errors.mean_error.unwrap_or(0.0);
+    families.sort_by(|a, b| mean(b.1).total_cmp(&mean(a.1)));
+    let words: Vec<String> = families
+        .iter()
+        .map(|(name, errors)| {
+            format!("{name} {} ({})", percent(mean(errors)), text::count(errors.rows as u64, "row"))
+        })
+        .collect();
+    format!("of {}", words.join(", "))
+}
+
+/// Rows outside of their intervals, each with what is missing in the model.
+fn outside(out: &mut String, verdict: &Verdict) {
+    let rows: Vec<&Line> = verdict.rows.iter().filter(|row| row.is_outside()).collect();
+    if !rows.is_empty() {
+        out.push_str("\nnot met, outside the interval, and what is missing\n");
+    }
+    for row in rows {
+        let mut what = Vec::new();
+        if let Some(time) = row.step_seconds.as_ref().filter(|it| !(it.low..=it.high).contains(&it.measured))
+        {
+            what.push(format!("step time {:+.1} %", time.error * 100.0));
+        }
+        if let Some(peak) =
+            row.peak_memory_bytes.as_ref().filter(|it| !(it.low..=it.high).contains(&it.measured))
+        {
+            what.push(format!("memory {:+.1} %", peak.error * 100.0));
+        }
+        if row.oom && row.fits == Some(true) {
+            what.push("ran out of memory, predicted to fit".to_owned());
+        }
+        let missing = row.missing.unwrap_or("not known: nobody looked");
+        let _ = writeln!(out, "  {}: {}: {missing}", row.id, what.join(", "));
+    }
 }
 
 /// The rows that are furthest off.

@@ -32,6 +32,11 @@ impl Line {
     }
 }
 
+/// Whether an optimizer steps CUDA tensors alone: the kernels of apex and bitsandbytes exist for no others.
+pub(super) fn steps_on_gpu(optimizer: &str) -> bool {
+    matches!(optimizer, "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit")
+}
+
 /// What the manifest lets be changed: values that pass every other rule.
 pub(super) fn freedom(plan: &Plan) -> Freedom {
     let (Some(mesh), Some(batch)) = (&plan.mesh, &plan.batch) else { return Freedom::default() };
@@ -80,12 +85,15 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
     };
     let micro_batches = divisors(micro).into_iter().filter(|smaller| *smaller < micro).collect();
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    let optimizer = plan.job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    let optimizer = optimizer.map_or("adamw", String::as_str);
     Freedom {
         micro_batches,
         shard_degrees,
         tensor_degrees: tensor_degrees(plan).unwrap_or_default(),
         wrap: architecture.is_some() && predict::one_unit(plan),
         nf4: nf4(plan),
+        offload_states: !steps_on_gpu(optimizer),
         nodes,
     }
 }

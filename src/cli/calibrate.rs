@@ -13,9 +13,10 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Hold the cost model against measured runs, or fit its constants to them
 ///
-/// Without `--write` nothing is fitted: the constants that ship with trainc, or those of `--calibration`, are judged.
-/// With it the constants are fitted to the table and written; errors are then those of rows, models and whole sources
-/// that the fit did not see. A table of fewer than 60 runs moves the constants from where they are.
+/// Without `--write` every row is judged by the constants that ship with trainc, or those of `--calibration`. With it they
+/// are fitted to the table and written, and each row is judged by constants that were fitted without it. Of a table of 60
+/// runs and more the errors of rows, models and whole sources that a fit did not see are shown as well, beside their
+/// goals; a smaller one is taken for one's own and moves the constants from where they are.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
@@ -59,7 +60,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         }
     };
     let verdict = match &args.write {
-        None => judge::judge(&table, &constants),
+        None => judge::judge_with_tiers(&table, &constants),
         Some(path) => {
             let (mut fitted, verdict) = judge::fitted(&table, &constants);
             fitted.fitted.clone_from(&io.today);

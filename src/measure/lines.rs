@@ -21,6 +21,12 @@ pub struct Report {
     pub mfu: Option<f64>,
     /// Memory of a GPU, bytes, and what was measured.
     pub memory: Option<(f64, MeasuredAs)>,
+    /// Mean loss of the training data; no unit.
+    pub loss: Option<f64>,
+    /// Seconds in which a step waited for its data.
+    pub input_seconds: Option<f64>,
+    /// Seconds of a step's optimizer.
+    pub optimizer_seconds: Option<f64>,
 }
 
 /// What a figure is, by its name.
@@ -32,6 +38,9 @@ enum Meaning {
     Samples,
     Mfu,
     Memory(MeasuredAs),
+    Loss,
+    Input,
+    Optimizer,
 }
 
 const STEPS: &[&str] = &["step", "global_step", "iteration", "iter"];
@@ -56,6 +65,9 @@ const SAMPLES: &[&str] = &[
     "sequences_per_second",
     "train_samples_per_second",
 ];
+const LOSSES: &[&str] = &["loss", "train_loss", "training_loss", "lm_loss", "train_per_loss"];
+const INPUTS: &[&str] = &["data_time", "data_seconds", "data_loading", "data_load_time", "dataloader_time"];
+const OPTIMIZERS: &[&str] = &["optimizer_time", "optimizer_seconds", "optim_time", "optimizer_step_time"];
 /// Endings that are units, and what they are times the unit that is kept.
 const UNITS: &[(&str, f64)] = &[
     ("_ms", 1e-3),
@@ -68,13 +80,21 @@ const UNITS: &[(&str, f64)] = &[
 
 /// What a metric of that name is, and what its number is times; `train:tokens_per_s` is tokens per second.
 fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
-    let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
+    let whole = name.to_lowercase();
+    let last = whole.rsplit([':', '.']).next().unwrap_or(&whole);
     let name = last.replace('/', "_per_").replace('-', "_");
-    for (words, each) in
-        [(STEPS, Meaning::Step), (STEP_TIMES, Meaning::StepSeconds), (&["mfu"][..], Meaning::Mfu)]
-    {
+    for (words, each) in [
+        (STEPS, Meaning::Step),
+        (STEP_TIMES, Meaning::StepSeconds),
+        (INPUTS, Meaning::Input),
+        (OPTIMIZERS, Meaning::Optimizer),
+        (LOSSES, Meaning::Loss),
+        (&["mfu"][..], Meaning::Mfu),
+    ] {
         if words.contains(&name.as_str()) {
-            return Some((each, 1.0));
+            // A loss of other data is another figure.
+            let held_out = ["eval", "val", "test"].iter().any(|word| whole.starts_with(word));
+            return (each != Meaning::Loss || !held_out).then_some((each, 1.0));
         }
     }
     // A rate of one GPU is one of all, as they march in step.
@@ -89,8 +109,10 @@ fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
         }
     }
     let (base, unit) = UNITS.iter().find_map(|(ending, unit)| Some((name.strip_suffix(ending)?, *unit)))?;
-    if STEP_TIMES.contains(&base) && unit < 1.0 {
-        return Some((Meaning::StepSeconds, unit));
+    let times =
+        [(STEP_TIMES, Meaning::StepSeconds), (INPUTS, Meaning::Input), (OPTIMIZERS, Meaning::Optimizer)];
+    if let Some((_, each)) = times.into_iter().find(|(words, _)| unit < 1.0 && words.contains(&base)) {
+        return Some((each, unit));
     }
     // What is measured differs by gigabytes: a name that does not say it is no evidence.
     let kind = if base.contains("allocated") {
@@ -242,6 +264,9 @@ fn put(report: &mut Report, meaning: Meaning, value: f64) {
         Meaning::Tokens => &mut report.tokens_per_second,
         Meaning::Samples => &mut report.samples_per_second,
         Meaning::Mfu => &mut report.mfu,
+        Meaning::Loss => &mut report.loss,
+        Meaning::Input => &mut report.input_seconds,
+        Meaning::Optimizer => &mut report.optimizer_seconds,
     };
     // Some write a percentage.
     let value = if meaning == Meaning::Mfu && value > 1.5 { value / 100.0 } else { value };
@@ -264,7 +289,9 @@ mod tests {
 {"step":3,"loss":2.5,"grad_norm":0.75,"lr":0.0003,"tokens_per_s":1234.5,"mfu":null,"memory":5242880}
 {"step":3,"validation_loss":2.5}"#;
         let found = read(&[], json);
-        assert_eq!(found[0], Report { step: Some(3), tokens_per_second: Some(1234.5), ..Report::default() });
+        let read_of =
+            Report { step: Some(3), tokens_per_second: Some(1234.5), loss: Some(2.5), ..Report::default() };
+        assert_eq!(found[0], read_of);
         let text = "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-04 tokens_per_s=1234 mfu=- memory_mib=5";
         assert_eq!(read(&[], text)[0].tokens_per_second, Some(1234.0));
     }
@@ -295,7 +322,17 @@ mod tests {
         assert_eq!(found[0].memory, Some((2.0 * 1_073_741_824.0, MeasuredAs::Allocated)));
         assert_eq!(read(&[], "tokens_per_s_per_gpu=100")[0].tokens_per_second, Some(1600.0));
         // What is not said to be measured in one way or another is no evidence.
-        assert!(read(&[], "memory_gib=12 loss=3 epoch=1").is_empty());
+        assert!(read(&[], "memory_gib=12 validation_loss=3 epoch=1").is_empty());
+    }
+
+    #[test]
+    fn losses_and_parts_of_a_step_are_read() {
+        let line =
+            "step=2 train/loss: 1.5 eval_loss=9 validation:loss=8 data_time_ms=20 optimizer_seconds=0.25";
+        let found = read(&[], line);
+        let report = found[0].clone();
+        assert_eq!((report.loss, report.input_seconds), (Some(1.5), Some(0.02)));
+        assert_eq!(report.optimizer_seconds, Some(0.25));
     }
 
     #[test]

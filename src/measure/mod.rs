@@ -11,7 +11,7 @@ mod steps;
 mod table;
 
 pub use lines::{Reader, Report};
-pub use part::{Job, Row, rows};
+pub use part::{Group, Job, Row, rows};
 pub use row::cells;
 pub use steps::{Measured, Median};
 pub use table::append;

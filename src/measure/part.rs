@@ -4,7 +4,7 @@ use super::steps::{Measured, Median};
 use crate::apply::account::TrainingJob;
 use crate::ir::Plan;
 use crate::predict::memory::{MemoryConstants, as_measured};
-use crate::predict::{Constants, Interval, Layout, Prediction};
+use crate::predict::{Constants, Interval, Layout, MemoryParts, Prediction, Speed};
 
 /// What the service says of a job that ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +19,13 @@ pub struct Job {
     pub startup: Option<f64>,
     /// Seconds in which the data were copied.
     pub download: Option<f64>,
+    /// Seconds in which instances were looked for and made ready (`Starting`, `LaunchingMLInstances`,
+    /// `PreparingTrainingStack`, `Pending`); they are not billed.
+    pub provisioning: Option<f64>,
+    /// Seconds in which the container's image was fetched (`DownloadingTrainingImage`).
+    pub image: Option<f64>,
+    /// Seconds in which the model was uploaded (`Uploading`).
+    pub upload: Option<f64>,
     /// Seconds from the first step to the last.
     pub training: Option<f64>,
     /// Seconds of the whole: billed on demand, trained on spot.
@@ -47,6 +54,8 @@ impl Job {
             let before = if last > first { first as f64 * each } else { 0.0 };
             to - from + before
         });
+        // Without times in the log the service's own state holds the script's start as well.
+        let training = training.filter(|seconds| *seconds > 0.0).or_else(|| lasted(&["Training"]));
         let billed = job.billable_seconds.map(|seconds| seconds as f64);
         Self {
             name: job.name.clone(),
@@ -54,7 +63,10 @@ impl Job {
             instances: job.instances(),
             startup: first.map(|first| first + image.unwrap_or(0.0)),
             download: lasted(&["Downloading"]),
-            training: training.filter(|seconds| *seconds > 0.0),
+            provisioning: lasted(&["Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"]),
+            image,
+            upload: lasted(&["Uploading"]),
+            training,
             seconds: if job.is_spot() { job.training_seconds.map(|seconds| seconds as f64) } else { billed },
             billed,
         }
@@ -66,11 +78,44 @@ impl Job {
     }
 }
 
+/// What a figure is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// A step as a whole.
+    Step,
+    /// A part of a step; all of them add up to it.
+    StepPart,
+    /// What goes over links in a step, hidden behind work or waited for.
+    Links,
+    /// Memory of the fullest GPU.
+    Memory,
+    /// A part of it; all of them add up to what the plan says.
+    MemoryPart,
+    /// The run, from the request to its end.
+    Run,
+}
+
+impl Group {
+    /// Its word in the form for scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::StepPart => "step_part",
+            Self::Links => "links",
+            Self::Memory => "memory",
+            Self::MemoryPart => "memory_part",
+            Self::Run => "run",
+        }
+    }
+}
+
 /// One figure, predicted and measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// What it is, as plan.json calls it.
     pub key: &'static str,
+    /// What it is a part of.
+    pub group: Group,
     /// What was predicted.
     pub predicted: Option<f64>,
     /// Where it was expected nine times in ten.
@@ -82,6 +127,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// A figure that nothing was measured of.
+    fn predicted(key: &'static str, group: Group, value: f64) -> Self {
+        Self { key, group, predicted: Some(value), interval: None, measured: None, median: None }
+    }
+
     /// Measured over predicted, less one.
     pub fn difference(&self) -> Option<f64> {
         let (measured, predicted) = (self.measured?, self.predicted.filter(|predicted| *predicted > 0.0)?);
@@ -93,6 +143,62 @@ impl Row {
         let (measured, interval) = (self.measured?, self.interval?);
         Some(interval.low <= measured && measured <= interval.high)
     }
+}
+
+/// MFU of a measured step: the same model FLOP over the same peak in another time.
+fn mfu_of(speed: &Speed, step: Median) -> Option<Median> {
+    let of = |seconds: f64| speed.mfu * speed.step_seconds / seconds;
+    (step.low > 0.0).then(|| Median {
+        value: of(step.value),
+        low: of(step.high),
+        high: of(step.low),
+        of: step.of,
+    })
+}
+
+/// The parts of a step, which add up to it, and what goes over links in it; those that are 0 are left out.
+fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
+    let (parts, links) = (&speed.parts, &speed.communication);
+    let all = [
+        ("compute_seconds", Group::StepPart, parts.compute, None),
+        ("exposed_communication_seconds", Group::StepPart, parts.exposed_communication, None),
+        ("bubble_seconds", Group::StepPart, parts.bubble, None),
+        ("offload_seconds", Group::StepPart, parts.offload, None),
+        ("optimizer_seconds", Group::StepPart, parts.optimizer, measured.optimizer_seconds),
+        ("input_seconds", Group::StepPart, parts.input, measured.input_seconds),
+        ("all_gather_seconds", Group::Links, links.gather - links.scatter, None),
+        ("reduce_scatter_seconds", Group::Links, links.scatter, None),
+        ("replicas_all_reduce_seconds", Group::Links, links.replicas, None),
+        ("gradients_all_reduce_seconds", Group::Links, links.gradients, None),
+        ("tensor_all_reduce_seconds", Group::Links, links.tensor, None),
+        ("context_ring_seconds", Group::Links, links.context, None),
+        ("pipeline_send_seconds", Group::Links, links.pipeline, None),
+        ("experts_all_to_all_seconds", Group::Links, links.experts, None),
+    ];
+    all.into_iter()
+        .filter(|(_, _, seconds, measured)| *seconds > 0.0 || measured.is_some())
+        .map(|(key, group, seconds, median)| Row {
+            measured: median.map(|median| median.value),
+            median,
+            ..Row::predicted(key, group, seconds)
+        })
+        .collect()
+}
+
+/// The parts of a GPU's memory; no log tells them apart.
+fn memory_parts(parts: &MemoryParts) -> Vec<Row> {
+    let all = [
+        ("parameters_bytes", parts.parameters),
+        ("gradients_bytes", parts.gradients),
+        ("optimizer_bytes", parts.optimizer),
+        ("activations_bytes", parts.activations),
+        ("gathered_bytes", parts.gathered),
+        ("logits_bytes", parts.logits),
+        ("buffers_bytes", parts.buffers),
+        ("reserve_bytes", parts.reserve),
+    ];
+    let there = all.into_iter().filter(|(_, bytes)| *bytes > 0.0);
+    there.map(|(key, bytes)| Row::predicted(key, Group::MemoryPart, bytes)).collect()
 }
 
 /// All figures that were measured or predicted, those of the step first.
@@ -114,18 +220,22 @@ pub fn rows(
     };
     let step = |key, predicted: Option<f64>, interval, median: Option<Median>| Row {
         key,
+        group: Group::Step,
         predicted,
         interval,
         measured: median.map(|median| median.value),
         median,
     };
-    let mut out = vec![
-        step(
-            "step_seconds",
-            speed.map(|speed| speed.step_seconds),
-            speed.map(|speed| speed.interval),
-            measured.step_seconds,
-        ),
+    let mut out = vec![step(
+        "step_seconds",
+        speed.map(|speed| speed.step_seconds),
+        speed.map(|speed| speed.interval),
+        measured.step_seconds,
+    )];
+    if let Some(speed) = speed {
+        out.extend(step_parts(speed, measured));
+    }
+    out.extend([
         step(
             "tokens_per_second",
             speed.map(|speed| speed.tokens_per_second),
@@ -138,14 +248,21 @@ pub fn rows(
             speed.and_then(|speed| rate(speed.samples_per_second)),
             measured.samples_per_second,
         ),
-        step("mfu", speed.map(|speed| speed.mfu), speed.and_then(|speed| rate(speed.mfu)), measured.mfu),
-    ];
+        step(
+            "mfu",
+            speed.map(|speed| speed.mfu),
+            speed.and_then(|speed| rate(speed.mfu)),
+            measured.mfu.or_else(|| mfu_of(speed?, measured.step_seconds?)),
+        ),
+        Row { measured: measured.loss, ..step("loss", None, None, None) },
+    ]);
     if let Some((bytes, kind)) = measured.memory {
         let same = layout.as_ref().map(|it| as_measured(it, kind, &MemoryConstants::of(constants)));
         // The interval of the whole, in the proportion of what was measured.
         let whole = prediction.memory.as_ref();
         out.push(Row {
             key: "memory_bytes",
+            group: Group::Memory,
             predicted: same,
             interval: same.zip(whole).map(|(same, whole)| Interval {
                 low: same * whole.interval.low / whole.per_gpu_bytes,
@@ -154,16 +271,26 @@ pub fn rows(
             measured: Some(bytes),
             median: None,
         });
+    } else if let Some(memory) = &prediction.memory {
+        out.push(Row {
+            interval: Some(memory.interval),
+            ..Row::predicted("memory_bytes", Group::Memory, memory.per_gpu_bytes)
+        });
+    }
+    if let Some(memory) = &prediction.memory {
+        out.extend(memory_parts(&memory.parts));
     }
     let Some(job) = job else { return out };
     let whole = job.completed();
     let mut part = |key, predicted: Option<f64>, interval: Option<Interval>, measured: Option<f64>| {
-        out.push(Row { key, predicted, interval, measured, median: None });
+        out.push(Row { key, group: Group::Run, predicted, interval, measured, median: None });
     };
     // What lies around the steps is known to about these factors (see `predict::run`).
     let around = |seconds: f64| Interval { low: 0.6 * seconds, high: 2.0 * seconds };
+    part("provisioning_seconds", None, None, job.provisioning);
     let startup = run.map(|run| run.parts.startup);
     part("startup_seconds", startup, startup.map(around), job.startup);
+    part("image_seconds", None, None, job.image);
     let download = run.map(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
     part("download_seconds", download, download.map(around), job.download);
     // Of a job that did not come to its end the rest says nothing about the whole.
@@ -179,6 +306,9 @@ pub fn rows(
             .map(|(seconds, (low, high))| Interval { low: seconds * low, high: seconds * high }),
         ended(job.training),
     );
+    let checkpoints = run.map(|run| run.parts.checkpoints).filter(|seconds| *seconds > 0.0);
+    part("checkpoints_seconds", checkpoints, checkpoints.map(around), None);
+    part("upload_seconds", None, None, job.upload);
     part("run_seconds", run.map(|run| run.seconds), run.map(|run| run.interval), ended(job.seconds));
     let instances = run.and_then(|run| run.cost_parts.instances);
     let usd = plan

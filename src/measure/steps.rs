@@ -53,6 +53,12 @@ pub struct Measured {
     pub samples_per_second: Option<Median>,
     /// Model FLOPs over peak, a fraction.
     pub mfu: Option<Median>,
+    /// Loss of the training data that was reported last; no unit.
+    pub loss: Option<f64>,
+    /// Seconds in which a step waited for its data.
+    pub input_seconds: Option<Median>,
+    /// Seconds of a step's optimizer.
+    pub optimizer_seconds: Option<Median>,
     /// The highest memory of a GPU that was reported, bytes, and what was measured.
     pub memory: Option<(f64, MeasuredAs)>,
     /// The first and the last step that count.
@@ -118,6 +124,9 @@ impl Measured {
             tokens_per_second: rate(median(&|report| report.tokens_per_second), tokens),
             samples_per_second: rate(median(&|report| report.samples_per_second), sequences),
             mfu: median(&|report| report.mfu),
+            loss: reports.iter().rev().find_map(|report| report.loss),
+            input_seconds: median(&|report| report.input_seconds),
+            optimizer_seconds: median(&|report| report.optimizer_seconds),
             memory: reports.iter().filter_map(|report| report.memory).max_by(|a, b| a.0.total_cmp(&b.0)),
             steps: numbers().min().zip(numbers().max()),
             reports: (all.len(), skipped),

@@ -20,6 +20,9 @@ pub struct Gpu {
     pub launch: f64,
     /// Measured runs behind the values; 0 where they are carried over from the kinds beside it.
     pub rows: f64,
+    /// Half-width of a step time's interval on this kind, a natural logarithm, where runs of one's own have shown it;
+    /// else [`Name::Known`] holds.
+    pub interval: Option<f64>,
 }
 
 /// All constants, in SI units.
@@ -105,7 +108,7 @@ names! {
     TensorFabric = "links.tensor_fabric";
     /// Share of the line rate of gradient all-reduces under Megatron.
     Gradients = "links.gradients";
-    /// The same with DeepSpeed's ZeRO-1 beside a pipeline.
+    /// The same with DeepSpeed's ZeRO-1 beside a pipeline (BLOOM's runs, over Omni-Path); nobody else's optimizer.
     Zero1 = "links.zero1";
     /// Share of the line rate that sends between stages reach.
     Pipeline = "links.pipeline";
@@ -195,7 +198,8 @@ impl Constants {
             let flash = take(&format!("gpu.{word}.flash"))?;
             let launch = take(&format!("gpu.{word}.launch"))?;
             let rows = flat_rows(&table, word);
-            out.gpus.insert(kind, Gpu { gemm, flash, launch, rows });
+            let interval = take(&format!("gpu.{word}.interval")).ok();
+            out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
         }
         Ok(out)
     }
@@ -227,6 +231,9 @@ impl Constants {
                 figure(gpu.launch),
                 gpu.rows
             ));
+            if let Some(width) = gpu.interval {
+                out.push_str(&format!("interval = {}\n", figure(width)));
+            }
         }
         out
     }
@@ -245,6 +252,13 @@ impl Constants {
     pub fn set_rows(&mut self, kind: GpuKind, rows: f64) {
         if let Some(gpu) = self.gpus.get_mut(&kind) {
             gpu.rows = rows;
+        }
+    }
+
+    /// The half-width that runs of a kind of GPU have shown.
+    pub fn set_interval(&mut self, kind: GpuKind, width: f64) {
+        if let Some(gpu) = self.gpus.get_mut(&kind.chip()) {
+            gpu.interval = Some(width);
         }
     }
 

@@ -52,12 +52,14 @@ impl Layout {
                 context: mesh.context_degree.value as f64,
                 expert: mesh.expert_degree.value as f64,
             },
+            order: super::Order::of_mesh(mesh),
             sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
             work: Work {
                 sequence_length: sequence_length as f64,
                 micro_batch: batch.micro.value as f64,
                 tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
                 passes: microbatches * batch.accumulation.value as f64,
+                microbatches,
                 active_microbatches: parallel
                     .and_then(|parallel| parallel.active_microbatches.get())
                     .map(|n| n as f64),

@@ -13,6 +13,8 @@ pub struct Layout {
     pub system: System,
     /// How the ranks are divided.
     pub degrees: Degrees,
+    /// Which axis is the fastest over ascending ranks: which groups cross nodes.
+    pub order: super::Order,
     /// Which states are sharded over `degrees.shard`.
     pub sharding: Sharding,
     /// The work of a step.
@@ -281,6 +283,8 @@ pub struct Work {
     pub tensor_readers: f64,
     /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
+    /// Of them, the micro-batches into which the script splits one batch; SMP v1's `microbatches`, 1 without.
+    pub microbatches: f64,
     /// Micro-batches in flight at the first stage, where the user bounds them.
     pub active_microbatches: Option<f64>,
     /// Sequences of a step over all replicas.

@@ -9,6 +9,7 @@ mod from_plan;
 mod gpu;
 pub mod layout;
 pub mod memory;
+mod order;
 pub mod prediction;
 pub mod run;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use layout::{
     AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
     Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
+pub use order::Order;
 pub use prediction::{
     Checkpoints, Communication, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed,
     SpeedParts, Spot, Tflops,

@@ -119,6 +119,8 @@ pub struct Communication {
     pub context: f64,
     /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
     pub gather: f64,
+    /// Of `gather`, the reduce-scatter.
+    pub scatter: f64,
     /// All-reduce of each shard's gradients over the replicas.
     pub replicas: f64,
     /// All-reduce of whole gradients over all data ranks.
@@ -149,9 +151,9 @@ pub struct Tflops {
     pub model: f64,
     /// With what is computed again.
     pub hardware: f64,
-    /// 6 N.
+    /// 6 N; of weights that are frozen 4 N.
     pub six_n: f64,
-    /// 8 N.
+    /// 8 N; of weights that are frozen 6 N.
     pub eight_n: f64,
 }
 
@@ -192,7 +194,8 @@ pub struct Run {
     pub checkpoint: Option<Checkpoints>,
     /// What interruptions make of it, where their rate is given.
     pub spot: Option<Spot>,
-    /// US dollars, where prices are known.
+    /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
+    /// time, work that is done again included.
     pub cost_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
@@ -239,6 +242,10 @@ pub struct Spot {
     pub p90_seconds: f64,
     /// Interruptions that are expected.
     pub interruptions: f64,
+    /// US dollars of the expected time, work that is done again included; where prices are known.
+    pub expected_usd: Option<f64>,
+    /// US dollars of the time that nine runs in ten stay below.
+    pub p90_usd: Option<f64>,
 }
 
 /// Parts of the cost, US dollars.

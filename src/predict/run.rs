@@ -91,6 +91,14 @@ impl Bills {
     }
 }
 
+impl CostParts {
+    /// Their sum; without the instances the rest says nothing.
+    fn usd(&self) -> Option<f64> {
+        let known = [self.instances, self.volumes, self.file_systems];
+        self.instances.map(|_| known.into_iter().flatten().sum())
+    }
+}
+
 impl Terms {
     /// Those of a plan, or what is missing.
     pub fn of(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
@@ -151,9 +159,14 @@ impl Terms {
             low: 0.6 * around + self.steps * speed.interval.low,
             high: 2.0 * around + self.steps * speed.interval.high,
         };
-        let cost_parts = self.bills.cost(nodes, seconds);
-        let known = [cost_parts.instances, cost_parts.volumes, cost_parts.file_systems];
         let between = if saves > 0.0 { training / saves } else { training };
+        let spot = self.interruptions.map(|_| spot(interruptions, &parts, between, save));
+        let cost_parts = self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds));
+        let spot = spot.map(|spot| Spot {
+            expected_usd: cost_parts.usd(),
+            p90_usd: self.bills.cost(nodes, spot.p90_seconds).usd(),
+            ..spot
+        });
         Run {
             seconds,
             interval,
@@ -163,9 +176,8 @@ impl Terms {
                 seconds: save,
                 best_interval_seconds: best,
             }),
-            spot: self.interruptions.map(|_| spot(interruptions, &parts, between, save)),
-            // Without the instances the rest says nothing.
-            cost_usd: cost_parts.instances.map(|_| known.into_iter().flatten().sum()),
+            spot,
+            cost_usd: cost_parts.usd(),
             cost_parts,
         }
     }
@@ -236,7 +248,7 @@ fn spot(rate: f64, parts: &RunParts, interval: f64, save: f64) -> Spot {
     let stretches = (parts.training / interval).max(1.0);
     if rate <= 0.0 {
         let seconds = restart + parts.training + parts.checkpoints;
-        return Spot { expected_seconds: seconds, p90_seconds: seconds, interruptions: 0.0 };
+        return Spot { expected_seconds: seconds, p90_seconds: seconds, ..Spot::default() };
     }
     let working = stretches * ((rate * stretch).exp_m1() / rate);
     let interruptions = rate * working;
@@ -246,6 +258,7 @@ fn spot(rate: f64, parts: &RunParts, interval: f64, save: f64) -> Spot {
         expected_seconds,
         p90_seconds: expected_seconds + 1.282 * interruptions.sqrt() * each,
         interruptions,
+        ..Spot::default()
     }
 }
 
@@ -259,6 +272,20 @@ mod tests {
         let daly = best_interval(20.0, 1e6);
         assert!((daly / (young - 20.0) - 1.0).abs() < 0.01, "{daly} {young}");
         assert_eq!(best_interval(10.0, 4.0), 4.0);
+    }
+
+    /// By hand: ten hours of work in ten stretches on two instances, one interruption of each in 40 hours.
+    #[test]
+    fn interruptions_are_paid_for() {
+        let parts = RunParts { startup: 300.0, download: 0.0, training: 36_000.0, checkpoints: 0.0 };
+        let rate = 2.0 / 40.0 / 3_600.0;
+        let found = spot(rate, &parts, 3_600.0, 0.0);
+        // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
+        let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
+        let expected = 300.0 + working + working * rate * 300.0;
+        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
+        assert!(found.p90_seconds > found.expected_seconds);
+        assert_eq!(spot(0.0, &parts, 3_600.0, 0.0).expected_seconds, 36_300.0);
     }
 
     #[test]

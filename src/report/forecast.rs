@@ -123,6 +123,8 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         expected_seconds: spot.expected_seconds,
         p90_seconds: spot.p90_seconds,
         interruptions: spot.interruptions,
+        expected_usd: spot.expected_usd,
+        p90_usd: spot.p90_usd,
     });
     out.cost_usd = run.cost_usd;
     out.cost_parts = CostParts {

@@ -290,4 +290,6 @@ pub struct Spot {
     pub expected_seconds: f64,
     pub p90_seconds: f64,
     pub interruptions: f64,
+    pub expected_usd: Option<f64>,
+    pub p90_usd: Option<f64>,
 }

@@ -2,7 +2,7 @@
 
 use super::page::{Options, Page};
 use crate::diag::markdown::cell;
-use crate::measure::{Job, Measured, Row};
+use crate::measure::{Group, Job, Measured, Row};
 use crate::text;
 use serde::Serialize;
 
@@ -59,6 +59,7 @@ pub struct Log {
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
     name: &'static str,
+    group: &'static str,
     predicted: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
@@ -68,6 +69,7 @@ pub struct Part {
     of: Option<usize>,
     difference: Option<f64>,
     inside_interval: Option<bool>,
+    not_measured: Option<&'static str>,
 }
 
 /// The run for scripts.
@@ -93,6 +95,7 @@ pub fn document(subject: &Subject) -> Document {
             .iter()
             .map(|row| Part {
                 name: row.key,
+                group: row.group.word(),
                 predicted: row.predicted,
                 low: row.interval.map(|interval| interval.low),
                 high: row.interval.map(|interval| interval.high),
@@ -102,20 +105,32 @@ pub fn document(subject: &Subject) -> Document {
                 of: row.median.map(|median| median.of),
                 difference: row.difference(),
                 inside_interval: row.inside(),
+                not_measured: not_measured(row),
             })
             .collect(),
         notes: subject.notes.clone(),
     }
 }
 
+/// Why there is no measured figure.
+fn not_measured(row: &Row) -> Option<&'static str> {
+    if row.measured.is_some() {
+        return None;
+    }
+    Some(match row.group {
+        Group::Run => "not said of the job",
+        _ => "not in the logs",
+    })
+}
+
 /// The figure's words and the form of its value.
-fn said(key: &str, value: f64) -> String {
+fn said(key: &str, group: Group, value: f64) -> String {
     match key {
-        "step_seconds" => format!("{} s", text::short(value)),
         "mfu" => format!("{}%", text::short(100.0 * value)),
-        "memory_bytes" => text::bytes(whole(value)),
+        key if key.ends_with("_bytes") => text::bytes(whole(value)),
         "cost_usd" => text::dollars(value),
-        key if key.ends_with("_seconds") => text::duration(whole(value)),
+        key if key.ends_with("_seconds") && group == Group::Run => text::duration(whole(value)),
+        key if key.ends_with("_seconds") => format!("{} s", text::short(value)),
         "tokens_per_second" if value >= 1_000.0 => text::group(whole(value)),
         _ => text::short(value),
     }
@@ -132,10 +147,37 @@ fn label(key: &str) -> &'static str {
         "tokens_per_second" => "tokens/s",
         "samples_per_second" => "samples/s",
         "mfu" => "mfu",
+        "loss" => "loss",
+        "compute_seconds" => "  compute",
+        "exposed_communication_seconds" => "  waits for links",
+        "bubble_seconds" => "  bubble",
+        "offload_seconds" => "  offload",
+        "optimizer_seconds" => "  optimizer",
+        "input_seconds" => "  waits for data",
+        "all_gather_seconds" => "  links: all-gather",
+        "reduce_scatter_seconds" => "  links: reduce-scatter",
+        "replicas_all_reduce_seconds" => "  links: all-reduce over replicas",
+        "gradients_all_reduce_seconds" => "  links: all-reduce of gradients",
+        "tensor_all_reduce_seconds" => "  links: all-reduce of tensor groups",
+        "context_ring_seconds" => "  links: context ring",
+        "pipeline_send_seconds" => "  links: sends between stages",
+        "experts_all_to_all_seconds" => "  links: all-to-all of experts",
         "memory_bytes" => "memory",
+        "parameters_bytes" => "  parameters",
+        "gradients_bytes" => "  gradients",
+        "optimizer_bytes" => "  optimizer",
+        "activations_bytes" => "  activations",
+        "gathered_bytes" => "  gathered units",
+        "logits_bytes" => "  logits",
+        "buffers_bytes" => "  buffers",
+        "reserve_bytes" => "  reserve",
+        "provisioning_seconds" => "provisioning",
         "startup_seconds" => "start-up",
+        "image_seconds" => "  image",
         "download_seconds" => "download",
         "training_seconds" => "training",
+        "checkpoints_seconds" => "checkpoints",
+        "upload_seconds" => "upload",
         "run_seconds" => "run",
         "cost_usd" => "cost",
         _ => "other",
@@ -150,19 +192,21 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
         .filter(|row| row.predicted.is_some() || row.measured.is_some())
         .map(|row| {
             let of = |value: Option<f64>| {
-                value.map_or_else(|| "not known".to_owned(), |value| said(row.key, value))
+                value.map_or_else(|| "not known".to_owned(), |value| said(row.key, row.group, value))
             };
             let predicted = match row.interval {
                 Some(interval) => format!(
                     "{} [{} to {}]",
                     of(row.predicted),
-                    said(row.key, interval.low),
-                    said(row.key, interval.high)
+                    said(row.key, row.group, interval.low),
+                    said(row.key, row.group, interval.high)
                 ),
                 None => of(row.predicted),
             };
-            let measured =
-                row.measured.map_or_else(|| "not measured".to_owned(), |value| said(row.key, value));
+            let measured = row
+                .measured
+                .map(|value| said(row.key, row.group, value))
+                .unwrap_or_else(|| not_measured(row).unwrap_or_default().to_owned());
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
                 format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short(percent.abs()))

@@ -75,13 +75,15 @@ fn reason<'a>(
         _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
         "run.spot" if prediction.run.is_some() => {
-            say("`spot` is not written, or not with `interruptions`, a rate an hour")
+            say("`spot` is not written, or not with `interruptions-per-hour`")
         }
         "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
             (path, why(prediction.no_run, broken))
         }
         _ if path.starts_with("run.parts") => ("run.parts", why(prediction.no_run, broken)),
-        "run.cost_usd" | "run.cost_parts.instances" if prediction.run.is_some() => {
+        "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
+            if prediction.run.is_some() =>
+        {
             say(if plan.is_some_and(|plan| plan.price.is_none()) {
                 "the catalogue has no price of this instance type in this region; `--price` gives one"
             } else if plan.is_some_and(|plan| !plan.deployable) {

@@ -176,8 +176,13 @@ fn predicted(sample: &Sample) -> Document {
     document.run.interval = Some(Interval { low: 1_850.0, high: 2_300.0 });
     document.run.checkpoint =
         Some(super::json::Checkpoint { bytes: 420 << 30, seconds: 10.0, best_interval_seconds: 3_600.0 });
-    document.run.spot =
-        Some(super::json::Spot { expected_seconds: 2_400.0, p90_seconds: 3_100.0, interruptions: 0.5 });
+    document.run.spot = Some(super::json::Spot {
+        expected_seconds: 2_400.0,
+        p90_seconds: 3_100.0,
+        interruptions: 0.5,
+        expected_usd: Some(539.0),
+        p90_usd: None,
+    });
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
     document.changes = Some(true);

@@ -41,6 +41,8 @@ pub struct Rules {
     pub(super) recompute: Vec<Recompute>,
     /// Offload, the manifest's own first.
     pub(super) waiting: Vec<Waiting>,
+    /// The manifest has one micro-batch in flight alone: nothing hides a copy.
+    one_in_flight: bool,
 }
 
 /// What the image's SMP v1 takes.
@@ -112,6 +114,7 @@ impl Rules {
             expert: expert_degrees(plan, layout, mesh),
             recompute,
             waiting,
+            one_in_flight: layout.work.active_microbatches == Some(1.0),
         }
     }
 
@@ -222,17 +225,13 @@ impl Rules {
     }
 
     /// Whether offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
-    /// between micro-batches alone. What the manifest says is always allowed.
+    /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
     pub(super) fn allows(&self, choice: &Choice, written: &Choice) -> bool {
         if !choice.waiting.activations {
             return true;
         }
-        let moved = self.v1.is_none() || choice.passes > 1 || written.waiting.activations;
-        let checkpointed = choice.recompute == Recompute::Full
-            || written.waiting.activations
-                && choice.recompute == written.recompute
-                && choice.recompute != Recompute::None;
-        checkpointed && moved
+        let moved = self.v1.is_none() || choice.microbatches > 1 && !self.one_in_flight;
+        choice == written || choice.recompute == Recompute::Full && moved
     }
 
     /// Axes on which the engine leaves a choice for this model, in words.

@@ -3,7 +3,7 @@
 use super::front::Measure;
 use super::search::{Point, Standing};
 use super::space::{Choice, Limits, Space};
-use crate::predict::memory::{MemoryConstants, of_gpu};
+use crate::predict::memory::{self, MemoryConstants, of_gpu};
 use crate::predict::speed::speed;
 use crate::predict::{Communication, Constants, MemoryParts, Recompute, Sharding, SpeedParts};
 use std::collections::BTreeMap;
@@ -34,6 +34,13 @@ pub enum Reason {
         part: &'static str,
         /// That part, bytes.
         part_bytes: f64,
+    },
+    /// It leaves too little room.
+    Tight {
+        /// What the fullest GPU needs, bytes.
+        needs_bytes: f64,
+        /// What it has, bytes.
+        has_bytes: f64,
     },
     /// It ends after the deadline.
     Late {
@@ -147,7 +154,7 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
             (standing, None) => {
                 let over = point.memory_bytes / point.capacity_bytes;
                 let gap = match standing {
-                    Standing::TooLarge => over,
+                    Standing::TooLarge | Standing::Tight => over,
                     Standing::Late => point.seconds,
                     _ => measure.cost(point),
                 };
@@ -157,7 +164,7 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
         }
     }
     let mut out: Vec<usize> = Vec::new();
-    for standing in [Standing::TooLarge, Standing::Late, Standing::Dear] {
+    for standing in [Standing::Tight, Standing::TooLarge, Standing::Late, Standing::Dear] {
         let mut of_it: Vec<(f64, usize)> =
             barred.iter().filter(|(key, _)| key.0 == standing).map(|(_, found)| *found).collect();
         of_it.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -201,6 +208,9 @@ pub fn why(
 ) -> Option<Reason> {
     match point.standing {
         Standing::TooLarge => too_large(space, constants, point),
+        Standing::Tight => {
+            Some(Reason::Tight { needs_bytes: point.memory_bytes, has_bytes: point.capacity_bytes })
+        }
         Standing::Late => {
             Some(Reason::Late { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
         }
@@ -317,7 +327,11 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     } else if point.micro < best.micro {
         out.push(format!("its micro-batch is {}, not {}", point.micro, best.micro));
     }
-    if point.waiting > best.waiting {
+    // Activations that are offloaded without effect wait for nothing.
+    let waits = |choice: &Choice| {
+        choice.waiting.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
+    };
+    if waits(point) && !waits(best) {
         out.push("it waits for host memory".to_owned());
     }
     if point.site == best.site && point.nodes > best.nodes {

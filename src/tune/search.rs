@@ -3,7 +3,7 @@
 use super::Unsearchable;
 use super::space::{Choice, Limits, Space};
 use crate::predict::Constants;
-use crate::predict::memory::{MemoryConstants, of_gpu};
+use crate::predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
 use crate::predict::speed::speed;
 
 /// What became of a layout.
@@ -13,6 +13,8 @@ pub enum Standing {
     Sound,
     /// It needs more memory than a GPU has.
     TooLarge,
+    /// It leaves less room than a predicted memory is off by in the mean.
+    Tight,
     /// It ends after the deadline.
     Late,
     /// It costs more than it may, or its price is not known where there is a bound.
@@ -42,6 +44,15 @@ pub struct Point {
     pub standing: Standing,
 }
 
+/// How a layout that fits stands to the bounds of a run.
+fn bounded(point: &Point, limits: &Limits) -> Standing {
+    if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
+        return Standing::Late;
+    }
+    let dear = limits.max_usd.is_some_and(|most| point.usd.is_none_or(|usd| usd > most));
+    if dear { Standing::Dear } else { Standing::Sound }
+}
+
 /// Every layout of the space whose memory and speed are known; or why none is.
 pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<Vec<Point>, Unsearchable> {
     let memory_constants = MemoryConstants::of(constants);
@@ -63,15 +74,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         let memory_bytes = of_gpu(layout, &memory_constants).total();
         let run = site.terms.run(layout, &speed);
         let (seconds, usd) = (run.seconds, run.cost_usd);
-        let late = limits.deadline_seconds.is_some_and(|deadline| seconds > deadline);
-        let dear = limits.max_usd.is_some_and(|most| usd.is_none_or(|usd| usd > most));
-        let standing = match (memory_bytes > capacity_bytes, late, dear) {
-            (true, ..) => Standing::TooLarge,
-            (_, true, _) => Standing::Late,
-            (_, _, true) => Standing::Dear,
-            _ => Standing::Sound,
-        };
-        points.push(Point {
+        let mut point = Point {
             choice: *choice,
             step_seconds: speed.step_seconds,
             seconds,
@@ -79,9 +82,23 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             memory_bytes,
             capacity_bytes,
             changes: space.changes(choice),
-            standing,
-        });
+            standing: Standing::Sound,
+        };
+        point.standing = if memory_bytes > capacity_bytes {
+            Standing::TooLarge
+        } else if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
+            Standing::Tight
+        } else {
+            bounded(&point, limits)
+        };
+        points.push(point);
     });
+    // Where nothing has room to spare, what just fits is all there is.
+    if !points.iter().any(|point| point.standing == Standing::Sound) {
+        for point in points.iter_mut().filter(|point| point.standing == Standing::Tight) {
+            point.standing = bounded(point, limits);
+        }
+    }
     match unknown {
         Some(why) if points.is_empty() => Err(why),
         _ => Ok(points),

@@ -242,6 +242,7 @@ impl<'a> Space<'a> {
 fn shape(layout: &mut Layout, choice: &Choice) {
     layout.work.micro_batch = choice.micro as f64;
     layout.work.passes = choice.passes as f64;
+    layout.work.microbatches = choice.microbatches as f64;
     layout.recompute = choice.recompute;
     layout.offload.activations = choice.waiting.activations;
     layout.offload.parameters = choice.waiting.states;

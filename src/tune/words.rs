@@ -3,6 +3,7 @@
 use super::reasons::{Because, Reason};
 use super::space::{Choice, Space};
 use crate::ir::Engine;
+use crate::predict::memory::MEAN_ERROR;
 use crate::predict::{Recompute, Sharding};
 use crate::text;
 
@@ -136,6 +137,13 @@ impl std::fmt::Display for Reason {
                     because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
+            Self::Tight { needs_bytes, has_bytes } => write!(
+                f,
+                "too little room: {:.1} of {:.1} GiB, and a predicted memory is off by {:.1}% in the mean",
+                needs_bytes / GIB,
+                has_bytes / GIB,
+                100.0 * MEAN_ERROR
+            ),
             Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
                 f,
                 "does not fit: {:.1} of {:.1} GiB, {part} {:.1} GiB of them",

@@ -209,6 +209,24 @@ fn room() {
 }
 
 #[test]
+fn each_group_has_its_quota() {
+    let plan = super::plan_with("tests/requests/groups-smddp.kdl", &[], None);
+    let mut account = Account::default();
+    account.quotas.insert("L-81482A8C".to_owned(), 1.0);
+    account.quotas.insert("L-09B4A649".to_owned(), 2.0);
+    let cloud = Fake::new(account);
+    let problems = run(&cloud, async {
+        let look = look(&cloud);
+        let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
+        let facts = look.facts(&plan, &prospect.desired, &prospect.caller, true).await;
+        preflight::judge(&plan, &facts)
+    });
+    let found: Vec<_> = problems.unwrap().iter().filter(|one| one.code.id == "T0621").cloned().collect();
+    let [one] = found.as_slice() else { panic!("{found:#?}") };
+    assert!(one.message.contains("`ml.c5.18xlarge for training job usage` is 1 instance"), "{}", one.message);
+}
+
+#[test]
 fn what_runs_now_counts() {
     let plan_of = plan(LLAMA, &[]);
     let first = Fake::default();

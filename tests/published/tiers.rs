@@ -84,3 +84,45 @@ fn a_few_runs_move_the_constants_from_where_they_are() {
     let kind = trainc::predict::GpuKind::A100;
     assert!(constants.gpu(kind).unwrap().rows > shipped.gpu(kind).unwrap().rows);
 }
+
+/// Many runs of one's own that agree narrow the interval on their kind of GPU, and on no other; runs that scatter widen it.
+#[test]
+fn own_runs_that_agree_narrow_the_interval() {
+    let shipped = Constants::shipped();
+    let table = |scatter: f64| {
+        let mut table = calibrate::read(&read("data/runs.csv")).unwrap();
+        table.runs.retain(|run| {
+            run.id.starts_with("lf-") && run.id.contains("-a10040-") && run.step_seconds.is_ok()
+        });
+        table.runs.truncate(30);
+        assert_eq!(table.runs.len(), 30);
+        for (at, run) in table.runs.iter_mut().enumerate() {
+            let predicted = trainc::predict::predict(run.layout.as_ref().unwrap(), shipped).speed.unwrap();
+            // A tenth slower than predicted, and a known way to and fro.
+            let off = [0.0, 1.0, -1.0, 0.5, -0.5][at % 5] * scatter;
+            run.step_seconds = Ok(predicted.step_seconds * 1.1 * (1.0 + off));
+        }
+        table
+    };
+    let half = |constants: &Constants, layout: &trainc::predict::Layout| {
+        let found = trainc::predict::predict(layout, constants).speed.unwrap();
+        (found.interval.high / found.step_seconds).ln()
+    };
+    let close = table(0.01);
+    let (constants, verdict) = fitted(&close, shipped);
+    let here = close.runs[0].layout.as_ref().unwrap();
+    assert!(half(&constants, here) < 0.6 * half(shipped, here), "{}", half(&constants, here));
+    assert!(verdict.summary.step_seconds.inside_interval.unwrap() >= 0.9);
+    let mut other = here.clone();
+    other.hardware.gpu = Some(trainc::predict::GpuKind::H100);
+    assert!((half(&constants, &other) - half(shipped, &other)).abs() < 0.01);
+    // The file says it, and plan reads it.
+    let again = Constants::read(&constants.write()).unwrap();
+    assert!((half(&again, here) - half(&constants, here)).abs() < 1e-3);
+    let (wide, _) = fitted(&table(0.4), shipped);
+    assert!(half(&wide, here) > half(shipped, here), "{}", half(&wide, here));
+    // Eight are too few to say it.
+    let mut few = table(0.01);
+    few.runs.truncate(8);
+    assert!((half(&fitted(&few, shipped).0, here) / half(shipped, here) - 1.0).abs() < 0.05);
+}

@@ -4,7 +4,8 @@ use crate::check::Context;
 use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::predict::memory::remedies::{Remedy, remedies};
+use crate::predict::memory::remedies::{Judge, Remedy, remedies};
+use crate::predict::run::Terms;
 use crate::predict::speed::speed;
 use crate::predict::{Constants, Layout, Memory, memory as model};
 use crate::source::Span;
@@ -80,7 +81,17 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     .fact("high_bytes", memory.interval.high.round())
     .fact("capacity_bytes", capacity);
     let freedom = remedy::freedom(context.plan);
-    let found = remedies(layout, &freedom, &seconds_per_sequence);
+    let limit = longest(context, layout);
+    let passes = |new: &Layout, after: &Memory| {
+        let host =
+            after.host_bytes.zip(new.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has);
+        let host = host || after.host_bytes <= memory.host_bytes;
+        host && limit.as_ref().is_none_or(|limit| limit.holds(new))
+    };
+    let judge = Judge { seconds: &seconds_per_sequence, passes: &passes };
+    let mut found = remedies(layout, &freedom, &judge);
+    // What can be written comes first, so that `check --fix` writes what the help says.
+    found.sort_by_key(|remedy| remedy::fix(context, &remedy.edits).is_none());
     let written: Vec<(String, &Remedy)> =
         found.iter().map(|remedy| (words(context, memory, remedy), remedy)).collect();
     diagnostic = diagnostic.fact(
@@ -97,9 +108,12 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
             .collect::<Vec<_>>(),
     );
     let Some((first, best)) = written.first() else {
-        return diagnostic.note(
-            "no single edit of this manifest makes it fit: take larger GPUs, or more of them for one replica",
-        );
+        let refused = !remedies(layout, &freedom, &Judge { passes: &|_, _| true, ..judge }).is_empty();
+        return diagnostic.note(if refused {
+            "edits that would make it fit run past `max-run` or need more host memory than there is: take larger GPUs, or more of them for one replica"
+        } else {
+            "no edits of this manifest make it fit: take larger GPUs, or more of them for one replica"
+        });
     };
     diagnostic = diagnostic.help(format!("write {first}"));
     let others: Vec<&str> = written.iter().skip(1).take(SHOWN).map(|(words, _)| words.as_str()).collect();
@@ -110,6 +124,28 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         Some(Written { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     }
+}
+
+/// The longest run that `max-run` allows.
+struct Longest {
+    terms: Terms,
+    seconds: f64,
+}
+
+impl Longest {
+    /// Whether the low end of a layout's run ends before it.
+    fn holds(&self, layout: &Layout) -> bool {
+        speed(layout, Constants::shipped())
+            .map_or(true, |speed| self.terms.run(layout, &speed).interval.low <= self.seconds)
+    }
+}
+
+/// The bound of the run, where the job as it stands keeps it.
+fn longest(context: &Context, layout: &Layout) -> Option<Longest> {
+    let cluster = context.plan.job.cluster.as_ref()?;
+    let seconds = cluster.max_run_seconds.get()? as f64;
+    let longest = Longest { terms: Terms::of(context.plan, Constants::shipped()).ok()?, seconds };
+    longest.holds(layout).then_some(longest)
 }
 
 /// Seconds that one sequence takes on the whole cluster, where speed is known.

@@ -1,6 +1,7 @@
 //! Optimizers against FSDP: those that run on the GPU only, and those whose states FSDP widens.
 
 use crate::check::Context;
+use crate::check::remedy::steps_on_gpu;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Engine, Scalar};
@@ -24,11 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .options
         .iter()
         .find(|option| option.name == "offload" && option.value.value() == Some(&Scalar::Bool(true)));
-    let gpu_only = matches!(
-        name.value.as_str(),
-        "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit"
-    );
-    if let Some(offload) = offload.filter(|_| gpu_only) {
+    if let Some(offload) = offload.filter(|_| steps_on_gpu(&name.value)) {
         problems.push(
             Diagnostic::new(
                 &T0375,

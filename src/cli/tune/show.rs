@@ -4,7 +4,7 @@ use super::sound::{Judged, Sound};
 use crate::predict::Constants;
 use crate::text;
 use crate::tune::reasons::{next_best, why};
-use crate::tune::{Limits, Point, Reason, Set, Space};
+use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -95,6 +95,9 @@ impl<'a> Page<'a> {
                 paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
             }
         }
+        if self.front.iter().any(|row| row.sound.tight(&row.point).is_some()) {
+            out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
+        }
         if !self.lost.is_empty() {
             out.push_str("\nwhat comes next, and why it lost\n\n");
         }
@@ -115,8 +118,15 @@ impl<'a> Page<'a> {
     fn counts(&self) -> String {
         let dropped = self.judged.dropped;
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
+        let tight =
+            self.judged.points.iter().filter(|point| point.standing == Standing::Tight).count() as u64;
+        let tight = if tight > 0 {
+            format!(", {} more would with too little room", text::group(tight))
+        } else {
+            String::new()
+        };
         format!(
-            "{} looked at, {} fit{refused}",
+            "{} looked at, {} fit{tight}{refused}",
             text::count(self.judged.points.len() as u64, "layout"),
             text::group((self.judged.fit() + dropped) as u64),
         )
@@ -191,9 +201,8 @@ impl Row<'_> {
             None => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
         };
         let memory = prediction.memory.as_ref();
-        // It fits as far as the figure goes; its interval says where it may not.
-        let high = memory.map(|memory| memory.interval.high).filter(|high| *high > self.point.capacity_bytes);
-        let high = high.map_or_else(String::new, |high| format!(", at most {:.1}", high / GIB));
+        let high = self.sound.tight(&self.point);
+        let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
             time: format!("{:.2} h", run.map_or(self.point.seconds, |run| run.seconds) / 3_600.0),
             money,
@@ -221,6 +230,9 @@ impl Row<'_> {
             "seconds": run.map(|run| run.seconds),
             "cost_usd": run.and_then(|run| run.cost_usd),
             "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+            "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),
+            "capacity_bytes": self.point.capacity_bytes,
+            "tight": self.sound.tight(&self.point).is_some(),
             "warnings": self.sound.warnings,
         })
     }
@@ -243,6 +255,9 @@ impl Lost {
                 "kind": "too-large", "needs_bytes": needs_bytes, "has_bytes": has_bytes,
                 "part": part, "part_bytes": part_bytes,
             }),
+            Reason::Tight { needs_bytes, has_bytes } => {
+                json!({ "kind": "tight", "needs_bytes": needs_bytes, "has_bytes": has_bytes })
+            }
             Reason::Late { seconds, deadline_seconds } => {
                 json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
             }

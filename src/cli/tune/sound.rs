@@ -25,6 +25,15 @@ pub(super) struct Sound {
     pub(super) warnings: Vec<String>,
 }
 
+impl Sound {
+    /// The high end of the predicted memory, bytes, where it passes the card: the layout fits as far as the figure goes,
+    /// but the room that it leaves is less than the model's error.
+    pub(super) fn tight(&self, point: &Point) -> Option<f64> {
+        let high = self.compiled.prediction.memory.as_ref()?.interval.high;
+        (high > point.capacity_bytes).then_some(high)
+    }
+}
+
 /// What the search found, with what the checks said.
 pub(super) struct Judged {
     /// Every layout of the space.

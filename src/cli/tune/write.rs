@@ -56,6 +56,12 @@ pub(super) fn write(
         return exit::USAGE;
     }
     io.note(&format!("wrote {}\n", held.path));
+    if let Some(high) = sound.tight(point) {
+        let [high, has] = [high, point.capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
+        io.note(&format!(
+            "note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n"
+        ));
+    }
     exit::DONE
 }
 

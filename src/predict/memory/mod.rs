@@ -21,6 +21,7 @@ mod worker;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
+pub use moments::offloads;
 pub use reserve::MeasuredAs;
 use reserve::Reserve;
 pub use states::{StateBytes, frozen_bytes_per_parameter};
@@ -31,6 +32,9 @@ use super::prediction::{Interval, Memory, MemoryParts};
 
 /// 2³⁰ bytes.
 pub const GIB: f64 = 1_073_741_824.0;
+
+/// How far predicted peaks lie from measured ones in the mean, a fraction: what `trainc calibrate data/runs.csv` prints.
+pub const MEAN_ERROR: f64 = 0.068;
 
 /// Memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {

@@ -34,12 +34,15 @@ fn tokens(layout: &Layout) -> f64 {
 
 /// Whether offloaded activations leave the GPU.
 ///
-/// They need checkpointing; SMP v1 moves them only between micro-batches ("when used with only one microbatch, it does
-/// not save memory", SageMaker developer guide).
-pub(super) fn offloads(layout: &Layout) -> bool {
+/// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
+/// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that
+/// accumulate gradients are batches of their own to it.
+pub fn offloads(layout: &Layout) -> bool {
+    let work = &layout.work;
+    let between = work.microbatches > 1.0 && work.active_microbatches != Some(1.0);
     layout.offload.activations
         && layout.recompute == Recompute::Full
-        && (layout.system != System::SmpV1 || layout.work.passes > 1.0)
+        && (layout.system != System::SmpV1 || between)
 }
 
 fn activations(layout: &Layout, stage: &Stage) -> Activations {

@@ -58,7 +58,7 @@ pub struct Remedy {
     pub edits: Vec<Edit>,
     /// The memory after them.
     pub after: Memory,
-    /// How much longer a step takes per token, a fraction; none where speed is not known.
+    /// How much longer a sequence takes, a fraction; none where speed is not known.
     pub slower: Option<f64>,
 }
 
@@ -75,6 +75,8 @@ pub struct Freedom {
     pub wrap: bool,
     /// Whether the frozen weights may be stored as NF4.
     pub nf4: bool,
+    /// Whether the optimizer can step parameters that lie in host memory.
+    pub offload_states: bool,
     /// Node counts above the present one, where the shard group is the whole world.
     pub nodes: Vec<u64>,
 }
@@ -196,47 +198,167 @@ fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
         vec![Edit::Checkpointing],
         smallest_first(&freedom.tensor_degrees).into_iter().map(Edit::TensorDegree).collect(),
         vec![Edit::OffloadActivations],
-        vec![Edit::OffloadStates],
+        if freedom.offload_states { vec![Edit::OffloadStates] } else { Vec::new() },
         if freedom.nf4 { vec![Edit::Nf4] } else { Vec::new() },
         smallest_first(&freedom.nodes).into_iter().map(Edit::Nodes).collect(),
     ]
 }
 
-/// Edits that make the layout fit, the cheapest first. `seconds` gives the time of one sequence, where it is known.
+/// Twice the time and more: an edit of last resort.
+const RUINOUS: f64 = 1.0;
+
+/// The most bundles of several edits that are offered.
+const BUNDLES: usize = 3;
+
+/// By how much cheaper than every single edit a bundle is, a fraction of the time: less is not worth a second line.
+const WORTH: f64 = 0.01;
+
+/// What is known of a layout beside its memory.
+pub struct Judge<'a> {
+    /// The time of one sequence, where it is known.
+    pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
+    /// Whether nothing else refuses the layout: host memory, the longest run.
+    pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
+}
+
+/// Edits that make the layout fit: the least price in time first, and of equals the one with the most room left.
 ///
-/// Of each kind of edit the mildest that fits. Where no single edit is enough, the kinds are added up in the order in
-/// which they cost until it fits, and what turns out not to be needed is left out again.
-pub fn remedies(layout: &Layout, freedom: &Freedom, seconds: &dyn Fn(&Layout) -> Option<f64>) -> Vec<Remedy> {
-    let before = seconds(layout);
-    let slower = |new: &Layout| Some(seconds(new)? / before? - 1.0);
-    let fits = |new: &Layout| {
+/// Of each kind of edit the mildest that fits; of each two kinds the pair that costs least in time, where it costs less
+/// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
+/// even where they save time: they stand behind what does without, but before what is ruinous.
+pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+    let before = (judge.seconds)(layout);
+    let weigh = |edits: &[Edit], new: &Layout| {
         let after = memory(new);
-        (after.fits == Some(true)).then_some(after)
+        let fits = after.fits == Some(true) && (judge.passes)(new, &after);
+        let slower = || Some((judge.seconds)(new)? / before? - 1.0);
+        fits.then(|| Remedy { edits: edits.to_vec(), slower: slower(), after })
     };
     let kinds = candidates(freedom);
-    let mut found: Vec<Remedy> = kinds
-        .iter()
-        .filter_map(|kind| {
-            kind.iter().find_map(|edit| {
-                let new = edited(layout, *edit)?;
-                Some(Remedy { edits: vec![*edit], after: fits(&new)?, slower: slower(&new) })
-            })
-        })
-        .collect();
-    if found.is_empty() {
-        found.extend(together(layout, &kinds, &fits).map(|(edits, new, after)| Remedy {
-            edits,
-            after,
-            slower: slower(&new),
-        }));
+    let mut found: Vec<Remedy> = Vec::new();
+    // Edits that do something and are not enough alone.
+    let mut weak: Vec<Vec<(Edit, Layout)>> = Vec::new();
+    for kind in &kinds {
+        let made: Vec<(Edit, Layout)> =
+            kind.iter().filter_map(|edit| Some((*edit, edited(layout, *edit)?))).collect();
+        let first = made.iter().enumerate().find_map(|(at, (edit, new))| Some((at, weigh(&[*edit], new)?)));
+        let enough = first.as_ref().map_or(made.len(), |(at, _)| *at);
+        found.extend(first.map(|(_, remedy)| remedy));
+        weak.push(made.into_iter().take(enough).collect());
     }
-    let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
-    found.sort_by(|a, b| match (a.slower, b.slower) {
-        // More nodes cost money even where they save time.
-        (Some(x), Some(y)) if (rank(a) == 9) == (rank(b) == 9) => x.total_cmp(&y),
-        _ => rank(a).cmp(&rank(b)),
+    let mut bundles = bundles(&weak, &weigh);
+    let cheap = |remedy: &Remedy| remedy.slower.is_none_or(|slower| slower <= RUINOUS) && !more_nodes(remedy);
+    if !found.iter().chain(&bundles).any(cheap) {
+        bundles.extend(triples(&weak, &weigh));
+    }
+    let least = |of: &[Remedy]| of.iter().filter_map(|one| one.slower).min_by(f64::total_cmp);
+    let single = least(&found.iter().filter(|one| !more_nodes(one)).cloned().collect::<Vec<_>>());
+    bundles.retain(|bundle| match (bundle.slower, single) {
+        (Some(slower), Some(single)) => slower < single - WORTH,
+        _ => !found.iter().any(|one| !more_nodes(one)),
     });
+    bundles.sort_by(by_price);
+    bundles.truncate(BUNDLES);
+    found.extend(bundles);
+    if found.is_empty() {
+        let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
+        found.extend(together(layout, &kinds, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
+    }
+    found.sort_by(by_price);
     found
+}
+
+fn more_nodes(remedy: &Remedy) -> bool {
+    remedy.edits.iter().any(|edit| matches!(edit, Edit::Nodes(_)))
+}
+
+/// The order in which remedies are offered.
+fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
+    let class = |remedy: &Remedy| match remedy.slower {
+        Some(slower) if slower > RUINOUS => 2,
+        _ if more_nodes(remedy) => 1,
+        _ => 0,
+    };
+    let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
+    // What differs by less than half a percent costs the same.
+    let price = |remedy: &Remedy| remedy.slower.map(|slower| (200.0 * slower).round());
+    let used = |remedy: &Remedy| remedy.after.per_gpu_bytes;
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| match (price(a), price(b)) {
+            (Some(x), Some(y)) => x.total_cmp(&y),
+            _ => rank(a).cmp(&rank(b)),
+        })
+        .then_with(|| a.edits.len().cmp(&b.edits.len()))
+        .then_with(|| used(a).total_cmp(&used(b)))
+}
+
+/// Whether edits may be made together: numbers that were chosen for the present ranks do not hold for other ones.
+fn together_allowed(a: Edit, b: Edit) -> bool {
+    let divides = |edit: Edit| {
+        matches!(
+            edit,
+            Edit::FullShard
+                | Edit::ShardDegree(_)
+                | Edit::ShardOptimizerState
+                | Edit::TensorDegree(_)
+                | Edit::Nodes(_)
+        )
+    };
+    let batch = |edit: Edit| matches!(edit, Edit::MicroBatch(_) | Edit::Nodes(_) | Edit::TensorDegree(_));
+    !(divides(a) && divides(b) || batch(a) && batch(b))
+}
+
+type Weigh<'a> = dyn Fn(&[Edit], &Layout) -> Option<Remedy> + 'a;
+
+/// Of each two kinds the pair that fits and costs least.
+fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
+    let mut out = Vec::new();
+    for (at, first) in weak.iter().enumerate() {
+        for second in weak.iter().skip(at + 1) {
+            out.extend(pairs(first, second, weigh).min_by(by_price));
+        }
+    }
+    out
+}
+
+fn pairs<'a>(
+    first: &'a [(Edit, Layout)],
+    second: &'a [(Edit, Layout)],
+    weigh: &'a Weigh,
+) -> impl Iterator<Item = Remedy> + 'a {
+    first.iter().filter_map(move |(a, with)| {
+        // The mildest that fits beside it.
+        second.iter().filter(|(b, _)| together_allowed(*a, *b)).find_map(|(b, _)| {
+            let new = edited(with, *b)?;
+            weigh(&[*a, *b], &new)
+        })
+    })
+}
+
+/// The same of three kinds.
+fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
+    let mut out = Vec::new();
+    for (at, first) in weak.iter().enumerate() {
+        for (a, _) in first {
+            // What the others make of the layout that has the first edit.
+            let rest: Vec<Vec<(Edit, Layout)>> = weak
+                .iter()
+                .skip(at + 1)
+                .map(|kind| {
+                    let beside = kind.iter().filter(|(b, _)| together_allowed(*a, *b));
+                    let base = first.iter().find(|(edit, _)| edit == a).map(|(_, with)| with);
+                    beside.filter_map(|(b, _)| Some((*b, edited(base?, *b)?))).collect()
+                })
+                .collect();
+            let with_first = |edits: &[Edit], new: &Layout| {
+                let all: Vec<Edit> = std::iter::once(*a).chain(edits.iter().copied()).collect();
+                weigh(&all, new)
+            };
+            out.extend(bundles(&rest, &with_first));
+        }
+    }
+    out
 }
 
 /// The kinds of edits added up until the layout fits.

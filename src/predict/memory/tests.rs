@@ -1,6 +1,6 @@
 //! Memory against hand-computed cases, published statements, and what PyTorch saves.
 
-use super::remedies::{Edit, Freedom, remedies};
+use super::remedies::{Edit, Freedom, Judge, remedies};
 use super::*;
 use crate::ir::architecture::{Architecture, Dimensions, Family};
 use crate::predict::layout::{
@@ -344,7 +344,8 @@ fn remedies_fit_and_say_the_cheapest_first() {
     one.work.micro_batch = 8.0;
     assert_eq!(memory(&one).fits, Some(false));
     let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
-    let found = remedies(&one, &freedom, &|_| None);
+    let judge = Judge { seconds: &|_| None, passes: &|_, _| true };
+    let found = remedies(&one, &freedom, &judge);
     assert!(!found.is_empty());
     for remedy in &found {
         assert_eq!(remedy.after.fits, Some(true), "{remedy:?}");
@@ -353,7 +354,42 @@ fn remedies_fit_and_say_the_cheapest_first() {
     // With nothing to change there is nothing to say.
     let mut small = sharded(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
     small.offload.activations = true;
-    assert!(remedies(&small, &Freedom::default(), &|_| None).is_empty());
+    assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
+}
+
+/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits together come
+/// before it, and more nodes too.
+#[test]
+fn a_cheap_bundle_comes_before_a_ruinous_edit() {
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 18.0);
+    (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
+    (one.work.sequence_length, one.work.micro_batch) = (2_048.0, 8.0);
+    let freedom =
+        Freedom { micro_batches: vec![1, 2, 4], nodes: vec![8], offload_states: true, ..Freedom::default() };
+    // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten times for the
+    // host.
+    let seconds = |layout: &Layout| {
+        let halvings = (8.0 / layout.work.micro_batch).log2();
+        let again = if layout.recompute == Recompute::Full { 1.25 } else { 1.0 };
+        let host = if layout.offload.parameters { 10.0 } else { 1.0 };
+        Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
+    };
+    let judge = Judge { seconds: &seconds, passes: &|_, _| true };
+    let found = remedies(&one, &freedom, &judge);
+    let single =
+        |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
+    assert!(single(|edit| matches!(edit, Edit::Checkpointing | Edit::MicroBatch(_))).is_none(), "{found:?}");
+    assert!(matches!(found[0].edits[..], [Edit::MicroBatch(_), Edit::Checkpointing]), "{found:?}");
+    // Of the micro-batches the one that costs least.
+    assert_eq!(found[0].edits[0], Edit::MicroBatch(4), "{found:?}");
+    let (nodes, offload) =
+        (single(|edit| matches!(edit, Edit::Nodes(_))), single(|edit| matches!(edit, Edit::OffloadStates)));
+    assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
+    // What something else refuses is not offered.
+    let no_host = |layout: &Layout, _: &crate::predict::Memory| !layout.offload.parameters;
+    let found = remedies(&one, &freedom, &Judge { seconds: &seconds, passes: &no_host });
+    assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
 }
 
 proptest! {

@@ -1,7 +1,10 @@
 //! What goes over links: bytes over bandwidth, with the latency of short messages.
 
 use super::{Machine, Name, megatron};
+use crate::ir::Axis;
 use crate::predict::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
+use crate::predict::memory::offloads;
+use crate::predict::order::Spread;
 
 /// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
 const START: f64 = 4e-5;
@@ -15,14 +18,10 @@ fn own(layout: &Layout) -> f64 {
     layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
 }
 
-/// Nodes that a group of so many ranks touches; tensor ranks lie closest.
-fn nodes(layout: &Layout, ranks: f64) -> f64 {
-    (ranks * layout.degrees.tensor.max(1.0) / layout.hardware.gpus_per_node.max(1.0)).max(1.0)
-}
-
-/// Groups of one kind that share the network interfaces of a node.
-fn groups_of_a_node(layout: &Layout) -> f64 {
-    layout.degrees.tensor.max(1.0).min(layout.hardware.gpus_per_node)
+/// Where the groups of so many ranks along an axis lie.
+fn spread(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
+    let hardware = &layout.hardware;
+    layout.order.spread(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
 }
 
 /// SMDDP's collectives run over EFA, between nodes.
@@ -39,12 +38,13 @@ pub(super) fn tensor(layout: &Layout, machine: &Machine, repeats_all: bool) -> f
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let times = if repeats_all { 6.0 } else { 4.0 };
-    let inside = t <= layout.hardware.gpus_per_node;
+    let Spread { nodes, beside } = spread(layout, Axis::Tensor, t);
+    let inside = nodes <= 1.0;
     let bandwidth = match machine.fabric {
         // Two V100 share one or two of six links (NCCL tests of eight: 22.6 GB/s of 134.5).
         _ if inside && t == 2.0 && layout.hardware.gpu == Some(GpuKind::V100) => machine.nvlink / 3.0,
         _ if inside => machine.nvlink,
-        Some(fabric) => machine.get(Name::TensorFabric) * fabric,
+        Some(fabric) => machine.get(Name::TensorFabric) * fabric / beside,
         None => machine.nvlink,
     };
     let begin = machine.get(Name::RankSkew) * (t - 1.0);
@@ -69,7 +69,7 @@ pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     };
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
-    let inside = ranks * degrees.tensor <= layout.hardware.gpus_per_node;
+    let inside = spread(layout, Axis::Context, ranks).nodes <= 1.0;
     let bandwidth = match machine.fabric {
         Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
         _ => machine.nvlink,
@@ -82,15 +82,29 @@ pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let bytes = HALF * tokens * layout.model.hidden;
+    let Spread { nodes, beside } = spread(layout, Axis::Pipeline, layout.degrees.pipeline);
     let bandwidth = match machine.fabric {
-        // The tensor ranks of a stage send a part each.
-        Some(fabric) => {
-            machine.get(Name::Pipeline) * fabric / layout.hardware.gpus_per_node
-                * layout.degrees.tensor.max(1.0)
+        // The tensor ranks of a stage send a part each; of the stages of a node the last one sends out of it.
+        Some(fabric) if nodes > 1.0 => {
+            machine.get(Name::Pipeline) * fabric / beside * layout.degrees.tensor.max(1.0)
         }
-        None => machine.nvlink,
+        _ => machine.nvlink,
     };
     2.0 * (bytes / bandwidth + START)
+}
+
+/// How often a pass moves a shard group's parameters: gathers, and the scatter of gradients.
+fn rounds(layout: &Layout) -> (f64, f64) {
+    // What is one unit stays gathered from the forward pass to the backward pass.
+    let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
+    // Frozen parameters have no gradient to scatter.
+    (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
+}
+
+/// The part of [`gather`] that scatters gradients.
+pub(super) fn scatter_share(layout: &Layout) -> f64 {
+    let (gathers, scatters) = rounds(layout);
+    scatters / (gathers + scatters)
 }
 
 /// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
@@ -99,35 +113,29 @@ pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
     if shard <= 1.0 {
         return 0.0;
     }
-    // What is one unit stays gathered from the forward pass to the backward pass.
-    let times = if layout.sharding == Sharding::Full && !layout.one_unit { 3.0 } else { 2.0 };
-    let frozen = layout.lora.is_some();
-    // Frozen parameters have no gradient to scatter.
-    let times = if frozen { times - 1.0 } else { times };
+    let (gathers, scatters) = rounds(layout);
     let bytes = HALF * own(layout);
     let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
-    let nodes = nodes(layout, shard);
+    let Spread { nodes, beside } = spread(layout, Axis::Shard, shard);
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let system = if layout.system == System::DeepSpeed { machine.get(Name::ZeroGather) } else { 1.0 };
             let rate = machine.get(Name::Fabric) * system * smddp(layout, machine) * fabric
                 / (1.0 + nodes / machine.get(Name::FabricNodes));
-            groups_of_a_node(layout) * bytes * (nodes - 1.0) / nodes / rate
+            beside * bytes * (nodes - 1.0) / nodes / rate
         }
         _ => 0.0,
     };
-    times * inside.max(between)
+    (gathers + scatters) * inside.max(between)
 }
 
 /// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.
 pub(super) fn second_hop(layout: &Layout, machine: &Machine) -> f64 {
     let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
-    let Some(fabric) = machine.fabric.filter(|_| replicas > 1.0 && layout.hardware.nodes > 1.0) else {
-        return 0.0;
-    };
-    let of_a_node = layout.hardware.gpus_per_node.min(shard * layout.degrees.tensor.max(1.0));
+    let Spread { nodes, beside } = spread(layout, Axis::Replica, replicas);
+    let Some(fabric) = machine.fabric.filter(|_| nodes > 1.0) else { return 0.0 };
     let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * own(layout) / shard;
-    of_a_node * bytes / (machine.get(Name::Fabric) * smddp(layout, machine) * fabric)
+    beside * bytes / (machine.get(Name::Fabric) * smddp(layout, machine) * fabric)
 }
 
 /// Reducing gradients over all data ranks, once a step; with ZeRO-1 the same bytes as scatter and gather.
@@ -141,16 +149,20 @@ pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
     let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
     let bytes = if wide { 2.0 * HALF } else { HALF } * trained;
     let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
-    let nodes = nodes(layout, ranks);
+    let Spread { nodes, beside } = spread(layout, Axis::Shard, ranks);
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let share = match (megatron(layout), layout.sharding) {
-                (true, Sharding::Optimizer) => machine.get(Name::Zero1),
+                // Seen of DeepSpeed's buckets alone; Megatron's and SMP's own optimizers scatter and gather the bytes of
+                // an all-reduce.
+                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepSpeed => {
+                    machine.get(Name::Zero1)
+                }
                 (true, _) => machine.get(Name::Gradients),
                 (false, _) => machine.get(Name::Fabric),
             };
             let rate = share * smddp(layout, machine) * fabric;
-            groups_of_a_node(layout) * 2.0 * bytes * (nodes - 1.0) / nodes / rate
+            beside * 2.0 * bytes * (nodes - 1.0) / nodes / rate
         }
         _ => 0.0,
     };
@@ -166,7 +178,7 @@ pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
     }
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
     let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
-    let inside = e * degrees.tensor <= layout.hardware.gpus_per_node;
+    let inside = spread(layout, Axis::Expert, e).nodes <= 1.0;
     let bandwidth = match machine.fabric {
         Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
         _ => machine.nvlink,
@@ -183,7 +195,7 @@ pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -
         let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
         seconds += 16.0 * trained / sharded / machine.get(Name::Host);
     }
-    if layout.offload.activations {
+    if offloads(layout) {
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
         let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
         let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);

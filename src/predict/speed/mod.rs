@@ -12,7 +12,7 @@ mod tests;
 
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
-use super::layout::{Code, Layout, Precision, Recompute, Sharding, System};
+use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Recompute, Sharding, System};
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
 /// What the machine does in a second, and the constants at hand.
@@ -62,14 +62,12 @@ pub(super) fn repeated(layout: &Layout, constants: &Constants) -> (f64, bool) {
         Recompute::None => (0.0, false),
         Recompute::Full => (1.0, false),
         Recompute::Share(share) => (share.clamp(0.0, 1.0), false),
-        // Megatron's selective recomputation is the attention core; others choose operations.
-        Recompute::Selective
-            if matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed)
-                || layout.system == System::SmpV1 =>
-        {
-            (0.0, true)
+        // torch's own engines choose operations.
+        Recompute::Selective if layout.code == Code::TorchTitan => {
+            (constants.get(Name::SelectiveShare), true)
         }
-        Recompute::Selective => (constants.get(Name::SelectiveShare), true),
+        // Elsewhere it is the attention core, which FlashAttention computes again in any case: nothing is repeated.
+        Recompute::Selective => (0.0, layout.attention == Attention::Eager),
     }
 }
 
@@ -93,10 +91,15 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let tokens = samples * work.sequence_length;
     let (model_flops, hardware_flops) = flops(layout, constants);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
-    let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
+    // Of frozen weights the two FLOP of the weight's own gradient are absent.
+    let trained = layout.lora.map_or(layout.model.active_parameters, |lora| lora.trainable);
+    let frozen = layout.lora.map_or(0.0, |_| layout.model.active_parameters);
+    let per_token =
+        |times: f64| (times * trained + (times - 2.0) * frozen) * tokens / step_seconds / gpus / 1e12;
     let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
     let known = machine.gpu.rows >= 5.0;
-    let width = if known { constants.get(Name::Known) } else { constants.get(Name::Unknown) }
+    let general = if known { Name::Known } else { Name::Unknown };
+    let width = machine.gpu.interval.unwrap_or_else(|| constants.get(general))
         + constants.get(Name::Waiting) * waiting;
     Ok(Speed {
         step_seconds,
@@ -116,6 +119,10 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
 }
 
 /// Forward and backward of one sequence, without and with what is computed again, FLOP.
+///
+/// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for its own. A
+/// frozen one beside an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
+/// small matrices cost 6 of theirs.
 fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
     let model = &layout.model;
     let s = layout.work.sequence_length;
@@ -128,12 +135,16 @@ fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
     // Frozen matrices need no gradient of their own.
     let backward = if layout.lora.is_some() { 1.0 } else { 2.0 };
     let layers = model.layers * ((1.0 + backward) * matrices + 3.0 * core);
-    let all = layers + (1.0 + backward) * head;
+    let small = match layout.lora {
+        Some(lora) if lora.kind == AdapterKind::LowRank => 2.0 * s * lora.trainable,
+        _ => 0.0,
+    };
+    let all = layers + (1.0 + backward) * head + 3.0 * small;
     let (share, core_alone) = repeated(layout, constants);
     let again = if core_alone && share == 0.0 {
         model.layers * core
     } else {
-        share * model.layers * (matrices + core)
+        share * (model.layers * (matrices + core) + small)
     };
     (all, all + again)
 }
@@ -183,6 +194,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         if stages <= 1.0 {
             let (shards, hop) = (links::gather(layout, machine), links::second_hop(layout, machine));
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
+            over_links.scatter = over_links.gather * links::scatter_share(layout);
             let gather = shards + hop / passes;
             let share = match layout.system {
                 // One unit's gather comes before everything that it could hide behind, its scatter after.

@@ -1,6 +1,7 @@
 use super::super::layout::*;
 use super::super::samples::one_gpu;
 use super::*;
+use crate::predict::Order;
 use proptest::prelude::*;
 
 /// GPT-2 with 30 billion parameters on p4d, sharded over `shard` GPUs.
@@ -68,6 +69,7 @@ pub(super) fn gpt2_30b(
             micro_batch,
             tensor_readers: 1.0,
             passes: global / (gpus * micro_batch),
+            microbatches: 1.0,
             active_microbatches: None,
             global_sequences: global,
         },
@@ -321,4 +323,118 @@ fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     let (shared, apart) = (seconds(&shared), seconds(&apart));
     assert!((shared.step_seconds / apart.step_seconds - 1.0).abs() < 1e-12);
     assert!(apart.mfu < 0.7, "{}", apart.mfu);
+}
+
+/// Stages and tensor ranks on 2 nodes of 8 GPUs: what crosses nodes is what the placement spreads over them.
+#[test]
+fn placement_decides_what_crosses_nodes() {
+    let mut cluster = gpt2_30b(2.0, 1.0, 1024.0, 2.0, 32.0);
+    cluster.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 2.0, pipeline: 2.0, ..cluster.degrees };
+    cluster.sharding = Sharding::None;
+    cluster.order = Order::CLUSTER;
+    let spread = Layout { order: Order::MEGATRON, ..cluster.clone() };
+    let machine = Machine::of(&cluster, Constants::shipped()).unwrap();
+    let constants = Constants::shipped();
+    // By hand: 2 × 1024 tokens of 7,168 channels in 16 bit, there and back; inside a node over NVLink.
+    let bytes = 2.0 * 2.0 * 1024.0 * 7168.0;
+    let inside = 2.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
+    assert!((links::send(&cluster, &machine) / inside - 1.0).abs() < 1e-9);
+    // Across: eight GPUs of a node share its links, the two tensor ranks of a stage have a part each.
+    let across = 2.0 * (bytes / (constants.get(Name::Pipeline) * 50e9 / 8.0 * 2.0) + 4e-5);
+    assert!((links::send(&spread, &machine) / across - 1.0).abs() < 1e-9);
+    // With the stages inside a node its four groups of gradients go over two nodes; with the stages apart none does.
+    let parameters = cluster.model.parameters / 4.0;
+    let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (constants.get(Name::Gradients) * 50e9);
+    assert!((links::gradients(&cluster, &machine) / between - 1.0).abs() < 1e-9);
+    let inside = 2.0 * 0.75 * 2.0 * parameters / (constants.get(Name::Nvlink) * 300e9);
+    assert!((links::gradients(&spread, &machine) / inside - 1.0).abs() < 1e-9);
+    // A step differs by what the links differ, not by orders of magnitude.
+    let (one, other) = (seconds(&cluster).step_seconds, seconds(&spread).step_seconds);
+    assert!(one / other < 5.0 && other / one < 5.0, "{one} {other}");
+}
+
+/// By hand: a LLaMA of 7B with frozen weights. Its matrices and head have 6,607,077,376 weights, 4 FLOP each and token;
+/// an adapter of rank 8 on query and value has 4,194,304 at 6; attention over 2,048 tokens 12 · L · h · s.
+#[test]
+fn frozen_weights_have_no_gradient_products() {
+    let mut layout = gpt2_30b(1.0, 8.0, 2048.0, 1.0, 8.0);
+    let (layers, hidden, ffn, vocab) = (32.0, 4096.0, 11_008.0, 32_000.0);
+    let linear = layers * (4.0 * hidden * hidden + 3.0 * hidden * ffn);
+    layout.model = Model {
+        parameters: 6_738_415_616.0,
+        active_parameters: 6_738_415_616.0,
+        linear_parameters: linear,
+        layers,
+        hidden,
+        heads: 32.0,
+        kv_heads: 32.0,
+        head_dim: 128.0,
+        ffn,
+        ffn_matrices: 3.0,
+        head_vocab: vocab,
+        vocab,
+        ..layout.model
+    };
+    layout.recompute = Recompute::None;
+    let whole = flops(&layout, Constants::shipped()).0;
+    layout.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
+    let (frozen, _) = flops(&layout, Constants::shipped());
+    assert_eq!(linear + hidden * vocab, 6_607_077_376.0);
+    let attention = 12.0 * layers * hidden * 2048.0;
+    let per_token = 4.0 * 6_607_077_376.0 + 6.0 * 4_194_304.0 + attention;
+    assert!((frozen / 2048.0 / per_token - 1.0).abs() < 1e-12, "{frozen}");
+    assert!((whole / 2048.0 / (6.0 * 6_607_077_376.0 + attention) - 1.0).abs() < 1e-12, "{whole}");
+    // Everything again once more forward: 2 FLOP of each weight in the layers, the head excepted.
+    layout.recompute = Recompute::Full;
+    let (model, hardware) = flops(&layout, Constants::shipped());
+    let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
+    assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
+    // By the conventions that count parameters: 4 and 6 of what is frozen, 6 and 8 of the adapter.
+    let found = seconds(&layout);
+    let rate = found.tokens_per_second / 8.0 / 1e12;
+    let six = (4.0 * 6_738_415_616.0 + 6.0 * 4_194_304.0) * rate;
+    let eight = (6.0 * 6_738_415_616.0 + 8.0 * 4_194_304.0) * rate;
+    assert!(
+        (found.tflops.six_n / six - 1.0).abs() < 1e-9 && (found.tflops.eight_n / eight - 1.0).abs() < 1e-9
+    );
+}
+
+/// What frees nothing costs nothing: selective recomputation beside FlashAttention, activations offloaded with one
+/// micro-batch.
+#[test]
+fn options_without_effect_cost_nothing() {
+    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    (layout.system, layout.attention, layout.recompute) = (System::Fsdp, Attention::Flash, Recompute::None);
+    let selective = Layout { recompute: Recompute::Selective, ..layout.clone() };
+    let bytes = |layout: &Layout| crate::predict::memory::memory(layout).parts.activations;
+    assert!(bytes(&selective) <= bytes(&layout));
+    assert_eq!(seconds(&selective), seconds(&layout));
+    // Where the score matrix is written, its core is computed again.
+    let eager = |recompute| Layout { recompute, attention: Attention::Eager, ..layout.clone() };
+    let (none, some) = (eager(Recompute::None), eager(Recompute::Selective));
+    assert!(bytes(&some) < bytes(&none) && seconds(&some).step_seconds > seconds(&none).step_seconds);
+
+    let mut plain = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    plain.work.passes = 4.0;
+    let mut offloaded = plain.clone();
+    offloaded.offload.activations = true;
+    assert_eq!((bytes(&offloaded), seconds(&offloaded)), (bytes(&plain), seconds(&plain)));
+    // Four micro-batches of one batch hide copies behind one another.
+    offloaded.work.microbatches = 4.0;
+    assert!(bytes(&offloaded) < bytes(&plain));
+    offloaded.work.active_microbatches = Some(1.0);
+    assert_eq!(bytes(&offloaded), bytes(&plain));
+}
+
+/// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.
+#[test]
+fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
+    let mut layout = gpt2_30b(4.0, 1.0, 512.0, 1.0, 64.0);
+    layout.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 8.0, ..layout.degrees };
+    layout.sharding = Sharding::None;
+    let whole = seconds(&layout).communication.gradients;
+    layout.sharding = Sharding::Optimizer;
+    assert_eq!(seconds(&layout).communication.gradients, whole);
+    (layout.system, layout.code) = (System::Megatron, Code::MegatronDeepSpeed);
+    assert!(seconds(&layout).communication.gradients > 2.0 * whole);
 }
