@@ -204,7 +204,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
             io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
         }
-        _ => human(io, global, args, &set, &ready, &documents, &looked),
+        _ => human(io, global, args, &set, &Page { ready: &ready, documents: &documents, looked: &looked }),
     }
     args.input.say_denied(io, &set, global.quiet);
     if manifest_code != exit::DONE {
@@ -274,15 +274,16 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
     }
 }
 
-fn human(
-    io: &mut Io,
-    global: &Global,
-    args: &Args,
-    set: &Set,
-    ready: &[Ready],
-    documents: &[Document],
-    looked: &[Option<Looked>],
-) {
+/// What is told of several manifests, in their order.
+struct Page<'a> {
+    ready: &'a [Ready<'a>],
+    documents: &'a [Document],
+    /// What the account says; empty where nobody asked.
+    looked: &'a [Option<Looked>],
+}
+
+fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
+    let Page { ready, documents, looked } = page;
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
     let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
     let options = Options { color: io.color, unicode: io.unicode, width };
@@ -295,7 +296,7 @@ fn human(
         say(io, &text);
     }
     let rule = if io.unicode { "─" } else { "-" };
-    for (at, (one, document)) in ready.iter().zip(documents).enumerate() {
+    for (at, (one, document)) in ready.iter().zip(*documents).enumerate() {
         let subject = one.subject();
         if subject.plan.is_none() {
             // Its problems stand above, and there is nothing else to say.
