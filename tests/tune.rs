@@ -5,7 +5,7 @@ use crate::support::{Memory, Ran, Scratch, compile_in, options, trainc_in};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use trainc::predict::Constants;
-use trainc::predict::memory::MEAN_ERROR;
+use trainc::predict::memory::{MEAN_ERROR, offloads};
 use trainc::tune::{Limits, Point, Space, Standing, front, search};
 use trainc::{Compiled, Options};
 
@@ -144,6 +144,12 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
         let own = points.iter().find(|point| point.choice == own);
         let own = own.unwrap_or_else(|| panic!("{name}: what is written is not in the space"));
         assert!(space.sets(&own.choice).is_empty() && own.changes == 0, "{name}");
+        // What has no effect is no choice, but where the manifest has it.
+        let as_written = *space.as_written().unwrap();
+        for point in points.iter().filter(|point| point.choice.waiting.activations) {
+            let layout = space.layout(&point.choice).unwrap();
+            assert!(point.choice == as_written || offloads(&layout), "{name}: {point:?}");
+        }
         // A stride that is prime to the axes' lengths meets all their values.
         let stride = (points.len() / 80).max(1) | 1;
         let mut planned = 0;
