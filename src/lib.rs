@@ -182,6 +182,8 @@ pub fn compile(
     if let Some(plan) = &compiled.plan {
         check::check(plan, options, sources, codes(), &mut compiled.problems);
     }
+    // Only now: the rules read it, and whoever shows a line from here on must not.
+    compiled.problems.iter().filter(|one| one.secret).for_each(|one| sources.hide(one.span));
     compiled.problems.sort();
     compiled
 }

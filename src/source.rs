@@ -3,7 +3,11 @@
 //! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and
 //! line and column numbers for those that report. Knows nothing of KDL or of manifests.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+/// What stands in the place of each character that must not be shown.
+pub const COVER: char = '*';
 
 /// Names one source in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +81,8 @@ pub struct Source {
     /// The whole text. Bytes that are no UTF-8 were reported and replaced by the caller.
     pub text: Arc<str>,
     line_starts: Arc<[u32]>,
+    /// Bytes that are not to be shown to anybody.
+    hidden: Vec<Range<u32>>,
 }
 
 impl Source {
@@ -97,6 +103,18 @@ impl Source {
     /// The first byte of the line (from 0), or nothing past the last.
     pub fn line_start(&self, index: usize) -> Option<usize> {
         self.line_starts.get(index).map(|&start| start as usize)
+    }
+
+    /// Whether the byte must not be shown.
+    pub fn is_hidden(&self, at: usize) -> bool {
+        self.hidden.iter().any(|range| u32::try_from(at).is_ok_and(|at| range.contains(&at)))
+    }
+
+    /// The text of the line (from 0) as it may be shown.
+    pub fn shown(&self, index: usize) -> Option<String> {
+        let start = self.line_start(index)?;
+        let cover = |(at, c)| if self.is_hidden(start + at) { COVER } else { c };
+        Some(self.line(index)?.char_indices().map(cover).collect())
     }
 
     /// The text of the line (from 0) without its end, or nothing past the last.
@@ -148,7 +166,7 @@ impl SourceMap {
                     .map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX)),
             )
             .collect();
-        self.sources.push(Source { name: name.into(), text, line_starts });
+        self.sources.push(Source { name: name.into(), text, line_starts, hidden: Vec::new() });
         id
     }
 
@@ -164,6 +182,40 @@ impl SourceMap {
         self.get(span.source)
             .and_then(|source| source.text.get(span.start as usize..span.end as usize))
             .unwrap_or("")
+    }
+
+    /// Lets nobody show what stands at a place, whatever they show it for; quotes around it may be seen. The name of a
+    /// source that holds the same text, as a `--set` has, loses it too.
+    pub fn hide(&mut self, span: Span) {
+        let marks = |c| matches!(c, '"' | '#');
+        let text = self.slice(span);
+        let begins = text.len() - text.trim_start_matches(marks).len();
+        let text = text.trim_matches(marks).to_owned();
+        let part = span.source.0 >> PART_BITS;
+        let map = if part == self.part {
+            Some(self)
+        } else {
+            self.absorbed.iter_mut().find(|map| map.part == part)
+        };
+        let at = (span.source.0 & ((1 << PART_BITS) - 1)) as usize;
+        let Some(source) = map.and_then(|map| map.sources.get_mut(at)).filter(|_| !text.is_empty()) else {
+            return;
+        };
+        let place =
+            Span::new(span.source, span.start as usize + begins, span.start as usize + begins + text.len());
+        source.hidden.push(place.start..place.end);
+        if source.name.contains(&text) {
+            source.name = source.name.replace(&text, &COVER.to_string().repeat(3)).into();
+        }
+    }
+
+    /// A text without what must not be shown, wherever it stands: for what is made of values and not of lines.
+    pub fn cover(&self, text: &str) -> String {
+        let hidden = self.iter().flat_map(|(_, source)| {
+            source.hidden.iter().filter_map(|range| source.text.get(range.start as usize..range.end as usize))
+        });
+        let cover = COVER.to_string().repeat(3);
+        hidden.fold(text.to_owned(), |text, secret| text.replace(secret, &cover))
     }
 
     /// Gives every source the name that is made of its present one.
@@ -194,6 +246,19 @@ mod tests {
         assert_eq!(source.line_column(7), (1, 7)); // after the two bytes of ä
         assert_eq!(source.line_column(11), (2, 1));
         assert_eq!(source.line(1), Some("  régime 1"));
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_shown() {
+        let mut map = SourceMap::default();
+        let id = map.add("<--set a=\"geheim\">", "one\na \"geheim\" b\n");
+        map.hide(Span::new(id, 6, 14));
+        let source = map.get(id).unwrap();
+        assert_eq!(source.shown(1).as_deref(), Some("a \"******\" b"));
+        assert_eq!(source.shown(0).as_deref(), Some("one"));
+        assert_eq!(&*source.name, "<--set a=\"***\">");
+        assert_eq!(map.cover("x geheim y"), "x *** y");
+        assert_eq!(map.slice(Span::new(id, 7, 13)), "geheim", "those who read it read it still");
     }
 
     #[test]

@@ -150,6 +150,21 @@ fn words(line: &str) -> Vec<&str> {
     .collect()
 }
 
+/// Two texts side by side, each of at most so many characters: long ones are cut to where they begin to differ, for
+/// policies and requests are alike for a long time.
+pub fn apart(a: &str, b: &str, most: usize) -> (String, String) {
+    let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
+    let is_long = a.chars().count().max(b.chars().count()) > most;
+    let from = if is_long { same.saturating_sub(most / 4) } else { 0 };
+    let cut = |text: &str| {
+        let mut rest = text.chars().skip(from);
+        let shown: String = rest.by_ref().take(most).collect();
+        let (before, after) = (if from > 0 { "…" } else { "" }, if rest.next().is_some() { "…" } else { "" });
+        format!("{before}{shown}{after}")
+    };
+    (cut(a), cut(b))
+}
+
 /// The candidate nearest to what was written, if it is near enough to be a slip of the fingers.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
@@ -203,6 +218,14 @@ mod tests {
         assert_eq!(count(3, "retry"), "3 retries");
         assert_eq!(group(29_974_418_432), "29,974,418,432");
         assert_eq!(group(999), "999");
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_where_they_differ() {
+        assert_eq!(apart("one", "two", 8), ("one".to_owned(), "two".to_owned()));
+        let (a, b) = (format!("{}x{}", "-".repeat(50), "-".repeat(50)), "-".repeat(50));
+        assert_eq!(apart(&a, &b, 8), ("…--x-----…".to_owned(), "…--".to_owned()));
+        assert_eq!(apart("größer", "größte", 60).0, "größer");
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod report;
 mod run;
 mod run_memory;
 mod schema;
+mod secrets;
 mod support;
 mod tune;
 mod ui;

@@ -376,6 +376,22 @@ fn a_result_that_cannot_be_written_is_no_success() {
         assert_eq!(ended.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains("error: the result cannot be written to standard output"), "{said}");
     }
+    // What the parser of arguments prints too.
+    for args in [["--help"], ["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert_eq!(run(&args, full.into()).wait_with_output().unwrap().status.code(), Some(2), "{args:?}");
+    }
+    // What happens in an account goes on, and is told as far as it can be.
+    for args in [
+        &["apply", "examples/starter", "--simulate", "--yes", "--wait"][..],
+        &["apply", "examples/starter", "--simulate", "--yes", "-o", "json"],
+        &["plan", "examples/starter", "--simulate"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = run(args, full.into()).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.code() == Some(2) && !said.contains("panicked"), "{args:?}: {said}");
+    }
     let mut closed = run(&["schema", "manifest"], Stdio::piped());
     drop(closed.stdout.take());
     let ended = closed.wait_with_output().unwrap();

@@ -166,6 +166,45 @@ fn whole_lines(path: &PathBuf) -> Vec<Value> {
 }
 
 #[test]
+fn whoever_ends_it_no_rank_is_left_and_nothing_is_lost() {
+    // The terminal closes; and `trainc run` itself is killed, which it cannot answer.
+    for signal in ["-HUP", "-KILL"] {
+        let scratch = place(&format!("run-ended{signal}"), 1_000_000);
+        let log = scratch.0.join("runs/small/log.txt");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
+            .args(["run", "small.kdl", "--worker", worker()])
+            .current_dir(&scratch.0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        while !fs::read_to_string(&log).is_ok_and(|text| text.contains("step=2 ")) {
+            assert!(began.elapsed() < Duration::from_mins(1), "no step within a minute");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let children_of = |pid: &str| -> Vec<String> {
+            let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            text.split_whitespace().map(str::to_owned).collect()
+        };
+        let launcher = children_of(&child.id().to_string());
+        let ranks = children_of(&launcher[0]);
+        assert_eq!((launcher.len(), ranks.len()), (1, 2));
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), (signal == "-HUP").then_some(8), "{status:?}");
+        let began = Instant::now();
+        // Whoever takes over orphans may let them stand as zombies, which have no program.
+        while launcher.iter().chain(&ranks).any(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok()) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{signal}: {launcher:?} or {ranks:?} go on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let saved = fs::read_to_string(scratch.0.join("runs/small/checkpoints/latest")).unwrap();
+        assert!(saved.starts_with("step-"), "{signal}: {saved}");
+    }
+}
+
+#[test]
 fn one_run_at_a_time_and_a_signal_by_its_name() {
     let scratch = place("run-killed", 100_000);
     let out = scratch.0.join("lines.json");

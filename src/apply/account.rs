@@ -226,6 +226,12 @@ pub struct Bucket {
     pub name: String,
     /// Its region, where the answer says it.
     pub region: Option<String>,
+    /// Whether S3 sends whoever asks here to another region.
+    #[serde(default)]
+    pub moved: bool,
+    /// Whether another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.
+    #[serde(default)]
+    pub foreign: bool,
 }
 
 /// An object.

@@ -46,6 +46,8 @@ pub struct WantedRole {
     pub policy: String,
     /// The ARN that it has.
     pub arn: String,
+    /// Runs of other digests that run as it now: what they may do stays in its policy until they end.
+    pub beside: Vec<String>,
 }
 
 /// A file system that trainc makes, with its links.
@@ -130,6 +132,29 @@ impl Desired {
         self.run_names.get(run.checked_sub(1)?).map(String::as_str)
     }
 
+    /// The tags of the training job.
+    pub fn job_tags(&self) -> Tags {
+        let tags = self.request.get("Tags").and_then(Value::as_array);
+        let word =
+            |tag: &Value, key: &str| tag.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+    }
+
+    /// Lets the job run as the role that is there: one that was taken over keeps its path, and with it its ARN.
+    pub fn run_as(&mut self, arn: &str) {
+        let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
+        let before = std::mem::replace(&mut role.arn, arn.to_owned());
+        fill(&mut self.request, &[(&before, arn)]);
+        arn.clone_into(&mut self.role_arn);
+    }
+
+    /// Leaves the runs beside this one what the role's policy allows them.
+    pub fn run_beside(&mut self, policy: &str, runs: &[String]) {
+        let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
+        role.policy = super::diff::union(&role.policy, policy);
+        role.beside = runs.to_vec();
+    }
+
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
     pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut request = self.request.clone();
@@ -193,7 +218,7 @@ fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole>
         plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
     let path = create.path.as_deref().unwrap_or("/");
     let arn = format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name);
-    Some(WantedRole { policy: here(&policy.unwrap_or_default(), account), create, arn })
+    Some(WantedRole { policy: here(&policy.unwrap_or_default(), account), create, arn, beside: Vec::new() })
 }
 
 fn file_systems(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedFileSystem> {

@@ -31,25 +31,14 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
         // Between the question and its answer somebody may have started one: without its role and its data it would
         // run on for nothing.
-        match self.look.ours_running(remains).await {
-            Ok(jobs) => {
-                let known = |job: &TrainingJob| remains.running.iter().any(|one| one.name == job.name);
-                for job in jobs.iter().filter(|job| !known(job)) {
-                    self.started(job);
-                    stopped = false;
-                }
-            }
-            Err(fault) => {
-                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
-                stopped = false;
-            }
-        }
+        stopped &= self.nothing_started(remains).await;
         if !stopped {
             // A job without its role cannot upload what it has.
             let all = remains.removals(consent);
             all.into_iter().filter(|one| one.action == "delete").for_each(|one| self.telling.left(one.item));
             return;
         }
+        let mut waited = false;
         for (system, links) in &remains.file_systems {
             let item = Item::new("file-system", &system.id);
             let used = remains.in_use.iter().any(|(id, _)| *id == system.id);
@@ -64,9 +53,17 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             if unlinked {
                 self.settle(&item, self.delete_file_system(&item, &system.id).await, "deleted");
+                waited = true;
             } else {
                 self.telling.left(item);
             }
+        }
+        // That took minutes, in which an apply may have come to its end.
+        if waited && !self.nothing_started(remains).await {
+            let all = remains.removals(consent);
+            let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
+            rest.for_each(|one| self.telling.left(one.item));
+            return;
         }
         if let Some(found) = &remains.role {
             let item = Item::new("role", &found.role.name);
@@ -82,6 +79,22 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
             let gone = absent(self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await);
             self.settle(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
+        }
+    }
+
+    /// Whether no run of the job has begun since it was looked at; one that has is told.
+    async fn nothing_started(&self, remains: &Remains) -> bool {
+        match self.look.ours_running(remains).await {
+            Ok(jobs) => {
+                let known = |job: &&TrainingJob| remains.running.iter().any(|one| one.name == job.name);
+                let started: Vec<&TrainingJob> = jobs.iter().filter(|job| !known(job)).collect();
+                started.iter().for_each(|job| self.started(job));
+                started.is_empty()
+            }
+            Err(fault) => {
+                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                false
+            }
         }
     }
 
@@ -226,4 +239,9 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
         }
     }
+}
+
+/// What goes last: the role, and what was uploaded.
+fn is_cheap(kind: &str) -> bool {
+    !matches!(kind, "file-system" | "association" | "training-job")
 }

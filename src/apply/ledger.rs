@@ -1,6 +1,6 @@
 //! What a run has done so far: kept outside of the run, so that it is known when the run is cut off.
 
-use super::diff::Change;
+use super::diff::{Change, Difference};
 use super::fault::Fault;
 use std::cell::RefCell;
 
@@ -29,6 +29,15 @@ pub enum Event {
         item: Item,
         /// `create`, `update`, …
         what: &'static str,
+    },
+    /// Something of others is taken over: told before anything of it is changed.
+    Taking {
+        /// What.
+        item: Item,
+        /// Whose it is.
+        because: String,
+        /// What differs, and what of it will be changed.
+        differences: Vec<Difference>,
     },
     /// It is as it should be.
     Done {
@@ -100,7 +109,7 @@ impl Ledger {
     pub fn done(&self) -> Vec<(Item, &'static str)> {
         let done = |event: &Event| match event {
             Event::Done { item, what, .. } => Some((item.clone(), *what)),
-            Event::Doing { .. } | Event::Waiting { .. } => None,
+            Event::Doing { .. } | Event::Taking { .. } | Event::Waiting { .. } => None,
         };
         self.events.borrow().iter().filter_map(done).collect()
     }
@@ -138,6 +147,12 @@ impl Telling<'_> {
     /// A call that changes something is made.
     pub fn doing(&self, item: &Item, what: &'static str) {
         self.tell(Event::Doing { item: item.clone(), what });
+    }
+
+    /// Something of others is taken over.
+    pub fn taking(&self, item: &Item, change: &Change) {
+        let (because, differences) = (change.because.clone(), change.differences.clone());
+        self.tell(Event::Taking { item: item.clone(), because, differences });
     }
 
     /// It is as it should be.

@@ -1,6 +1,6 @@
 //! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
 
-use super::account::{Association, FileSystem, Role, Tags, TrainingJob};
+use super::account::{Association, Bucket, FileSystem, JobSummary, Role, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::Runs;
@@ -20,6 +20,8 @@ pub struct Observed {
     pub file_systems: Vec<ObservedFileSystem>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
+    /// Whether it is another account's.
+    pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
     /// Runs of the job.
@@ -94,18 +96,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let file_systems = self.file_systems(desired);
         let bucket = async {
             match &desired.bucket {
-                Some(name) => self.bucket(name, &desired.account).await,
-                None => Ok(false),
+                Some(name) => absent(self.owned(name, &desired.account).await),
+                None => Ok(None),
             }
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.uploaded(object)));
         let runs = self.runs(desired);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
+        let bucket = bucket?;
         Ok(Observed {
             role: role?,
             file_systems: file_systems?,
-            bucket: bucket?,
+            bucket: bucket.is_some(),
+            foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             uploads: uploads?,
             runs: runs?,
         })
@@ -158,6 +162,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(found.unwrap_or_default())
     }
 
+    /// A bucket, and whether the account owns it. Who may not look at it at all is refused as S3 refuses whoever expects
+    /// another owner, so a refusal is asked about once more.
+    pub async fn owned(&self, name: &str, account: &str) -> Answer<Bucket> {
+        match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
+            Err(Fault { class: Class::Denied, .. }) => {
+                let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await?;
+                Ok(Bucket { foreign: true, ..anyones })
+            }
+            other => other,
+        }
+    }
+
     /// Whether a bucket of the account is there. One that is there and may not be seen is somebody else's.
     pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
         Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
@@ -192,7 +208,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (direct, mut listed) = (direct?, listed?);
         listed.retain(|one| one.name.starts_with(stem));
         let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
-        let mut runs = Runs { latest: direct, number: 1, other: None };
+        let beside = self.beside(desired, &listed).await?;
+        let mut runs = Runs { latest: direct, number: 1, other: None, beside };
         if last > 1
             && let Some(name) = desired.name_of_run(last)
             && let Some(latest) = self.job(name).await?
@@ -215,6 +232,35 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(runs)
     }
 }
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
+    async fn beside(&self, desired: &Desired, listed: &[JobSummary]) -> Answer<Vec<String>> {
+        let Some(role) = &desired.role else { return Ok(Vec::new()) };
+        let running = listed.iter().filter(|one| {
+            desired.run_of(&one.name).is_none() && matches!(one.status.as_str(), "InProgress" | "Stopping")
+        });
+        let asked = running.enumerate().map(async |(at, one)| {
+            // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
+            let found = match at {
+                ..MOST_BESIDE => absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?,
+                _ => return Ok(Some(one.name.clone())),
+            };
+            // A role that was taken over has its name at another path.
+            let name = format!("/{}", role.create.role_name);
+            let is_role = |job: &TrainingJob| {
+                let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str());
+                arn.is_some_and(|arn| arn.ends_with(&name)) && !job.is_over()
+            };
+            Ok(found.filter(is_role).map(|job| job.name))
+        });
+        let found: Vec<Option<String>> = try_join_all(asked).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+}
+
+/// The most running jobs of a like name whose role is looked at.
+const MOST_BESIDE: usize = 5;
 
 /// The most jobs of a like name whose tags are looked at.
 const MOST_OTHERS: usize = 5;

@@ -6,6 +6,7 @@ use super::verdict::Verdict;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 declare_code!(T0612, "stale-plan", Error, "a saved plan that no longer holds");
 
@@ -16,7 +17,7 @@ pub(super) static CODES: &[&Code] = &[&T0612];
 pub const MARK: &str = "trainc-saved-plan";
 
 /// The form of saved plans; one of another whole number is not read.
-const FORMAT: &str = "1.1";
+const FORMAT: &str = "1.2";
 
 /// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
 /// else does.
@@ -67,6 +68,9 @@ pub struct SavedPlan {
     pub digest: String,
     /// What was observed and would be done, as a digest.
     pub fingerprint: String,
+    /// What was seen of each resource that was there, as digests by kind and name.
+    #[serde(default)]
+    pub seen: BTreeMap<String, String>,
     /// Whether anything would be done.
     pub changes: bool,
     /// Whether foreign objects are taken over.
@@ -113,6 +117,7 @@ impl SavedPlan {
             account: prospect.desired.account.clone(),
             digest: prospect.desired.digest.clone(),
             fingerprint: prospect.fingerprint(),
+            seen: prospect.seen(),
             changes: !prospect.is_empty(),
             adopt: choices.adopt,
             new_run: choices.new_run,
@@ -147,8 +152,14 @@ impl SavedPlan {
                 "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
             );
         }
-        (self.fingerprint != prospect.fingerprint())
-            .then(|| "what is in the account was changed since: something else would be done now".to_owned())
+        if self.fingerprint != prospect.fingerprint() {
+            let why = "what is in the account was changed since: something else would be done now";
+            return Some(why.to_owned());
+        }
+        let seen = prospect.seen();
+        let mut moved =
+            self.seen.keys().chain(seen.keys()).filter(|key| self.seen.get(*key) != seen.get(*key));
+        moved.next().map(|key| format!("`{key}` was changed in the account since"))
     }
 }
 
@@ -160,5 +171,6 @@ pub fn stale(plan: &crate::ir::Plan, why: &str) -> Verdict {
             .help("save it again: trainc plan --save")
             .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
         exit: super::verdict::exit::DIFFERENT,
+        flag: None,
     }
 }

@@ -61,6 +61,8 @@ pub struct Verdict {
     pub diagnostic: Diagnostic,
     /// How the command ends.
     pub exit: u8,
+    /// The flag of `plan` and `apply` by which the user says to go on, if there is one.
+    pub flag: Option<&'static str>,
 }
 
 /// The exit code of several: what needs a person first comes first.
@@ -92,6 +94,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
             .help("run the same command again: it goes on where this one stopped")
             .fact("seconds", *seconds),
             exit: exit::INCOMPLETE,
+            flag: None,
         },
     }
 }
@@ -120,6 +123,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         return Verdict {
             diagnostic: Diagnostic::new(&T0611, span, change.because.clone()),
             exit: exit::BUG,
+            flag: None,
         };
     };
     let name = &change.name;
@@ -132,13 +136,17 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in change.differences.iter().take(MOST_DIFFERENCES) {
-        diagnostic =
-            diagnostic.note(format!("{}: {} there, {} here", one.what, clip(&one.found), clip(&one.wanted)));
+        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
     }
     if change.differences.len() > MOST_DIFFERENCES {
         diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
     }
     diagnostic = match kind {
+        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        Obstacle::Foreign if change.kind == "bucket" => diagnostic
+            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),
@@ -148,6 +156,13 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Started => diagnostic
             .help("run `trainc destroy` again: it shows that job as well")
             .note("nothing is deleted under a running job"),
+        // Storage only grows: with what is there already the rest stays as it is.
+        Obstacle::Replace if only_shrinks(change) => {
+            let there = change.differences.first().map_or("", |one| one.found.as_str());
+            diagnostic
+                .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
+                .note("FSx makes no storage smaller, and a new file system begins empty")
+        }
         Obstacle::Replace => diagnostic
             .help(
                 "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",
@@ -155,21 +170,24 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("FSx cannot change this in place, and a new file system begins empty"),
         Obstacle::Broken => diagnostic.help("delete it with `trainc destroy --delete-data`, and apply again"),
     };
-    Verdict { diagnostic, exit }
+    let flag = match kind {
+        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
+        Obstacle::OtherDigest => Some("--new-run"),
+        Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
+    };
+    Verdict { diagnostic, exit, flag }
+}
+
+/// Whether less storage is all that is asked for.
+fn only_shrinks(change: &Change) -> bool {
+    matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }
 
 /// The most differences that a message lists.
 const MOST_DIFFERENCES: usize = 12;
 
-/// The beginning of a long value.
-fn clip(value: &str) -> String {
-    const MOST: usize = 60;
-    if value.chars().count() <= MOST {
-        return format!("`{value}`");
-    }
-    let cut: String = value.chars().take(MOST).collect();
-    format!("`{cut}…`")
-}
+/// The most characters of a value that differs.
+const MOST_CHARACTERS: usize = 60;
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
@@ -231,7 +249,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         ),
         Class::Bug => (new(&T0608, format!("{what}{call}: {}", words(fault))), exit::BUG),
     };
-    Verdict { diagnostic: signed(fault, diagnostic), exit }
+    Verdict { diagnostic: signed(fault, diagnostic), exit, flag: None }
 }
 
 /// The service's words, without a full stop at the end, on one line.
@@ -304,6 +322,7 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
         )
         .note("`cluster \"local\"` and `cluster \"custom\"` are for `plan` and `run`"),
         exit: exit::MANIFEST,
+        flag: None,
     }
 }
 
@@ -311,7 +330,7 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
 pub fn worker(plan: &Plan) -> Option<Verdict> {
     let parallel = plan.job.parallel.as_ref()?;
     let (worker, span) = (plan.worker.as_ref()?, parallel.engine.span().unwrap_or(parallel.span));
-    let refused = |diagnostic| Some(Verdict { diagnostic, exit: exit::MANIFEST });
+    let refused = |diagnostic| Some(Verdict { diagnostic, exit: exit::MANIFEST, flag: None });
     if let Some(gpu) = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()) {
         let cluster = plan.job.cluster.as_ref();
         let kind = cluster.and_then(|cluster| cluster.instance.value()).map_or("the cluster", String::as_str);
@@ -363,5 +382,6 @@ pub fn other_account(plan: &Plan, caller: &super::account::Caller) -> Option<Ver
         .help("set AWS_PROFILE to one of the manifest's account")
         .note(format!("sts GetCallerIdentity: {}", caller.arn)),
         exit: exit::MANIFEST,
+        flag: None,
     })
 }

@@ -34,14 +34,24 @@ pub(super) fn client(config: &SdkConfig) -> Client {
 pub(super) async fn bucket(client: &Client, name: &str, owner: Option<&str>) -> Answer<Bucket> {
     let asked = client.head_bucket().bucket(name).set_expected_bucket_owner(owner.map(str::to_owned));
     match asked.send().await {
-        Ok(answer) => Ok(Bucket { name: name.to_owned(), region: answer.bucket_region().map(str::to_owned) }),
+        Ok(answer) => Ok(Bucket {
+            name: name.to_owned(),
+            region: answer.bucket_region().map(str::to_owned),
+            ..Bucket::default()
+        }),
         Err(error) => {
-            // Asked in the wrong region, S3 names the right one in a header of its refusal.
-            let moved = error.raw_response().filter(|raw| raw.status().as_u16() == 301);
-            match moved.and_then(|raw| raw.headers().get("x-amz-bucket-region")) {
-                Some(region) => Ok(Bucket { name: name.to_owned(), region: Some(region.to_owned()) }),
-                None => Err(fault(Call::HeadBucket, &error)),
+            let raw = error.raw_response();
+            let status = raw.map(|raw| raw.status().as_u16());
+            let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region")).map(str::to_owned);
+            // Asked in the wrong region, S3 sends elsewhere, or finds a signature of the wrong region, and names the
+            // right one in a header.
+            let here = client.config().region().map(AsRef::as_ref);
+            let moved =
+                status == Some(301) || (status == Some(400) && region.is_some() && region.as_deref() != here);
+            if moved {
+                return Ok(Bucket { name: name.to_owned(), region, moved, foreign: false });
             }
+            Err(fault(Call::HeadBucket, &error))
         }
     }
 }

@@ -24,6 +24,11 @@ pub(super) struct AccountArgs {
 }
 
 impl AccountArgs {
+    /// Whether the account is gone when the command ends.
+    pub(super) fn is_forgotten(&self) -> bool {
+        matches!(self.simulate, Some(None))
+    }
+
     /// The flag as it was given, for the command to type next.
     pub(super) fn again(&self) -> String {
         match &self.simulate {
@@ -33,6 +38,9 @@ impl AccountArgs {
         }
     }
 }
+
+/// What to type where an account in memory is gone with the command.
+pub(super) const KEPT: &str = "--simulate=account.json";
 
 /// What a command does with an account, whichever it is.
 pub(super) trait Task {

@@ -1,7 +1,6 @@
 //! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
 
 mod one;
-mod transcript;
 
 use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
@@ -10,6 +9,8 @@ use super::exit;
 use super::io::Io;
 use super::manifests::{Set, compile_all};
 use super::progress::{Mode, Progress, json_line, version_line};
+use super::prospects::look_at;
+use super::transcript::Desk;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{Action, Change};
 use crate::apply::ledger::Item;
@@ -21,7 +22,6 @@ use crate::apply::verdict;
 use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use futures_util::StreamExt as _;
-use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use one::One;
 use serde_json::json;
@@ -29,7 +29,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
 use std::time::Duration;
-use transcript::Desk;
 
 /// Make the account match the plan, and start the training job
 ///
@@ -110,7 +109,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let several = set.manifests.len() > 1;
     for (at, manifest) in set.manifests.iter().enumerate() {
         let denied = args.input.deny_warnings && manifest.compiled.problems.warnings() > 0;
-        match manifest.compiled.checked().filter(|_| !denied) {
+        let twin = twin(&set, at);
+        if let Some(twin) = twin.filter(|_| manifest.compiled.checked().is_some()) {
+            // Its problem stands at the later of the two; which of them is meant nobody knows.
+            io.note(&format!(
+                "`{}` is not applied: `{twin}` describes a job of its name as well\n",
+                manifest.path
+            ));
+        }
+        match manifest.compiled.checked().filter(|_| !denied && twin.is_none()) {
             Some(plan) => {
                 plans.push(plan);
                 let saved = saved.as_ref();
@@ -152,6 +159,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
     }
     code
+}
+
+/// Another manifest that describes a job of the same name.
+fn twin(set: &Set, at: usize) -> Option<&str> {
+    let job = set.manifests.get(at)?.compiled.job.as_ref()?;
+    let mut others = set.manifests.iter().enumerate().filter(|(other, _)| *other != at);
+    let twin = others.find(|(_, other)| other.compiled.job.as_ref() == Some(job));
+    twin.map(|(_, manifest)| manifest.path.as_str())
 }
 
 /// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
@@ -257,10 +272,9 @@ impl Tasks for Applies<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
-        let looked = progress.busy("looking at the account", async {
-            join_all(all.clone().map(|(job, look)| job.look(look))).await
-        });
-        let looked = looked.await;
+        let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
+        let choices = self.jobs.first().map(One::choices).unwrap_or_default();
+        let looked = progress.busy("looking at the account", look_at(looks, &plans, choices)).await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();

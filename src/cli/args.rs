@@ -27,7 +27,7 @@ pub(super) struct Global {
     /// Say less: of the problems only the errors, and no progress
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more: `plan` also shows where every value comes from, and `check` of several manifests also its notes
+    /// Say more: `plan` also shows where every value comes from, and `check` why its notes say so
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Colour the output

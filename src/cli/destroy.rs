@@ -7,6 +7,7 @@ use super::exit;
 use super::io::Io;
 use super::job::{About, JobArgs, each};
 use super::progress::{Mode, Progress, json_line, version_line};
+use crate::apply::account::Role;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::desired::Desired;
 use crate::apply::destroy::{Consent, Remains, Remover};
@@ -79,6 +80,9 @@ impl Task for Destroy {
                 ));
             }
         }
+        if let Some(found) = &remains.foreign_role {
+            io.note(&foreign_role(&found.role, &remains.job));
+        }
         if !goes {
             io.note("nothing to remove\n");
             return if remains.foreign_role.is_some() { verdict::exit::FOREIGN } else { exit::DONE };
@@ -113,6 +117,17 @@ impl Task for Destroy {
             io.print("incomplete, safe to run again\n");
         }
         code
+    }
+}
+
+/// What to type about a role that has our name and not our tags.
+fn foreign_role(role: &Role, job: &str) -> String {
+    let name = &role.name;
+    match role.tags.get("trainc:job") {
+        Some(other) => format!("the role {name} stays: destroy the manifest of job `{other}` to remove it\n"),
+        None => format!(
+            "the role {name} stays, for it has no tag `trainc:job`; if it is this job's, say so, and destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
+        ),
     }
 }
 

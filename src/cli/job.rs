@@ -1,6 +1,6 @@
 //! What the commands about a job that is there share: which manifest, which training job.
 
-use super::account::{AccountArgs, Accounts, Task};
+use super::account::{AccountArgs, Accounts, KEPT, Task};
 use super::args::{Global, Named, problems};
 use super::exit;
 use super::io::Io;
@@ -45,6 +45,8 @@ pub(super) struct About {
     pub manifest: Manifest,
     /// Its plan.
     pub plan: Plan,
+    /// Whether the account is in memory, and begins empty with every command.
+    pub is_forgotten: bool,
 }
 
 impl About {
@@ -63,13 +65,34 @@ pub(super) fn each<T: Task>(
     command: &str,
     task: impl Fn(About) -> T,
 ) -> u8 {
-    let paths = match args.named.paths(command) {
-        Ok(paths) => paths,
-        Err(words) => {
-            io.note(&words);
-            return exit::USAGE;
-        }
+    let (mut accounts, abouts, mut codes) = match abouts(io, global, args, command) {
+        Ok(found) => found,
+        Err(code) => return code,
     };
+    for about in abouts {
+        let plan = about.plan.clone();
+        codes.push(accounts.run(io, &plan, task(about)));
+    }
+    worst(codes)
+}
+
+/// The worst of several exit codes.
+pub(super) fn worst(codes: Vec<u8>) -> u8 {
+    verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
+}
+
+/// The account of a command, its sound manifests, and the exit codes of the others; else the command's.
+pub(super) fn abouts(
+    io: &mut Io,
+    global: &Global,
+    args: &JobArgs,
+    command: &str,
+) -> Result<(Accounts, Vec<About>, Vec<u8>), u8> {
+    let usage = |io: &mut Io, words: String| {
+        io.note(&words);
+        exit::USAGE
+    };
+    let paths = args.named.paths(command).map_err(|words| usage(io, words))?;
     let choices = Choices { env: args.env.clone(), sets: args.sets.clone(), ..Choices::default() };
     let options = Options {
         choices,
@@ -79,14 +102,8 @@ pub(super) fn each<T: Task>(
         ..Options::default()
     };
     let set = compile_all(&paths, &options);
-    let mut accounts = match Accounts::new(&args.account, None) {
-        Ok(accounts) => accounts,
-        Err(words) => {
-            io.note(&words);
-            return exit::USAGE;
-        }
-    };
-    let mut codes = Vec::new();
+    let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
+    let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else {
             let text = problems(&set, Format::Human, io, io.color, global);
@@ -99,15 +116,15 @@ pub(super) fn each<T: Task>(
             codes.push(exit::MANIFEST);
             continue;
         }
-        let about = About {
+        out.push(About {
             global: global.clone(),
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
-        };
-        codes.push(accounts.run(io, plan, task(about)));
+            is_forgotten: args.account.is_forgotten(),
+        });
     }
-    verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
+    Ok((accounts, out, codes))
 }
 
 /// The training job of a manifest.
@@ -149,18 +166,22 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 ) -> Result<Existing, u8> {
     match find(look, &about.plan).await {
         Ok(Found { job: Some((job, _)), is_other, .. }) => Ok(Existing { job, is_other }),
-        Ok(_) => Err(none(io, &about.manifest, &about.plan)),
+        Ok(_) => Err(none(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),
     }
 }
 
 /// The words where there is no job.
-fn none(io: &mut Io, manifest: &Manifest, plan: &Plan) -> u8 {
-    let job = plan.job.name.value().map_or("", String::as_str);
-    io.note(&format!(
-        "no training job of `{job}` is in the account; start one with `trainc apply {}`\n",
-        crate::emit::quoted(&manifest.path)
-    ));
+fn none(io: &mut Io, about: &About) -> u8 {
+    let job = about.plan.job.name.value().map_or("", String::as_str);
+    let path = crate::emit::quoted(&about.manifest.path);
+    io.note(&if about.is_forgotten {
+        format!(
+            "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"
+        )
+    } else {
+        format!("no training job of `{job}` is in the account; start one with `trainc apply {path}`\n")
+    });
     exit::DIFFERENT
 }
 

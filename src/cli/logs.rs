@@ -57,6 +57,12 @@ impl Task for Logs {
             Err(code) => return code,
         };
         let job = found.job;
+        if let Some(host) = self.host.as_deref().filter(|host| !is_host(host, job.instances())) {
+            let last = job.instances();
+            let has = if last == 1 { "algo-1 alone".to_owned() } else { format!("algo-1 to algo-{last}") };
+            io.note(&format!("error: {} has no host `{host}`: it has {has}\n", job.name));
+            return exit::USAGE;
+        }
         let several = self.host.is_none() && job.instances() > 1;
         let mut tail = Tail::new(self.host.as_deref());
         let mut lines = 0;
@@ -94,6 +100,12 @@ impl Task for Logs {
         }
         exit::DONE
     }
+}
+
+/// Whether a job of so many instances has a host of that name: `algo-1` and so on, whatever their groups.
+fn is_host(host: &str, instances: u64) -> bool {
+    let number = host.strip_prefix("algo-").and_then(|number| number.parse::<u64>().ok());
+    number.is_some_and(|number| (1..=instances.max(1)).contains(&number) && host == format!("algo-{number}"))
 }
 
 impl Logs {

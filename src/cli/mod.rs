@@ -48,6 +48,7 @@ mod schema;
 mod shards;
 mod status;
 mod stop;
+mod transcript;
 mod tune;
 mod watch;
 mod worker;
@@ -116,8 +117,9 @@ pub fn main() -> ExitCode {
     let app = match App::try_parse() {
         Ok(app) => app,
         Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::DONE });
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            let failed = printed.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
+            return ExitCode::from(if error.use_stderr() || failed { exit::USAGE } else { exit::DONE });
         }
     };
     let color =

@@ -12,13 +12,13 @@ use crate::apply::diff::Choices;
 use crate::apply::observed::Look;
 use crate::apply::saved::{self, SavedPlan};
 use crate::apply::verdict;
-use crate::diag::Format;
+use crate::diag::{Format, Severity};
 use crate::emit::{Identity, quoted};
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
-use futures_util::future::join_all;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
@@ -105,8 +105,8 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = looks.iter().zip(self.plans).map(|(look, plan)| look_at(look, plan, self.choices));
-        let looked = self.progress.busy("looking at the account", async { join_all(all).await }).await;
+        let all = look_at(looks, self.plans, self.choices);
+        let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
     }
@@ -200,9 +200,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "json" => json(io, &set, &documents),
         "markdown" => {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
-            io.print(&report::markdown::plans(&jobs));
+            io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
         }
-        _ => human(io, global, args, &set, &ready, &documents),
+        _ => human(io, global, args, &set, &ready, &documents, &looked),
     }
     args.input.say_denied(io, &set, global.quiet);
     if manifest_code != exit::DONE {
@@ -267,20 +267,30 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
         _ => serde_json::to_string_pretty(documents),
     };
     match text {
-        Ok(text) => io.print(&format!("{text}\n")),
+        Ok(text) => io.print(&set.sources.cover(&format!("{text}\n"))),
         Err(error) => io.note(&format!("error: {error}\n")),
     }
 }
 
-fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], documents: &[Document]) {
+fn human(
+    io: &mut Io,
+    global: &Global,
+    args: &Args,
+    set: &Set,
+    ready: &[Ready],
+    documents: &[Document],
+    looked: &[Option<Looked>],
+) {
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
     let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
     let options = Options { color: io.color, unicode: io.unicode, width };
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
+    // Also a plan with errors tells its values and the flags that led to it.
+    let say = |io: &mut Io, text: &str| io.print(&set.sources.cover(text));
     if place == Problems::Above {
         let text = problems(set, Format::Human, io, io.color, global);
-        io.print(&text);
+        say(io, &text);
     }
     let rule = if io.unicode { "─" } else { "-" };
     for (at, (one, document)) in ready.iter().zip(documents).enumerate() {
@@ -292,7 +302,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         if at > 0 || place == Problems::Above {
             io.print(&format!("\n{}\n\n", rule.repeat(options.width.min(SCREEN))));
         }
-        io.print(&report::human::plan(&subject, document, depth, place, options));
+        say(io, &report::human::plan(&subject, document, depth, place, options));
     }
     io.print("\n");
     if ready.len() > 1 {
@@ -300,7 +310,14 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, ready: &[Ready], 
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    io.print(&report::human::next(&next(args, errors, local), options));
+    let blocked = Blocked::of(looked);
+    // What the account says is no mistake of the manifest: `check` would find nothing.
+    let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
+    let errors = errors.saturating_sub(found);
+    if let Some(words) = blocked.words().filter(|_| errors == 0) {
+        io.print(&report::human::blocked(&words, options));
+    }
+    say(io, &report::human::next(&next(args, errors, local, &blocked), options));
 }
 
 /// Whether the job is for this machine.
@@ -308,15 +325,76 @@ fn is_local(plan: &crate::ir::Plan) -> bool {
     plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
 }
 
-/// The command to type next: the same manifests and layers, one step on.
-fn next(args: &Args, errors: usize, local: bool) -> String {
+/// What apply would refuse as things stand.
+#[derive(Default)]
+struct Blocked {
+    /// The codes of what is in the way, of all jobs.
+    codes: BTreeSet<&'static str>,
+    /// The exit code of apply.
+    exit: u8,
+    /// Jobs that are refused, and all that were looked at.
+    jobs: (usize, usize),
+    /// Flags that let it go on: none where something must be mended first.
+    flags: BTreeSet<&'static str>,
+    /// Whether something must be mended first.
+    mend: bool,
+}
+
+impl Blocked {
+    fn of(looked: &[Option<Looked>]) -> Self {
+        let mut out = Self::default();
+        let mut exits = Vec::new();
+        for one in looked.iter().flatten() {
+            out.jobs.1 += 1;
+            let stops: Vec<u8> = one.obstacles.iter().map(|verdict| verdict.exit).chain([one.exit]).collect();
+            let Some(code) = verdict::worst(stops.into_iter().filter(|code| *code != exit::DONE)) else {
+                continue;
+            };
+            out.jobs.0 += 1;
+            exits.push(code);
+            let findings = one.findings.iter().filter(|one| one.severity == Severity::Error);
+            out.codes.extend(findings.map(|one| one.code.id));
+            out.codes.extend(one.obstacles.iter().map(|verdict| verdict.diagnostic.code.id));
+            out.mend |= one.exit != exit::DONE;
+            for obstacle in &one.obstacles {
+                match obstacle.flag {
+                    Some(flag) => out.flags.extend([flag]),
+                    None => out.mend = true,
+                }
+            }
+        }
+        out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
+        out
+    }
+
+    fn words(&self) -> Option<String> {
+        let codes: Vec<&str> = self.codes.iter().copied().collect();
+        let why = crate::text::list(&codes, "and");
+        match self.jobs {
+            (0, _) => None,
+            (_, 1) => Some(format!("apply would be refused with exit code {}: {why}", self.exit)),
+            (some, all) => Some(format!("apply would refuse {some} of {all} jobs: {why}")),
+        }
+    }
+
+    /// Whether nothing at all would be applied.
+    fn is_whole(&self) -> bool {
+        self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
+    }
+}
+
+/// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
+/// with the flag that lets it go on if there is one.
+fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
-    if let Some(file) = args.save.as_ref().filter(|_| online) {
+    let stops = online && blocked.is_whole();
+    if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
         return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
     }
     let verb = match (errors, online) {
         (1.., _) => "check",
+        (0, true) if stops => "plan",
         (0, true) => "apply",
         (0, false) if local => "run",
         (0, false) => "emit",
@@ -334,6 +412,17 @@ fn next(args: &Args, errors: usize, local: bool) -> String {
     }
     if let Some(worker) = &input.worker {
         words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
+    }
+    let flags = [("--new-run", args.new_run), ("--adopt", args.adopt)];
+    let more = |flag: &str| stops && !blocked.mend && blocked.flags.contains(flag);
+    words.extend(
+        flags
+            .into_iter()
+            .filter(|(flag, given)| online && (*given || more(flag)))
+            .map(|(flag, _)| flag.to_owned()),
+    );
+    if let Some(file) = args.save.as_ref().filter(|_| stops) {
+        words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
     }
     if online {
         words.extend(args.account.again().split_whitespace().map(str::to_owned));

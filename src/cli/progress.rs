@@ -1,6 +1,7 @@
 //! Progress of what takes long: bars on a terminal, plain lines in a log, JSON lines for scripts.
 
 use super::io::is_unread;
+use crate::apply::diff::Difference;
 use crate::apply::ledger::{Event, Item, Listener};
 use crate::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -40,6 +41,9 @@ const TICK: Duration = Duration::from_millis(120);
 
 /// In a log, the same wait is told again after so many seconds.
 const AGAIN: u64 = 120;
+
+/// The most characters of each side of a difference.
+const MOST_CHARACTERS: usize = 60;
 
 /// Who shows what happens.
 pub(super) struct Progress {
@@ -156,6 +160,10 @@ impl Listener for Progress {
                     self.bar(item, &format!("{} {}: {what}", item.kind, item.name));
                 }
             }
+            Event::Taking { item, because, differences } => {
+                self.line(&format!("{} {}: {because}", item.kind, item.name));
+                differences.iter().for_each(|one| self.line(&format!("  {}", difference(one))));
+            }
             Event::Done { item, what, id } => {
                 if let Some(bar) = self.bars.borrow_mut().remove(item) {
                     bar.finish_and_clear();
@@ -181,10 +189,26 @@ impl Listener for Progress {
     }
 }
 
+/// A setting that differs, on one line.
+pub(super) fn difference(one: &Difference) -> String {
+    let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+    format!("{}: {found} → {wanted}", one.what)
+}
+
+/// The same for scripts, whole.
+pub(super) fn difference_json(one: &Difference) -> Value {
+    json!({"what": one.what, "found": one.found, "wanted": one.wanted})
+}
+
 fn as_json(event: &Event) -> Value {
     match event {
         Event::Doing { item, what } => {
             json!({"type": "doing", "kind": item.kind, "name": item.name, "what": what})
+        }
+        Event::Taking { item, because, differences } => {
+            let differences: Vec<Value> = differences.iter().map(difference_json).collect();
+            json!({"type": "taking", "kind": item.kind, "name": item.name, "because": because,
+                "differences": differences})
         }
         Event::Done { item, what, id } => {
             json!({"type": "done", "kind": item.kind, "name": item.name, "what": what, "id": id})

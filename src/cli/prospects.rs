@@ -1,17 +1,20 @@
 //! What `plan` and `apply` share: a manifest compared with an account, and the findings before the first write.
 
 use super::args::Global;
+use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set};
+use super::progress::difference;
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::diff::{Action, Change, Choices, Obstacle, Target};
 use crate::apply::observed::Look;
-use crate::apply::preflight;
+use crate::apply::preflight::{self, Facts, Together};
 use crate::apply::prospect::Prospect;
 use crate::apply::verdict::{self, Verdict};
 use crate::diag::{self, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
 use crate::report::json::{Document, Resource};
+use futures_util::future::join_all;
 
 /// A manifest compared with an account.
 pub(super) struct Looked {
@@ -25,17 +28,39 @@ pub(super) struct Looked {
     pub exit: u8,
 }
 
-/// Looks at everything: what there is, and what the manifest names. Only reads: it is given nothing that writes.
+/// Looks at everything for several jobs at the same time; what each is found to need counts for those after it.
 pub(super) async fn look_at<C: Observe, K: Clock>(
+    looks: &[Look<'_, C, K>],
+    plans: &[&Plan],
+    choices: Choices,
+) -> Vec<Looked> {
+    let all = join_all(looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices))).await;
+    let mut together = Together::default();
+    all.into_iter()
+        .zip(plans)
+        .map(|((mut looked, facts), plan)| {
+            let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
+            if let Some(facts) = facts.filter(|_| starts) {
+                together.add(plan, &facts, &mut looked.findings);
+                looked.exit = preflight::exit(&looked.findings);
+            }
+            looked
+        })
+        .collect()
+}
+
+/// Looks at what there is, and what the manifest names; what was seen, where the job is to be started. Only reads: it is
+/// given nothing that writes.
+async fn one<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     plan: &Plan,
     choices: Choices,
-) -> Looked {
+) -> (Looked, Option<Facts>) {
     let failed = |verdict: Verdict| {
         let mut findings = Problems::default();
         let exit = verdict.exit;
         findings.push(verdict.diagnostic);
-        Looked { prospect: None, findings, obstacles: Vec::new(), exit }
+        (Looked { prospect: None, findings, obstacles: Vec::new(), exit }, None)
     };
     if !plan.deployable {
         return failed(verdict::not_deployable(plan));
@@ -60,7 +85,7 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
         })
         .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
-    Looked { prospect: Some(prospect), findings, obstacles, exit }
+    (Looked { prospect: Some(prospect), findings, obstacles, exit }, starting.then_some(facts))
 }
 
 impl Looked {
@@ -93,14 +118,16 @@ impl Looked {
     }
 }
 
+/// Why, with the first of what differs: one line of a plan. What is taken over is shown whole.
 fn because(change: &Change) -> String {
+    let adopts = change.action == Action::Adopt;
     let details: Vec<String> = change
         .differences
         .iter()
-        .filter(|_| matches!(change.action, Action::Update | Action::Adopt | Action::Stop(Obstacle::Replace)))
-        .take(4)
-        .map(|one| format!("{}: {} → {}", one.what, one.found, one.wanted))
-        .filter(|text| text.len() < 80)
+        .filter(|_| adopts || matches!(change.action, Action::Update | Action::Stop(Obstacle::Replace)))
+        .take(if adopts { change.differences.len() } else { 4 })
+        .map(difference)
+        .filter(|text| adopts || text.len() < 80)
         .collect();
     if details.is_empty() {
         change.because.clone()
@@ -109,18 +136,22 @@ fn because(change: &Change) -> String {
     }
 }
 
-/// What happens to each resource, one line each.
+/// What happens to each resource, one line each; what is taken over, with a line for all that differs in it.
 pub(super) fn lines(prospect: &Prospect) -> String {
     let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
     let mut out = String::new();
     for change in &prospect.changes {
+        let adopts = change.action == Action::Adopt;
+        let because = if adopts { change.because.clone() } else { because(change) };
         out.push_str(&format!(
-            "  {:width$}  {} {}: {}\n",
+            "  {:width$}  {} {}: {because}\n",
             change.action.word(),
             change.kind,
             change.name,
-            because(change)
         ));
+        for one in change.differences.iter().filter(|_| adopts) {
+            out.push_str(&format!("  {:width$}    {}\n", "", difference(one)));
+        }
     }
     out
 }

@@ -22,8 +22,8 @@ pub(super) static CODES: &[&Code] = &[&T0544];
 
 /// Train on this machine with engine `worker`
 ///
-/// Compiles the manifest, starts the ranks as processes, and shows the loss as it falls. Ctrl-C saves a checkpoint and
-/// stops; the same command goes on from there.
+/// Compiles the manifest, starts the ranks as processes, and shows the loss as it falls. Ctrl-C, or a terminal that is
+/// closed, saves a checkpoint and stops; the same command goes on from there.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit codes: 0 trained, 3 the manifest or its config is refused, 8 the run failed or was stopped."

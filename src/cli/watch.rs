@@ -1,13 +1,14 @@
 //! `trainc watch`: a job to its end.
 
-use super::account::Task;
+use super::account::Tasks;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, clock, each, existing};
+use super::job::{About, JobArgs, abouts, clock, existing, worst};
 use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line, version_line};
 use super::prospects::{only, show};
+use super::transcript::Desk;
 use crate::apply::account::{LogEvent, TrainingJob};
 use crate::apply::autopsy::{Autopsy, Finding};
 use crate::apply::cloud::{Clock, Cloud, Observe};
@@ -21,6 +22,8 @@ use crate::diag::Diagnostic;
 use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::text;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 
 /// Follow the job until it ends: its states, loss and rate, and what it costs
@@ -41,37 +44,88 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.output == "json" {
         version_line();
     }
-    each(io, global, &args.job, "watch", |about| Watch { output: args.output.clone(), about })
-}
-
-struct Watch {
-    output: String,
-    about: About,
-}
-
-impl Task for Watch {
-    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match existing(io, &look, &self.about).await {
-            Ok(found) => found,
-            Err(code) => return code,
-        };
-        let job = found.job;
-        if found.is_other {
-            io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
-        }
-        let About { global, set, manifest, .. } = &self.about;
-        let progress = Progress::new(Mode::of(&self.output, global.quiet));
-        let code = follow(io, &look, set, manifest, &job.name, global, &progress, Stay::WhileRead).await;
-        let goes = self.about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
-        if code == exit::DONE && goes && self.output != "json" {
-            // Watching only looks.
-            io.print(&format!(
-                "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
-                quoted(&manifest.path)
-            ));
-        }
-        code
+    let (mut accounts, abouts, mut codes) = match abouts(io, global, &args.job, "watch") {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    let desk = Desk::new(abouts.len());
+    let plans: Vec<&Plan> = abouts.iter().map(|about| &about.plan).collect();
+    if !abouts.is_empty() {
+        let code = accounts.all(io, &plans, Watches { output: &args.output, abouts: &abouts, desk: &desk });
+        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
+    codes.extend(desk.codes());
+    worst(codes)
+}
+
+/// All jobs of a command, followed side by side.
+struct Watches<'a> {
+    output: &'a str,
+    abouts: &'a [About],
+    desk: &'a Desk,
+}
+
+impl Tasks for Watches<'_> {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let Self { output, abouts, desk } = self;
+        let quiet = abouts.first().is_some_and(|about| about.global.quiet);
+        let progress = Progress::new(Mode::of(output, quiet));
+        let watch = async |io: &mut Io<'_>, about: &About, look: &Look<'_, C, K>| {
+            let name = about.plan.job.name.value().map_or("", String::as_str);
+            watch(io, look, about, output, &progress.of(name, abouts.len() > 1)).await
+        };
+        if let ([about], [look]) = (abouts, looks) {
+            // Nobody writes between its words: they are shown as they come.
+            desk.end(0, watch(io, about, look).await);
+            return exit::DONE;
+        }
+        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let mut watching: FuturesUnordered<_> = abouts
+            .iter()
+            .zip(looks)
+            .enumerate()
+            .map(async |(at, (about, look))| {
+                let (mut out, mut err) = desk.writers(at);
+                let today = today.clone();
+                let mut own =
+                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
+                (at, watch(&mut own, about, look).await)
+            })
+            .collect();
+        while let Some((at, code)) = watching.next().await {
+            desk.end(at, code);
+            progress.aside(|| desk.hand_out(io));
+        }
+        exit::DONE
+    }
+}
+
+async fn watch<C: Observe, K: Clock>(
+    io: &mut Io<'_>,
+    look: &Look<'_, C, K>,
+    about: &About,
+    output: &str,
+    progress: &Progress,
+) -> u8 {
+    let found = match existing(io, look, about).await {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    let job = found.job;
+    if found.is_other {
+        io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
+    }
+    let About { global, set, manifest, .. } = about;
+    let code = follow(io, look, set, manifest, &job.name, global, progress, Stay::WhileRead).await;
+    let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
+    if code == exit::DONE && goes && output != "json" {
+        // Watching only looks.
+        io.print(&format!(
+            "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
+            quoted(&manifest.path)
+        ));
+    }
+    code
 }
 
 /// What is known of a job while it is followed.

@@ -5,7 +5,7 @@
 
 use super::Diagnostic;
 use super::place::{self, Columns, Position};
-use crate::source::{Source, SourceId, SourceMap};
+use crate::source::{COVER, Source, SourceId, SourceMap};
 use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
 
@@ -145,7 +145,7 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
         let focus = here.iter().find(|place| place.primary).or(here.first()).map(|place| {
             place.range.start.saturating_sub(start)..place.range.end.saturating_sub(start).min(line.len())
         });
-        let shown = Line::new(line, columns, focus, cut);
+        let shown = Line::new(line, columns, focus, cut, &|at| source.is_hidden(start + at));
         let offset = text.len();
         text.push_str(&shown.text);
         for (place, ends) in places.iter().zip(&mut ends) {
@@ -185,10 +185,17 @@ struct Line {
 }
 
 impl Line {
-    fn new(line: &str, columns: usize, focus: Option<Range<usize>>, cut: &str) -> Self {
+    fn new(
+        line: &str,
+        columns: usize,
+        focus: Option<Range<usize>>,
+        cut: &str,
+        is_hidden: &dyn Fn(usize) -> bool,
+    ) -> Self {
         let mut cells: Vec<(usize, char, usize)> = Vec::with_capacity(line.len());
         let mut width = 0;
         for (at, character) in line.char_indices() {
+            let character = if is_hidden(at) { COVER } else { character };
             let columns = match character {
                 '\t' => TAB - width % TAB,
                 _ => visible(character).width().unwrap_or(1),

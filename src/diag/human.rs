@@ -4,6 +4,7 @@
 //! there is colour and Unicode and how wide the terminal is, because the caller says so; asks nobody.
 
 use super::excerpt::{Excerpt, Mark, excerpts, safe};
+use super::place::{self, Columns};
 use super::{Counts, Diagnostic, Run, Severity, Shown};
 use crate::source::SourceMap;
 use crate::text;
@@ -21,7 +22,8 @@ pub struct Options {
     pub unicode: bool,
     /// Columns. Words longer than that, and figures beside a snippet, may still go past it.
     pub width: usize,
-    /// Whether the notes of a run over several manifests are drawn too; else they are counted.
+    /// Whether notes are drawn as errors and warnings are; else those of one manifest are a line each, without what is
+    /// written there, and those of several are counted.
     pub notes: bool,
 }
 
@@ -61,15 +63,40 @@ fn style(severity: Severity) -> &'static str {
 pub fn run(run: &Run<'_>, options: Options) -> String {
     let shown = run.shown();
     let mut out = String::new();
-    let counted =
-        |one: &Shown<'_>| one.problem.severity == Severity::Note && run.manifests.len() > 1 && !options.notes;
-    for one in shown.iter().filter(|one| !counted(one)) {
+    let is_drawn = |one: &&Shown<'_>| options.notes || one.problem.severity != Severity::Note;
+    for one in shown.iter().filter(is_drawn) {
         out.push_str(&problem(run.sources, one.problem, one.also().as_deref(), options));
         out.push('\n');
     }
+    let notes: Vec<&Shown<'_>> = shown.iter().filter(|one| !is_drawn(one)).collect();
+    let one_manifest = run.manifests.len() == 1;
+    if one_manifest {
+        for one in &notes {
+            out.push_str(&brief(run.sources, one.problem, options));
+        }
+        if !notes.is_empty() {
+            out.push('\n');
+        }
+    }
     out.push_str(&summary(run.counts(&shown), run.manifests.len(), &shown, options));
-    if shown.iter().any(counted) {
-        out.push_str("notes: `-v` shows them\n");
+    if !notes.is_empty() {
+        out.push_str(if one_manifest { "notes: `-v` says why\n" } else { "notes: `-v` shows them\n" });
+    }
+    out
+}
+
+/// A problem without what is written at its place, and without its notes.
+fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String {
+    let title = sources.get(problem.span.source).map_or_else(
+        || problem.code.name.to_owned(),
+        |source| {
+            let at = place::position(source, problem.span.start as usize, Columns::Characters);
+            safe(&format!("{}:{}:{}", source.name, at.line, at.column))
+        },
+    );
+    let mut out = titled(problem, &title, options);
+    if let Some(help) = &problem.help {
+        out.push_str(&paragraph("help", HELP, help, options));
     }
     out
 }
@@ -115,9 +142,14 @@ pub fn summary(counts: Counts, checked: usize, shown: &[Shown<'_>], options: Opt
 }
 
 fn heading(problem: &Diagnostic, options: Options) -> String {
+    titled(problem, problem.code.name, options)
+}
+
+/// The code, a title and the message.
+fn titled(problem: &Diagnostic, title: &str, options: Options) -> String {
     let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
-    let taken = code.len() + problem.code.name.len() + 3;
-    let mut out = format!("{} {}: ", options.paint(style(problem.severity), &code), problem.code.name);
+    let taken = code.len() + title.width() + 3;
+    let mut out = format!("{} {title}: ", options.paint(style(problem.severity), &code));
     for (at, line) in
         text::wrap(&safe(&problem.message), options.columns().saturating_sub(2), taken).iter().enumerate()
     {

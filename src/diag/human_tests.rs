@@ -27,6 +27,27 @@ fn the_same_in_ascii_and_narrow() {
 }
 
 #[test]
+fn notes_of_one_manifest_are_a_line_each_unless_asked_for() {
+    let mut sample = samples::Sample::default();
+    let id = sample.sources.add("a.kdl", "job \"a\" {\n  region \"us-west-2\"\n}\n");
+    let note = Diagnostic::new(&samples::QUOTA, Span::new(id, 12, 18), "only the account knows")
+        .help("ask it")
+        .note("why it matters");
+    let error = Diagnostic::new(&WORLD, Span::new(id, 4, 7), "wrong");
+    sample.manifest("a.kdl", vec![note, error]);
+    let brief = sample.run(|run| super::run(run, Options { notes: false, ..PLAIN }));
+    assert_eq!(
+        brief.matches("note[T0402] a.kdl:2:3: only the account knows\n  help: ask it\n").count(),
+        1,
+        "{brief}"
+    );
+    assert!(!brief.contains("why it matters") && brief.ends_with("notes: `-v` says why\n"), "{brief}");
+    assert!(brief.find("error[T0301]") < brief.find("note[T0402]"), "{brief}");
+    let whole = sample.run(|run| super::run(run, PLAIN));
+    assert!(whole.contains("why it matters") && !whole.contains("`-v`"), "{whole}");
+}
+
+#[test]
 fn colour_only_when_asked_for() {
     let sample = samples::usual();
     let plain = sample.run(|run| super::run(run, PLAIN));

@@ -86,6 +86,8 @@ pub struct Diagnostic {
     pub facts: BTreeMap<&'static str, serde_json::Value>,
     /// An edit that mends it.
     pub fix: Option<Fix>,
+    /// What stands at the place of blame is a secret, and is shown to nobody.
+    pub secret: bool,
 }
 
 /// A replacement of one place of a source, applied by `check --fix`.
@@ -111,7 +113,15 @@ impl Diagnostic {
             notes: Vec::new(),
             facts: BTreeMap::new(),
             fix: None,
+            secret: false,
         }
+    }
+
+    /// Says that what stands at the place of blame must not be shown.
+    #[must_use]
+    pub fn secret(mut self) -> Self {
+        self.secret = true;
+        self
     }
 
     /// Reports at another severity than the code's.

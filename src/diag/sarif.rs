@@ -266,9 +266,10 @@ impl Fingerprints {
         let node = problem.facts.get(NODE_FACT).and_then(serde_json::Value::as_str);
         let line = run.sources.get(problem.span.source).and_then(|source| {
             let (start, _) = place::ends(source, problem.span, Columns::Utf16);
-            source.line(start.line.saturating_sub(1) as usize)
+            // As it may be shown: a digest of a password tells it to who guesses.
+            source.shown(start.line.saturating_sub(1) as usize)
         });
-        let what = node.or(line.map(str::trim)).unwrap_or("");
+        let what = node.or(line.as_deref().map(str::trim)).unwrap_or("");
         let key = format!("{}\0{uri}\0{what}", problem.code.id);
         let nth = self.seen.entry(key.clone()).or_insert(0);
         let digest = Sha256::digest(format!("{key}\0{nth}"));

@@ -67,7 +67,27 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
         }
         _ => {}
     }
+    if let Some(group) = distribution_group(plan) {
+        put("sagemaker_distribution_instance_groups", serde_json::json!([group]).to_string());
+    }
     out
+}
+
+/// The group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain process. The SDK
+/// names the only group of a cluster by itself, but for torchrun (2.257.7); without the key the toolkit takes the group
+/// of each host for itself (aws/sagemaker-training-toolkit `environment.py`).
+fn distribution_group(plan: &Plan) -> Option<&str> {
+    let launcher = launcher(plan);
+    let unsaid = match launcher {
+        Launcher::Torchrun => true,
+        Launcher::PytorchDdp => is_huggingface(plan),
+        _ => false,
+    };
+    let is_written = !plan.job.parallel.as_ref()?.group.is_absent();
+    if launcher == Launcher::Plain || (unsaid && !is_written) {
+        return None;
+    }
+    plan.job.rank_group()?.name.value().map(String::as_str)
 }
 
 /// Processes on each host under MPI: as written, else one per GPU.
@@ -118,13 +138,19 @@ pub(crate) fn launcher_words(plan: &Plan) -> &'static str {
     }
 }
 
-/// The instance type; instance groups have several, and the SDK then leaves the key out (2.257.7, captured).
+/// The instance type. Of instance groups the SDK leaves it out, or sends `null` for `smdistributed` (2.257.7, measured),
+/// whose launchers choose their network by it: they are told the type of the group on which they run.
 fn instance(plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
-    if !cluster.groups.is_empty() {
-        return None;
+    if cluster.groups.is_empty() {
+        return plan.job.container_instance().map(json_text);
     }
-    plan.job.container_instance().map(json_text)
+    match launcher(plan) {
+        Launcher::Smddp | Launcher::SmpV1 | Launcher::SmpV2 => {
+            plan.job.rank_group()?.instance.value().map(|name| json_text(name))
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn is_huggingface(plan: &Plan) -> bool {

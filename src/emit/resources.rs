@@ -53,8 +53,8 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
         kind: "training-job",
         name: identity.training_job,
         origin: Origin::Made,
-        because: match &plan.mesh {
-            Some(mesh) => format!("the job itself, on {}", crate::text::count(mesh.nodes, "instance")),
+        because: match plan.job.instances().or(plan.mesh.as_ref().map(|mesh| mesh.nodes)) {
+            Some(instances) => format!("the job itself, on {}", crate::text::count(instances, "instance")),
             None => "the job itself".to_owned(),
         },
     });

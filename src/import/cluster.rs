@@ -5,6 +5,7 @@ use super::rest::Rest;
 use super::{Reader, image, launch};
 use crate::catalog::instances;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 impl Reader {
     /// `cluster`, and what of it the launcher asks for.
@@ -17,9 +18,11 @@ impl Reader {
         if let Some(instance) = &instance {
             node = node.arg(&string(instance)).prop("nodes", &count.unwrap_or(1).to_string());
         }
+        let mut groups = BTreeMap::new();
         for group in resources.list("InstanceGroups") {
             let text = |name: &str| group.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
             let nodes = group.get("InstanceCount").and_then(Value::as_u64).unwrap_or(1);
+            groups.insert(text("InstanceGroupName"), text("InstanceType"));
             node = node.child(
                 Node::text("group", &text("InstanceGroupName"))
                     .prop("instance", &string(&text("InstanceType")))
@@ -75,6 +78,7 @@ impl Reader {
             world: per_node.zip(count).and_then(|(gpus, nodes)| gpus.checked_mul(nodes)),
             per_node,
             huggingface: uri.is_some_and(|uri| image::family(uri) == "huggingface"),
+            groups,
         };
         (node, Place { instance, launch })
     }

@@ -31,6 +31,8 @@ pub(super) struct Ground {
     pub(super) per_node: Option<u64>,
     /// Whether the image is one of HuggingFace's.
     pub(super) huggingface: bool,
+    /// The instance type of each group, by its name.
+    pub(super) groups: BTreeMap<String, String>,
 }
 
 /// Reads the launcher's keys; those that the node says are taken out.
@@ -40,6 +42,21 @@ pub(super) fn launch(
     ground: &Ground,
     unsaid: &mut Unsaid,
 ) -> Launch {
+    let named = keys.get("sagemaker_distribution_instance_groups").and_then(Value::as_array);
+    let group = match named.map(Vec::as_slice) {
+        Some([Value::String(group)]) => Some(group.clone()),
+        _ => None,
+    };
+    let of_group = group.as_ref().and_then(|group| ground.groups.get(group)).map(String::as_str);
+    let mut launch = engine(keys, instance.or(of_group), ground, unsaid);
+    if let Some(group) = group.filter(|_| launch.engine != "none") {
+        launch.parallel = launch.parallel.prop("group", &string(&group));
+        keys.remove("sagemaker_distribution_instance_groups");
+    }
+    launch
+}
+
+fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &mut Unsaid) -> Launch {
     let on = |keys: &Decoded, key: &str| keys.get(key) == Some(&Value::Bool(true));
     let node = |engine: &'static str| Node::new("parallel").prop("engine", &string(engine));
     let take_instance = |keys: &mut Decoded| {

@@ -271,6 +271,8 @@ pub struct Parallel {
     pub engine: Field<Engine>,
     /// `ddp`: which launcher.
     pub launcher: Field<String>,
+    /// The instance group on which the ranks run.
+    pub group: Field<String>,
     /// `fsdp`: sharding strategy.
     pub strategy: Field<String>,
     /// GPUs over which one replica's states are sharded.

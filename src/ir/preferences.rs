@@ -1,7 +1,7 @@
 //! `request { ResourceConfig { InstancePreferences … } }`: an ordered list of types, of which the service takes the
 //! first that it has. A plan is made for the first.
 
-use super::job::Job;
+use super::job::{InstanceGroup, Job};
 use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
 use crate::source::Spanned;
@@ -43,6 +43,25 @@ impl Job {
             .find(of_gpus)
             .or_else(|| groups().next())
             .or_else(|| self.preferences().and_then(|(_, list)| list.first()?.instance))
+    }
+
+    /// Instances of the job, those of all groups together.
+    pub fn instances(&self) -> Option<u64> {
+        let cluster = self.cluster.as_ref()?;
+        if cluster.groups.is_empty() {
+            return cluster.nodes.get();
+        }
+        cluster.groups.iter().map(|group| group.nodes.get()).sum()
+    }
+
+    /// The instance group of a heterogeneous cluster on which the ranks run: the one that `parallel` names, else the
+    /// only one. `None` where the cluster has no groups, several of which none is named, or not the one that is.
+    pub fn rank_group(&self) -> Option<&InstanceGroup> {
+        let groups = &self.cluster.as_ref()?.groups;
+        match self.parallel.as_ref().map(|parallel| &parallel.group) {
+            Some(Field::Is(name)) => groups.iter().find(|group| group.name.value() == Some(&name.value)),
+            _ => groups.first().filter(|_| groups.len() == 1),
+        }
     }
 
     /// The first type's own count, where `cluster` does not say how many.

@@ -305,9 +305,9 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     Some(Val::derived(
         total,
         format!(
-            "{} epochs × ceil({} sequences / {})",
+            "{} epochs × ceil({} / {})",
             crate::text::short(epochs.value),
-            text::group(sequences),
+            text::count(sequences, "sequence"),
             text::group(global)
         ),
     ))

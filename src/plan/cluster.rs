@@ -47,6 +47,9 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
     }
     let Some(written) = cluster.instance.val() else {
         if cluster.instance.is_absent() {
+            if let Some(group) = job.rank_group() {
+                return instances::get(group.instance.value()?);
+            }
             if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
                 return instances::get(group);
             }

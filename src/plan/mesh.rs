@@ -47,6 +47,11 @@ pub(super) fn mesh(
     let gpus_per_node = machine?.gpus_per_node;
     let nodes_val = match (&cluster.nodes, cluster.groups.as_slice()) {
         (Field::Is(val), _) => val.clone(),
+        (Field::Absent, groups) if !groups.is_empty() && job.rank_group().is_some() => {
+            let group = job.rank_group()?;
+            let name = group.name.value().map_or("", String::as_str);
+            Val::derived(group.nodes.get()?, format!("group `{name}`, on which the ranks run"))
+        }
         (Field::Absent, groups) if !groups.is_empty() => {
             let sum = groups.iter().map(|group| group.nodes.get()).sum::<Option<u64>>()?;
             Val::derived(sum, "the groups together")

@@ -96,6 +96,13 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     page.finish()
 }
 
+/// What stands in the way of the next step.
+pub fn blocked(words: &str, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.field("blocked", words);
+    page.finish()
+}
+
 /// The command to type next.
 pub fn next(command: &str, options: Options) -> String {
     let mut page = Page::new(options);

@@ -5,38 +5,71 @@ use super::page::Options;
 use super::{Subject, cost, human, sections};
 use crate::diag::markdown::{COMMENT_LIMIT, cell};
 use crate::text;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Kept free for the line that says what was left out.
-const RESERVE: usize = 120;
+/// Kept free for the lines that say what was left out.
+const RESERVE: usize = 160;
 
 /// One job: plan.md.
 pub fn plan(subject: &Subject, document: &Document) -> String {
     plans(&[(*subject, document)])
 }
 
-/// Several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
-/// What does not fit is left out whole, and counted.
+/// Several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count). What
+/// does not fit is left out whole, and counted: what is folded away before what is not, and of no job all while there is
+/// room for its name.
 pub fn plans(jobs: &[(Subject, &Document)]) -> String {
-    let mut out = String::new();
-    let mut left = COMMENT_LIMIT - RESERVE;
     // A comment is found again by its first line, so the markers of all jobs stand there together.
     let markers: Vec<String> =
         jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marked(subject))).collect();
-    take(&mut out, &mut left, &(markers.join(" ") + "\n"));
-    let mut missing = 0;
-    for (subject, document) in jobs {
-        if !take(&mut out, &mut left, &summary(subject, document)) {
-            missing += 1;
-            continue;
-        }
-        for part in [problems(subject), policy(subject), whole(subject, document), origins(subject)] {
-            take(&mut out, &mut left, &part);
+    let mut left = COMMENT_LIMIT - RESERVE;
+    let mut top = String::new();
+    take(&mut top, &mut left, &(markers.join(" ") + "\n"));
+    let parts: Vec<[String; 6]> = jobs
+        .iter()
+        .map(|(subject, document)| {
+            [
+                heading(subject, document),
+                summary(subject, document),
+                problems(subject),
+                policy(subject),
+                whole(subject, document),
+                origins(subject),
+            ]
+        })
+        .collect();
+    let mut told: Vec<[&str; 6]> = parts.iter().map(|_| [""; 6]).collect();
+    let (mut missing, mut shortened) = (BTreeSet::new(), BTreeSet::new());
+    // One kind of part after the other, each for all jobs.
+    for kind in 0..6 {
+        for (at, (parts, told)) in parts.iter().zip(&mut told).enumerate() {
+            let (Some(part), Some(place)) = (parts.get(kind), told.get_mut(kind)) else { continue };
+            let length = part.encode_utf16().count();
+            if missing.contains(&at) {
+                continue;
+            }
+            if length > left {
+                if kind == 0 {
+                    missing.insert(at)
+                } else {
+                    shortened.insert(at)
+                };
+                continue;
+            }
+            left -= length;
+            *place = part;
         }
     }
-    if missing > 0 {
-        let _ = writeln!(out, "\n{} more, too long for one comment", text::count(missing, "job"));
-    }
+    let mut out = top;
+    told.iter().flatten().for_each(|part| out.push_str(part));
+    let mut short = |count: usize, what: &str| {
+        if count > 0 {
+            let _ = writeln!(out, "\n{} {what}, too long for one comment", text::count(count as u64, "job"));
+        }
+    };
+    short(shortened.len(), "without all details");
+    short(missing.len(), "more");
     out
 }
 
@@ -55,7 +88,7 @@ fn marked(subject: &Subject) -> String {
     subject.job.unwrap_or(subject.path).replace("--", "- -").replace(['<', '>', '\n'], " ")
 }
 
-fn summary(subject: &Subject, document: &Document) -> String {
+fn heading(subject: &Subject, document: &Document) -> String {
     let errors = subject.problems.errors() as u64;
     let warnings = subject.problems.warnings() as u64;
     let mut state = match (errors, warnings) {
@@ -70,9 +103,12 @@ fn summary(subject: &Subject, document: &Document) -> String {
         Some(account) => format!("compared with account {account}"),
         None => "planned offline, compared with nothing".to_owned(),
     };
-    let mut out = format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)));
-    let Some(plan) = subject.plan else { return out };
-    out.push_str("| | |\n| --- | --- |\n");
+    format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)))
+}
+
+fn summary(subject: &Subject, document: &Document) -> String {
+    let Some(plan) = subject.plan else { return String::new() };
+    let mut out = String::from("| | |\n| --- | --- |\n");
     let mut rows = sections::job(document, plan);
     if let Some(mesh) = &plan.mesh {
         rows.push(("mesh", vec![sections::mesh(plan, mesh)]));

@@ -286,7 +286,8 @@ impl Cells<'_> {
             words.push(format!("{word} {}", self.mesh.coordinate(axis, rank)));
         }
         if words.is_empty() {
-            return "A: one GPU holds everything".to_owned();
+            let holder = if self.mesh.gpus_per_node > 0 { "accelerator" } else { "process" };
+            return format!("A: one {holder} holds everything");
         }
         if self.axes().next().is_none() {
             let name = if self.mesh.replicas.value <= LETTERS { "letter" } else { "number" };

@@ -233,9 +233,20 @@ pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
 }
 
+/// Whether the manifest says what is trained.
+fn trains(plan: &Plan) -> bool {
+    plan.job.train.span.is_some()
+}
+
 /// The batch with its factors.
 pub(super) fn batch(plan: &Plan) -> Vec<String> {
-    let Some(batch) = &plan.batch else { return vec![UNKNOWN.to_owned()] };
+    let Some(batch) = &plan.batch else {
+        return vec![if trains(plan) {
+            UNKNOWN.to_owned()
+        } else {
+            "none: the job has no `train`".to_owned()
+        }];
+    };
     let mut factors = vec![format!("micro-batch {}", text::group(batch.micro.value))];
     if batch.microbatches > 1 {
         factors.push(format!("{} microbatches", text::group(batch.microbatches)));
@@ -263,6 +274,7 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
         }
         (Some(steps), None) => out.push(text::count(steps.value, "step")),
         (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),
+        (None, None) if !trains(plan) => out.push("none: the job has no `train`".to_owned()),
         (None, None) => out.push(UNKNOWN.to_owned()),
     }
     if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {

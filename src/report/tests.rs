@@ -90,7 +90,17 @@ fn a_comment_keeps_its_limit() {
     let text = markdown::plans(&jobs);
     assert!(text.encode_utf16().count() <= crate::diag::markdown::COMMENT_LIMIT);
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
-    assert!(text.contains("too long for one comment"), "{}", text.len());
+    assert!(text.contains("60 jobs without all details, too long for one comment"), "{}", text.len());
+    // No job is left out while another shows its details.
+    assert_eq!(text.matches("\n### ").count(), 60);
+    let several =
+        |count: usize| markdown::plans(&jobs.iter().cycle().take(count).copied().collect::<Vec<_>>());
+    let few = several(12);
+    assert_eq!((few.matches("\n### ").count(), few.matches("| cost |").count()), (12, 12));
+    assert!(few.contains("<details>"), "what is folded away fills what is left");
+    let many = several(2_000);
+    assert!(many.encode_utf16().count() <= crate::diag::markdown::COMMENT_LIMIT);
+    assert!(!many.contains("<details>") && many.contains(" more, too long for one comment"));
 }
 
 #[test]

@@ -13,8 +13,10 @@ mod pick;
 mod poison;
 mod set;
 mod storage;
+mod sweep;
 
-use crate::diag::{Code, Problems};
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::{ast, recover, require};
@@ -22,9 +24,13 @@ use crate::syntax::{ast, recover, require};
 pub use layers::{LayerFault, Loaded, Loader};
 pub(crate) use nodes::T0220;
 
+declare_code!(T0212, "account-differs", Error, "`--account` names another account than the manifest");
+
+static CODES: &[&Code] = &[&T0212];
+
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [layers::CODES, set::CODES, nodes::CODES].concat()
+    [layers::CODES, set::CODES, nodes::CODES, sweep::CODES, CODES].concat()
 }
 
 /// What a run chooses from outside the file.
@@ -80,14 +86,7 @@ pub fn resolve(
     problems: &mut Problems,
 ) -> ir::Job {
     require::require(&merged.node, problems);
-    for vary in merged.node.children_named("sweep").flat_map(|sweep| sweep.children_named("vary")) {
-        // Said here once, and not by each job of the sweep.
-        if let Some((path, arg)) = vary.first_text().zip(vary.arg(0))
-            && let Some(problem) = set::nowhere(path, arg.span, &merged.node.children)
-        {
-            problems.push(problem);
-        }
-    }
+    sweep::look(&merged.node, problems);
     let mut job = nodes::job(&merged.node, problems);
     job.is_whole = merged.is_whole;
     job.take_preferred_count();
@@ -99,7 +98,17 @@ pub fn resolve(
         let text = format!("--account={account}");
         let at = sources.add(format!("<{text}>"), text.clone());
         let span = crate::source::Span::new(at, "--account=".len(), text.len());
-        job.account = ir::Field::Is(ir::Val::written(account.clone(), span));
+        match job.account.val().filter(|written| written.value != *account) {
+            // The manifest's holds: everything else in it is of that account.
+            Some(written) => problems.push(
+                Diagnostic::new(&T0212, span, format!("`{account}` is not the account of the manifest"))
+                    .label(written.span_or(merged.node.name.span), "the manifest's")
+                    .help(format!(
+                        "leave `--account` out, or write `--set account={account}` if the job moves there"
+                    )),
+            ),
+            None => job.account = ir::Field::Is(ir::Val::written(account.clone(), span)),
+        }
     }
     job
 }

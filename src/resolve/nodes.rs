@@ -59,7 +59,9 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         if !node.children.iter().any(|child| child.name.value == what) {
             let local = matches!(cluster_kind(node), Some("custom" | "local"))
                 && matches!(what, "region" | "output" | "role");
-            if !local {
+            // A plain script may train nothing: it prepares data, or evaluates.
+            let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain);
+            if !local && !plain {
                 missing(what, example);
             }
         }

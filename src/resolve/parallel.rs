@@ -31,6 +31,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
         span: super::nodes::blame(node),
         engine,
         launcher: text(node.prop("launcher")),
+        group: text(node.prop("group")),
         strategy: text(first(node.child("strategy"))),
         shard_degree: whole(first(node.child("shard-degree"))),
         tensor_degree: whole(first(node.child("tensor-degree"))),
@@ -66,6 +67,11 @@ pub(super) fn needs_program(node: &Node) -> bool {
             .or_else(|| words::nearest(&written.value, ENGINE_NAMES.iter().copied()))
     };
     meant.is_some_and(|name| name != Engine::Worker.name())
+}
+
+/// Whether the engine starts the script and no more.
+pub(super) fn is_plain(node: &Node) -> bool {
+    text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
 }
 
 fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {

@@ -14,6 +14,7 @@ mod lex;
 mod literal;
 mod meant;
 pub mod nodes;
+mod property;
 pub mod read;
 pub mod recover;
 pub mod require;

@@ -4,8 +4,9 @@
 //! [`ast::Value::Bad`], and the rest goes on.
 
 use super::ast::{Node, Value};
-use super::meant::{add_missing, homes_of, left_out, other_property, other_spelling, parents_of, put_under};
+use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
+use super::property::T0121;
 use super::recover;
 use super::spec::{NodeSpec, Repeat, Ty};
 use super::value::typed;
@@ -17,7 +18,6 @@ use kdl::{KdlEntry, KdlNode, KdlValue};
 use std::collections::BTreeMap;
 
 declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
-declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
 declare_code!(T0122, "duplicate-node", Error, "a node that may stand once stands twice");
 declare_code!(T0123, "duplicate-property", Error, "a property is given twice");
 declare_code!(T0124, "wrong-type", Error, "a value of another type than its place takes");
@@ -218,75 +218,6 @@ impl Reader<'_> {
         true
     }
 
-    fn property(
-        &mut self,
-        entry: &KdlEntry,
-        key: Spanned<String>,
-        spec: &'static NodeSpec,
-        read: &mut Node,
-        seen: &mut BTreeMap<String, Span>,
-    ) {
-        let span = self.value_span(entry);
-        let ty = match (spec.prop(&key.value), spec.free_props) {
-            (Some(prop), _) => prop.ty,
-            (None, Some(ty)) => ty,
-            (None, None) => {
-                let diagnostic = self.unknown_property(&key, span, spec);
-                self.push(diagnostic);
-                self.as_meant(entry, span, key, spec, read);
-                return;
-            }
-        };
-        if let Some(first) = seen.insert(key.value.clone(), key.span) {
-            self.push(
-                Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
-                    .label(first, "the first")
-                    .help("keep one of them"),
-            );
-            self.value(entry, span, ty, &format!("`{}`", key.value));
-            return;
-        }
-        let value = self.value(entry, span, ty, &format!("`{}`", key.value));
-        read.props.push((key, Spanned::new(value, span)));
-    }
-
-    /// Reads on a property whose name was reported as if it stood as it was probably meant: as the child of that
-    /// name, or under the name nearest to it.
-    fn as_meant(
-        &mut self,
-        entry: &KdlEntry,
-        span: Span,
-        key: Spanned<String>,
-        spec: &'static NodeSpec,
-        read: &mut Node,
-    ) {
-        if let Some(child) = spec.child(&key.value) {
-            let Some(arg) = child.arg(0) else { return };
-            let value = self.value(entry, span, arg.ty, &format!("`{}`", key.value));
-            read.children.push(Node {
-                spec: Some(child),
-                name: key.clone(),
-                span: key.span.to(span),
-                also: Vec::new(),
-                args: vec![Spanned::new(value, span)],
-                props: Vec::new(),
-                children: Vec::new(),
-            });
-            return;
-        }
-        let Some(prop) = other_property(&key.value)
-            .filter(|name| spec.prop(name).is_some())
-            .or_else(|| text::nearest(&key.value, spec.props.iter().map(|prop| prop.name)))
-            .and_then(|near| spec.prop(near))
-        else {
-            return;
-        };
-        let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
-        if !read.props.iter().any(|(name, _)| name.value == prop.name) {
-            read.props.push((Spanned::new(prop.name.to_owned(), key.span), Spanned::new(value, span)));
-        }
-    }
-
     pub(super) fn children(
         &mut self,
         list: &[&KdlNode],
@@ -442,28 +373,6 @@ impl Reader<'_> {
             diagnostic.note(format!("known here: {}", known.join(", ")))
         } else {
             diagnostic.help("`trainc schema manifest` lists what may stand here")
-        }
-    }
-
-    fn unknown_property(&self, key: &Spanned<String>, value: Span, spec: &NodeSpec) -> Diagnostic {
-        let diagnostic =
-            Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
-        if spec.child(&key.value).is_some() {
-            let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
-            return diagnostic.help(format!("write it as a child: `{} {shown}`", key.value));
-        }
-        if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
-            return diagnostic.note(why);
-        }
-        let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
-        let other = other_property(&key.value).filter(|name| known.contains(name));
-        if let Some(near) = other.or_else(|| text::nearest(&key.value, known.iter().copied())) {
-            return diagnostic.help(format!("did you mean `{near}`?")).fix(key.span, near);
-        }
-        if known.is_empty() {
-            diagnostic.note(format!("`{}` takes no property", spec.name))
-        } else {
-            diagnostic.note(format!("known here: {}", known.join(", ")))
         }
     }
 

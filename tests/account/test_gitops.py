@@ -126,6 +126,13 @@ def test_what_is_merged_is_applied_once(repository, where):
     done = repository.shell(text, *flags, AWS_TOKEN="t")
     assert done.returncode == 4, done
     assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
+    # Somebody says that it is meant as a new run: that one is started, and nothing else is.
+    for _ in range(2):
+        done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/starter.kdl")
+        assert done.returncode == 0, done
+        assert repository.jobs() == ["llama-7b-fsdp", "my-first-job", "my-first-job"]
+    done = repository.shell(text, *flags, AWS_TOKEN="t", NEW_RUN="jobs/nothing.kdl")
+    assert done.returncode == 2 and "no such manifest" in done.stdout, done
 
 
 @pytest.mark.parametrize("where", ["github", "gitlab"])

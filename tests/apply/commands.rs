@@ -146,6 +146,17 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     assert_eq!(std::fs::read(repo.0.0.join(LLAMA)).unwrap(), kept);
     let noop = repo.run(&["plan", LLAMA, "--save", "noop.plan"]);
     assert_eq!(noop.code, Some(0));
+    // What trainc leaves as it is has moved all the same.
+    let as_it_was = repo.account();
+    let mut account = as_it_was.clone();
+    for role in account["roles"].as_object_mut().unwrap().values_mut() {
+        role["policies"]["more"] = "{}".into();
+    }
+    repo.0.write("account.json", account.to_string());
+    let ran = repo.run(&["apply", "noop.plan"]);
+    assert_eq!(ran.code, Some(4), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("T0612") && ran.err.contains("`role trainc-"), "{}", ran.err);
+    repo.0.write("account.json", as_it_was.to_string());
     let done = repo.run(&["apply", "noop.plan"]);
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     assert!(done.out.contains("nothing to do"), "{}", done.out);
@@ -220,6 +231,15 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     assert!(changed.err.contains("T0606") && changed.err.contains("77"), "{}", changed.err);
     let planned = repo.run(&["plan", path, "--set", "train.steps=77"]);
     assert_eq!(planned.code, Some(0), "a plan only says it: {}", planned.err);
+    let next =
+        |ran: &Ran| ran.out.split_once("  next ").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(planned.out.contains("apply would be refused with exit code 4: T0606"), "{}", planned.out);
+    let flags = "--set train.steps=77";
+    let again = format!("trainc plan {path} {flags} --new-run --simulate=account.json");
+    assert_eq!(next(&planned), again);
+    let planned = repo.run(&["plan", path, "--set", "train.steps=77", "--new-run"]);
+    assert!(!planned.out.contains("would be refused"), "{}", planned.out);
+    assert_eq!(next(&planned), format!("trainc apply {path} {flags} --new-run --simulate=account.json"));
     let started = repo.run(&["apply", path, "--yes", "--set", "train.steps=77", "--new-run"]);
     assert_eq!(started.code, Some(0), "{}", started.err);
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
@@ -239,9 +259,13 @@ fn a_job_that_fails_gives_its_page() {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
     assert!(ran.out.contains("CUDA out of memory"), "{}", ran.out);
-    // Applied again it says so again, and starts nothing.
+    // Applied again it says so again, and starts nothing; only who waits for the job hears of it by the exit code.
     let again = repo.run(&["apply", LLAMA]);
-    assert_eq!(again.code, Some(8));
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(again.err.contains("T0651"), "{}", again.err);
+    assert!(again.out.contains("nothing to do") && again.out.contains("--new-run"), "{}", again.out);
+    assert_eq!(repo.run(&["apply", LLAMA, "--wait"]).code, Some(8));
+    assert_eq!(repo.run(&["plan", LLAMA, "--detailed-exit-code"]).code, Some(0), "plan and apply agree");
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 1);
 }
 
@@ -309,6 +333,130 @@ fn jobs_of_a_directory_are_made_side_by_side_and_told_in_order() {
 }
 
 #[test]
+fn two_manifests_of_one_name_are_neither_applied() {
+    let repo = Repo::new("apply-twins", &["starter", "distilbert-spot"]);
+    repo.0.write(
+        "twin/trainc.kdl",
+        read("examples/starter/trainc.kdl").replace("./scripts", "../starter/scripts"),
+    );
+    let ran = repo.run(&["apply", ".", "--yes"]);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("T0142"), "{}", ran.err);
+    assert!(ran.err.contains("`starter/trainc.kdl` is not applied: `twin/trainc.kdl`"), "{}", ran.err);
+    let account = repo.account();
+    let jobs: Vec<&String> = account["jobs"].as_object().unwrap().keys().collect();
+    assert!(matches!(jobs.as_slice(), [one] if one.starts_with("distilbert-spot-")), "{jobs:?}");
+}
+
+#[test]
+fn a_plan_without_room_does_not_lead_to_apply() {
+    let repo = Repo::new("apply-refused", &["starter", "distilbert-spot"]);
+    repo.0.write("account.json", r#"{"quotas": {"L-C6383286": 0}}"#);
+    let alone = repo.run(&["plan", "starter/trainc.kdl"]);
+    assert!(alone.out.contains("apply would be refused with exit code 5: T0621"), "{}", alone.out);
+    assert!(alone.out.contains("trainc plan starter/trainc.kdl --simulate"), "{}", alone.out);
+    let both = repo.run(&["plan", "."]);
+    assert!(both.out.contains("apply would refuse 1 of 2 jobs: T0621"), "{}", both.out);
+    assert!(both.out.contains("trainc apply ."), "the other goes on: {}", both.out);
+}
+
+#[test]
+fn jobs_are_watched_side_by_side_and_hosts_by_their_names() {
+    let repo = Repo::new("apply-watch", &["starter", "distilbert-spot"]);
+    assert_eq!(repo.run(&["apply", ".", "--yes"]).code, Some(0));
+    let before = repo.account().to_string();
+    let ran = repo.run(&["watch", ".", "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let told = lines(&ran);
+    let at = |kind: &str, job: &str, last: bool| {
+        let is = |one: &Value| one["type"] == kind && one.to_string().contains(job);
+        let found = if last { told.iter().rposition(is) } else { told.iter().position(is) };
+        found.unwrap_or_else(|| panic!("{kind} {job}: {}", ran.out))
+    };
+    for (one, other) in [("my-first-job-", "distilbert-spot-"), ("distilbert-spot-", "my-first-job-")] {
+        assert!(at("status", one, false) < at("ended", other, true), "{}", ran.out);
+    }
+    repo.0.write("account.json", before);
+    let shown = repo.run(&["watch", "."]);
+    assert_eq!(shown.code, Some(0), "{}{}", shown.out, shown.err);
+    assert_eq!(shown.out.matches(" completed in ").count(), 2, "{}", shown.out);
+    for host in ["algo-2", "algo-0", "algo-01", "node-1"] {
+        let ran = repo.run(&["logs", "starter", "--host", host, "--follow"]);
+        assert_eq!(ran.code, Some(2), "{host}: {}", ran.out);
+        assert!(ran.err.contains(&format!("has no host `{host}`: it has algo-1 alone")), "{}", ran.err);
+    }
+    assert_eq!(repo.run(&["logs", "starter", "--host", "algo-1"]).code, Some(0));
+}
+
+#[test]
+fn advice_leads_on() {
+    let repo = Repo::new("apply-advice", &["starter"]);
+    // An account in memory is gone with its command.
+    let applied = repo.run_plain(&["apply", "starter", "--simulate"]);
+    assert!(
+        applied.out.contains("next  trainc apply starter/trainc.kdl --simulate --wait"),
+        "{}",
+        applied.out
+    );
+    let waited = repo.run_plain(&["apply", "starter", "--simulate", "--wait"]);
+    assert!(waited.code == Some(0) && !waited.out.contains("next"), "{}", waited.out);
+    let watched = repo.run_plain(&["watch", "starter", "--simulate"]);
+    assert_eq!(watched.code, Some(4));
+    assert!(
+        watched.err.contains("trainc apply starter/trainc.kdl --simulate=account.json"),
+        "{}",
+        watched.err
+    );
+    // A role without tags: what makes it this job's can be typed.
+    assert_eq!(repo.run(&["apply", "starter"]).code, Some(0));
+    let mut account = repo.account();
+    let role = account["roles"].as_object_mut().unwrap().values_mut().next().unwrap();
+    role["role"]["tags"] = serde_json::json!({});
+    repo.0.write("account.json", account.to_string());
+    let kept = repo.run(&["destroy", "starter", "--yes"]);
+    assert_eq!(kept.code, Some(7), "{}{}", kept.out, kept.err);
+    let typed = "aws iam tag-role --role-name trainc-my-first-job-";
+    assert!(
+        kept.err.contains(typed) && kept.err.contains("Key=trainc:job,Value=my-first-job"),
+        "{}",
+        kept.err
+    );
+}
+
+/// Each fits alone, and a job that runs takes room for a while: only what can never fit is refused to who waits.
+#[test]
+fn room_that_is_taken_is_waited_for_and_counted_together() {
+    let repo = Repo::new("apply-room", &["starter"]);
+    fs::create_dir_all(repo.0.0.join("second")).unwrap();
+    let second = read("examples/starter/trainc.kdl").replace("\"my-first-job\"", "\"second\"");
+    repo.0.write("second/trainc.kdl", second.replace("./scripts", "../starter/scripts"));
+    let fresh = |quota: f64| {
+        repo.0.write("account.json", format!(r#"{{"quotas": {{"L-C6383286": {quota}}}}}"#));
+    };
+    let jobs = || repo.account()["jobs"].as_object().unwrap().len();
+    fresh(1.0);
+    let refused = repo.run(&["apply", ".", "--yes"]);
+    assert_eq!(refused.code, Some(5), "{}{}", refused.out, refused.err);
+    let said = refused.err.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    assert!(said.contains("and beside 1 instance for `second` the job needs 1 instance"), "{said}");
+    assert_eq!(jobs(), 1, "the first goes on");
+    // The first runs now.
+    let running = repo.run(&["apply", "starter", "--yes"]);
+    assert_eq!(running.code, Some(5), "{}{}", running.out, running.err);
+    assert!(running.err.contains("--wait-for-capacity"), "{}", running.err);
+    let waited = repo.run(&["apply", "starter", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!(waited.code, Some(0), "{}{}", waited.out, waited.err);
+    assert!(waited.err.contains("The account-level service limit"), "the wait is told: {}", waited.err);
+    assert_eq!(jobs(), 2);
+    fresh(1.0);
+    let both = repo.run(&["apply", ".", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!((both.code, jobs()), (Some(0), 2), "{}{}", both.out, both.err);
+    fresh(0.0);
+    let never = repo.run(&["apply", "starter", "--yes", "--wait-for-capacity", "48h"]);
+    assert_eq!((never.code, jobs()), (Some(5), 0), "{}{}", never.out, never.err);
+}
+
+#[test]
 fn denied_foreign_and_quota_have_their_exit_codes() {
     let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);
     let with = |account: &str, code: i32, words: &str| {
@@ -329,6 +477,10 @@ fn denied_foreign_and_quota_have_their_exit_codes() {
         }
         account.to_string()
     };
+    with(&foreign, 7, "T0605");
+    let adopted = repo.run(&["apply", LLAMA, "--yes", "--adopt"]);
+    let shown = adopted.out.find("tag trainc:job: none → llama-7b-fsdp").expect("what differs is shown");
+    assert!(shown < adopted.out.find("applied: ").unwrap(), "{}", adopted.out);
     with(&foreign, 7, "T0605");
     let json = repo.run(&["apply", LLAMA, "--yes", "-o", "json"]);
     let told = lines(&json);

@@ -1,8 +1,9 @@
 //! Destroy: only ours, in reverse, from any crash.
 
 use super::{End, apply, cloud, counts, look, plan, run};
+use std::time::Duration;
 use trainc::apply::calls::{Call, Effect};
-use trainc::apply::cloud::Observe;
+use trainc::apply::cloud::{Clock, Observe};
 use trainc::apply::desired::Desired;
 use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::Choices;
@@ -130,4 +131,56 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
     assert!(matches!(failed.as_slice(), [(_, Cause::Obstacle(_))]), "{failed:?}");
     let account = fake.account();
     assert_eq!((account.roles.len(), account.file_systems.len()), (1, 1));
+}
+
+/// An apply waits for its file system while a destroy takes away what it has made: it makes that again, and only then
+/// starts its job.
+#[test]
+fn what_goes_while_an_apply_waits_is_made_again() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    for consent in [Consent::default(), ALL] {
+        let shared = Fake::default();
+        let late = async {
+            while shared.account().file_systems.is_empty() || shared.account().objects.is_empty() {
+                shared.sleep(Duration::from_secs(1)).await;
+            }
+            let (remains, _) = destroy(&shared, &plan, consent).await;
+            assert!(remains.running.is_empty() && remains.role.is_some() && !remains.objects.is_empty());
+        };
+        let both = async { futures_util::join!(apply(&shared, &plan, Choices::default()), late) };
+        let (end, ()) = run(&shared, both).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        for gone in [Call::DeleteRole, Call::DeleteObject] {
+            assert!(shared.calls().contains(&gone), "{gone:?}");
+        }
+        let account = shared.account();
+        assert_eq!(left(&account), [1; 4], "{consent:?}");
+        assert_eq!(account.jobs.len(), 1);
+        let prospect =
+            run(&shared, look(&shared).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+        assert!(prospect.is_empty(), "{:#?}", prospect.changes);
+    }
+}
+
+/// The other way round: the job begins while destroy waits for a file system to go.
+#[test]
+fn a_job_that_begins_while_data_goes_keeps_its_role() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut over = applied(&plan);
+    over.now += 1e6;
+    let shared = Fake::new(over);
+    let late = async {
+        while !shared.calls().contains(&Call::DeleteFileSystem) {
+            shared.sleep(Duration::from_secs(1)).await;
+        }
+        let again = Choices { new_run: true, ..Choices::default() };
+        apply(&shared, &plan, again).await
+    };
+    // The file system takes long to go, and a new one is there at once.
+    let both = async { futures_util::join!(destroy(&shared, &plan, ALL), late) };
+    let ((_, unfinished), end) = run(&shared, both).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let account = shared.account();
+    let running = account.jobs.values().filter(|state| state.job.status == "InProgress").count();
+    assert_eq!((account.roles.len(), account.objects.len(), running), (1, 1, 1), "{unfinished}");
 }

@@ -1,5 +1,6 @@
 //! Apply against the account in memory: it converges from everywhere, and makes nothing twice.
 
+mod adopted;
 mod commands;
 mod destroys;
 mod faults;
@@ -158,7 +159,7 @@ async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -
     if !obstacles.is_empty() {
         return End::Stopped(obstacles);
     }
-    if prospect.is_settled(choices) {
+    if prospect.is_empty() && prospect.is_settled(choices) {
         return End::Done(String::new());
     }
     drive(look, &prospect, choices).await
@@ -175,7 +176,12 @@ pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Cho
         wrote_iam: false.into(),
         shared: &Shared::default(),
     };
-    match driver.run(&prospect.target).await {
+    let job = if prospect.is_settled(choices) {
+        driver.take(&prospect.target).await
+    } else {
+        driver.run(&prospect.target).await
+    };
+    match job {
         Some(name) => End::Done(name),
         None => End::Failed(ledger.failed()),
     }

@@ -4,14 +4,15 @@ use super::{look, plan, run};
 use std::collections::BTreeSet;
 use trainc::apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use trainc::apply::calls::{Call, Effect};
-use trainc::apply::diff::Choices;
+use trainc::apply::diff::{Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake};
 use trainc::apply::preflight;
 use trainc::diag::{Problems, Severity};
 
 fn findings(example: &str, sets: &[&str], account: Account) -> Problems {
-    // Jobs that are there are looked at one by one.
-    let most = if account.jobs.is_empty() { 25 } else { 30 };
+    // Jobs that are there are looked at one by one, and a bucket that refuses is asked a second time.
+    let is_usual = account.jobs.is_empty() && account.foreign_buckets.is_empty();
+    let most = if is_usual { 25 } else { 30 };
     let cloud = Fake::new(account);
     let plan = plan(example, sets);
     let problems = run(&cloud, async {
@@ -208,6 +209,24 @@ fn room() {
 }
 
 #[test]
+fn each_group_has_its_quota() {
+    let plan = super::plan_with("tests/requests/groups-smddp.kdl", &[], None);
+    let mut account = Account::default();
+    account.quotas.insert("L-81482A8C".to_owned(), 1.0);
+    account.quotas.insert("L-09B4A649".to_owned(), 2.0);
+    let cloud = Fake::new(account);
+    let problems = run(&cloud, async {
+        let look = look(&cloud);
+        let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
+        let facts = look.facts(&plan, &prospect.desired, &prospect.caller, true).await;
+        preflight::judge(&plan, &facts)
+    });
+    let found: Vec<_> = problems.unwrap().iter().filter(|one| one.code.id == "T0621").cloned().collect();
+    let [one] = found.as_slice() else { panic!("{found:#?}") };
+    assert!(one.message.contains("`ml.c5.18xlarge for training job usage` is 1 instance"), "{}", one.message);
+}
+
+#[test]
 fn what_runs_now_counts() {
     let plan_of = plan(LLAMA, &[]);
     let first = Fake::default();
@@ -227,6 +246,19 @@ fn data_keys_secrets() {
     finds(LLAMA, &[], &["T0629"], 3, |account| {
         account.buckets.insert("example-corpus".to_owned(), "eu-west-1".to_owned());
     });
+    // Whose it is: what others own may be read; a name that holds the account's number must be the account's.
+    let foreign =
+        |name: &'static str| move |account: &mut Account| account.foreign_buckets.extend([name.to_owned()]);
+    let theirs = finds(LLAMA, &[], &["T0642"], 0, foreign("example-corpus"));
+    let one = theirs.iter().next().unwrap();
+    assert_eq!(one.message, "the bucket `example-corpus` belongs to another account than 111122223333");
+    let taken = "runs-111122223333";
+    let sets = [&*format!("output.s3=s3://{taken}/out/")];
+    finds(LLAMA, &sets, &["T0642"], 3, foreign(taken));
+    finds(LLAMA, &["output.s3=s3://runs-${account}/out/"], &["T0642"], 3, foreign(taken));
+    finds(LLAMA, &["output.s3=s3://runs-${account}/out/"], &["T0629"], 3, |account| {
+        account.buckets.insert(taken.to_owned(), "eu-west-1".to_owned());
+    });
     finds(LLAMA, &[], &["T0630"], 3, |account| {
         account.empty.insert("example-corpus/tokens/".to_owned());
     });
@@ -239,6 +271,19 @@ fn data_keys_secrets() {
     finds("distilbert-spot", &[&format!("image.uri={image}")], &["T0634"], 3, |account| {
         missing(account, image)
     });
+}
+
+/// The default bucket under its own name in another account: nothing is uploaded to it.
+#[test]
+fn a_default_bucket_that_somebody_took_is_in_the_way() {
+    let mut account = Account::default();
+    account.foreign_buckets.insert("sagemaker-us-west-2-111122223333".to_owned());
+    let cloud = Fake::new(account);
+    let adopt = Choices { adopt: true, ..Choices::default() };
+    let plan = plan("starter", &[]);
+    let end = run(&cloud, super::apply(&cloud, &plan, adopt)).unwrap();
+    assert!(matches!(&end, super::End::Stopped(why) if why == &[Obstacle::Foreign]), "{end:?}");
+    assert!(cloud.account().objects.is_empty());
 }
 
 #[test]

@@ -109,6 +109,41 @@ fn a_changed_manifest_is_another_job_only_when_asked_for() {
     assert_eq!(counts(&third.account()), [1, 1, 1, 1, 2], "the learning rate makes no second file system");
 }
 
+/// A run of an older version may do all it could when it was started, for as long as it runs.
+#[test]
+fn a_new_run_takes_nothing_from_one_that_runs() {
+    let older = applied("llama-7b-fsdp", &[]);
+    let policy = |account: &Account| account.roles.values().next().unwrap().policies["trainc"].clone();
+    let sets = ["output.s3=s3://example-runs/elsewhere/"];
+    let changed = plan("llama-7b-fsdp", &sets);
+    let cloud = at(&older);
+    let end = run(&cloud, apply(&cloud, &changed, NEW_RUN)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let both = policy(&cloud.account());
+    let calm = Fake::default();
+    run(&calm, apply(&calm, &changed, Choices::default())).unwrap();
+    let alone = policy(&calm.account());
+    // What the outputs of each need stands in it, and a second look finds nothing to do.
+    let old_home = "example-runs/llama-7b/output";
+    assert!(policy(&older).contains(old_home) && !alone.contains(old_home), "{alone}");
+    assert!(both.contains(old_home) && both.contains("example-runs/elsewhere"), "{both}");
+    assert!(both.len() > alone.len());
+    let prospect =
+        run(&cloud, look(&cloud).prospect(&changed, Choices::default())).unwrap().unwrap().unwrap();
+    assert!(prospect.is_empty(), "{:#?}", prospect.changes);
+    let said = prospect.changes.iter().find(|change| change.kind == "role-policy").unwrap();
+    assert!(said.because.contains("stays until the apply after its end"), "{}", said.because);
+    // The older one has ended, the newer one has not: the policy is the newer one's again.
+    let mut account = cloud.account();
+    let first = older.jobs.keys().next().unwrap();
+    account.jobs.get_mut(first).unwrap().job.status = "Completed".to_owned();
+    let later = at(&account);
+    let end = run(&later, apply(&later, &changed, Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let as_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(as_json(&policy(&later.account())), as_json(&alone));
+}
+
 /// Both look before either has made anything: the second finds out before it would start its job, minutes later.
 #[test]
 fn an_edit_while_the_file_system_is_made_makes_no_second_job() {

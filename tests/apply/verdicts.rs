@@ -202,6 +202,10 @@ fn obstacles_say_whose_they_are_and_what_differs() {
     sound(&foreign[0], "T0605", 7);
     let replaced = verdicts(&["network.subnets=subnet-0bbbbbbbbbbbbbbbb"], &|_| {});
     assert!(replaced.iter().any(|one| one.diagnostic.code.id == "T0610"));
+    // Storage only grows: with as much as is there nothing has to go.
+    let shrunk = verdicts(&["storage.corpus.capacity=2400GiB"], &|_| {});
+    let help = shrunk[0].diagnostic.help.as_deref().unwrap();
+    assert!(help.contains("capacity=\"4800GiB\"") && !help.contains("delete"), "{help}");
     let broken = verdicts(&[], &|account| {
         for state in account.file_systems.values_mut() {
             state.system.lifecycle = "MISCONFIGURED".to_owned();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::process::Signal;
 
 use crate::bench;
 use crate::checkpoint;
@@ -16,6 +17,7 @@ use crate::lock::Lock;
 use crate::model::layout::Shape;
 use crate::place;
 use crate::say;
+use crate::signals;
 use crate::simulate;
 use crate::train::Outcome;
 
@@ -36,6 +38,9 @@ enum Verb {
         /// CPU ranks instead of the config's cluster; the global batch stays
         #[arg(long)]
         ranks: Option<usize>,
+        /// Stop with a checkpoint, as at SIGTERM, when this process, which started this one, dies
+        #[arg(long, hide = true)]
+        parent: Option<u32>,
     },
     /// Find out whether a run will work, in a minute once all ranks are there: links, data, weights, checkpoints, clocks
     Preflight {
@@ -53,6 +58,9 @@ enum Verb {
         rank: usize,
         #[arg(long)]
         memory: String,
+        /// The launcher
+        #[arg(long)]
+        parent: Option<u32>,
         #[arg(long)]
         ranks: Option<usize>,
         /// Where the first host's launcher listens
@@ -163,9 +171,18 @@ fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Fail
 
 fn run(command: Verb) -> Result<u8, Failure> {
     match command {
-        Verb::Launch { config, ranks } => noted(&config, ranks, Purpose::Train),
+        Verb::Launch { config, ranks, parent } => {
+            if let Some(parent) = parent {
+                signals::end_with(parent, Signal::TERM)?;
+            }
+            noted(&config, ranks, Purpose::Train)
+        }
         Verb::Preflight { config, ranks } => noted(&config, ranks, Purpose::Preflight),
-        Verb::Rank { config, rank, memory, ranks, rendezvous, preflight } => {
+        Verb::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
+            // A rank does not outlive its launcher, however that ends.
+            if let Some(parent) = parent {
+                signals::end_with(parent, Signal::KILL)?;
+            }
             let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
             launch::rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose).map(outcome)
         }

@@ -20,6 +20,12 @@ pub(crate) fn minute() -> Option<Duration> {
     text.parse().ok().map(Duration::from_secs)
 }
 
+/// How long a preflight compares a checkpoint: `TRAINC_WORKER_COMPARE=<seconds>`.
+pub(crate) fn compare() -> Option<Duration> {
+    let text = std::env::var("TRAINC_WORKER_COMPARE").ok().filter(|_| cfg!(debug_assertions))?;
+    text.parse().ok().map(Duration::from_secs)
+}
+
 /// Ends this process by SIGKILL when the environment names this place.
 pub(crate) fn point(place: &str) {
     if set(place) {

@@ -3,6 +3,7 @@
 
 mod bytes;
 pub mod schedule;
+mod vectors;
 
 use std::collections::VecDeque;
 
@@ -18,6 +19,8 @@ use crate::model::init;
 use crate::model::layout::{Shape, Unit};
 use crate::model::root::{self, HeadScratch};
 use crate::optim;
+
+use vectors::Vectors;
 
 pub use bytes::Bytes;
 
@@ -72,6 +75,8 @@ pub struct Engine {
     x: Vec<f32>,
     d: Vec<f32>,
     adapting: Option<Adapting>,
+    /// Where the matrices are gathered in bf16.
+    vectors: Option<Vectors>,
 }
 
 /// What the adapters of a block need while it goes backward.
@@ -154,6 +159,7 @@ impl Engine {
                     room: Room::new(pass.rows, shape.hidden, lora.rank),
                 }
             }),
+            vectors: bf16.then(|| Vectors::new(shards.iter().map(|shard| &shard.unit))),
             shards,
             groups,
             degree,
@@ -205,6 +211,9 @@ impl Engine {
         let mut full = at.map_or_else(|| Vec::with_capacity(elements), |at| self.pool.swap_remove(at));
         full.resize(elements, 0.0);
         self.groups.shard.end_gather(&mut full, self.wire)?;
+        if let Some(vectors) = &self.vectors {
+            vectors.put(unit, &mut full);
+        }
         self.live[unit] = Some(full);
         Ok(())
     }
@@ -284,16 +293,20 @@ impl Engine {
         self.gather(layers + 1)
     }
 
-    fn expect_forward(&mut self) {
+    fn expect_forward(&mut self) -> Result<(), Failure> {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.share(&self.shards, self.groups.shard.as_mut())?;
+        }
         let layers = self.pass.shape.layers;
         let blocks: Vec<usize> = (0..layers).flat_map(|layer| self.of_block(layer)).collect();
         self.expect(std::iter::once(0).chain(blocks).chain([layers + 1]));
+        Ok(())
     }
 
     /// Logits of a micro batch, row by row.
     pub fn logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Failure> {
         let layers = self.pass.shape.layers;
-        self.expect_forward();
+        self.expect_forward()?;
         self.forward(tokens, false)?;
         let last = whole(&self.live, &self.shards, layers + 1);
         let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
@@ -306,7 +319,7 @@ impl Engine {
     /// Sum of the loss over a micro batch, forward only.
     pub fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure> {
         let layers = self.pass.shape.layers;
-        self.expect_forward();
+        self.expect_forward()?;
         self.forward(tokens, false)?;
         let last = whole(&self.live, &self.shards, layers + 1);
         let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
@@ -321,7 +334,7 @@ impl Engine {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         let last = layers + 1;
         let again = if self.reshard { layers - 1 } else { 0 };
-        self.expect_forward();
+        self.expect_forward()?;
         let again: Vec<usize> = (0..again).rev().flat_map(|layer| self.of_block(layer)).collect();
         self.order.extend(again);
         self.forward(tokens, true)?;
@@ -475,7 +488,8 @@ impl Engine {
             activations: 4 * (saved.sum::<usize>() + scratch + room) + sum(&[&self.x, &self.d]),
             gathered: live
                 + sum(&[&self.gradient, &self.embed_gradient])
-                + adapter.map_or(0, |gradient| sum(&[gradient])),
+                + adapter.map_or(0, |gradient| sum(&[gradient]))
+                + self.vectors.as_ref().map_or(0, |vectors| 4 * vectors.held()),
             logits: 4 * head,
             buffers: 0,
         }

@@ -4,24 +4,22 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
 use crate::comm::{Memory, Watch};
 use crate::config::{Backend, Config};
-use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Bytes, plan, topology};
 use crate::log::Lines;
 use crate::place::Place;
 use crate::preflight;
 use crate::rendezvous::{self, Line, Server};
+use crate::signals;
 use crate::train::{self, Outcome};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
@@ -113,7 +111,7 @@ pub fn launch(
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
     let c = &config.communication;
     let (peer_dead, join) = (seconds(c.peer_dead_seconds), seconds(c.join_seconds));
-    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), fingerprint(config));
+    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), rendezvous::shown(config));
     let (mut server, mut line) = (None, None);
     if place.hosts > 1 {
         if place.host == 0 {
@@ -125,19 +123,9 @@ pub fn launch(
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
     let memory = Memory::create(plan.bytes())?;
     let watch = Watch::new(&memory, ranks, Duration::MAX, Duration::MAX);
-    let signal = Arc::new(AtomicI32::new(0));
-    for (number, value) in [(signal_hook::consts::SIGTERM, 15), (signal_hook::consts::SIGINT, 2)] {
-        let signal = Arc::clone(&signal);
-        let flag = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(number, Arc::clone(&flag)).map_err(|e| bug("catch signals", &e))?;
-        std::thread::spawn(move || {
-            loop {
-                if flag.swap(false, Ordering::Relaxed) {
-                    signal.store(value, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
+    let signal = Arc::new(AtomicBool::new(false));
+    for number in signals::stopping() {
+        signal_hook::flag::register(number, Arc::clone(&signal)).map_err(|e| bug("catch signals", &e))?;
     }
     let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
     let mut children: Vec<Option<Child>> = Vec::new();
@@ -145,6 +133,7 @@ pub fn launch(
     for rank in mine..mine + per_host {
         let mut command = Command::new(&program);
         command.arg("rank").arg(path).args(["--rank", &rank.to_string(), "--memory", &memory.path()]);
+        command.args(["--parent", &std::process::id().to_string()]);
         if ranks_given.is_some() {
             command.args(["--ranks", &ranks.to_string()]);
         }
@@ -166,8 +155,7 @@ pub fn launch(
     let (mut codes, mut ended) = (Vec::new(), Vec::new());
     let (began, mut asked, mut connected) = (Instant::now(), None::<Instant>, None::<Instant>);
     loop {
-        let number = signal.swap(0, Ordering::Relaxed);
-        if number != 0 {
+        if signal.swap(false, Ordering::Relaxed) {
             asked.get_or_insert_with(Instant::now);
             tell(&children, Signal::TERM);
         }
@@ -195,7 +183,7 @@ pub fn launch(
             tell_hosts(line.as_ref(), &ended, &watch, &mut told);
             return Err(others(line.as_ref(), verdict(&ended, &watch), told));
         }
-        if let Some((rank, why)) = line.as_ref().and_then(Line::gone) {
+        if let Some((rank, failure)) = line.as_ref().and_then(Line::gone) {
             watch.bury(rank);
             // Where all fail of one thing at once, whose word comes first is chance: this host's ranks have their own.
             let began = Instant::now();
@@ -205,7 +193,7 @@ pub fn launch(
             }
             end(&mut children);
             let own = !ended.is_empty() && !failed_by_peers(&ended);
-            return Err(if own { verdict(&ended, &watch) } else { Failure::new(Code::Peer, why) });
+            return Err(if own { verdict(&ended, &watch) } else { failure });
         }
         // Others on this host may all wait for another host, and none looks at the one that stands still.
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
@@ -303,18 +291,12 @@ fn others(line: Option<&Line>, mine: Failure, told: bool) -> Failure {
     let Some(line) = line.filter(|_| !told) else { return mine };
     let began = Instant::now();
     while began.elapsed() < LAST_WORDS {
-        if let Some((_, why)) = line.gone() {
-            return Failure::new(Code::Peer, why);
+        if let Some((_, failure)) = line.gone() {
+            return failure;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     mine
-}
-
-/// What must be the same on every host: config and binary.
-fn fingerprint(config: &Config) -> String {
-    let text = serde_json::to_string(config).unwrap_or_default();
-    hex(&Sha256::digest(format!("{} {text}", env!("CARGO_PKG_VERSION"))))
 }
 
 /// The cause among the ranks that failed: the first that did not end because of another.
@@ -365,10 +347,8 @@ pub fn rank(
     rendezvous: Option<&str>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
-    // A rank does not outlive its launcher, however that ends.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let stop = Arc::new(AtomicBool::new(false));
-    for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    for number in signals::stopping() {
         signal_hook::flag::register(number, Arc::clone(&stop))
             .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
     }
@@ -419,6 +399,6 @@ fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Conn
     let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
     let port = port.parse().map_err(|_| Failure::new(Code::Usage, format!("`{at}` names no port")))?;
     let join = seconds(config.communication.join_seconds);
-    let roster = rendezvous::join(first, port, &fingerprint(config), rank, mine, join)?;
+    let roster = rendezvous::join(first, port, &rendezvous::shown(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)
 }

@@ -23,6 +23,7 @@ pub mod preflight;
 pub mod rendezvous;
 pub mod safetensors;
 mod say;
+mod signals;
 pub mod simulate;
 pub mod threads;
 pub mod train;

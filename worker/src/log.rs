@@ -122,6 +122,12 @@ impl Report for Lines {
     fn note(&mut self, text: &str) {
         say::err(text);
     }
+    fn warning(&mut self, text: &str) {
+        let line = json!({"event": "warning", "warning": text});
+        self.keep(&line);
+        say::out(&line);
+        say::err(format_args!("warning: {text}"));
+    }
 }
 
 /// A number of kB from /proc/self/status, in bytes.

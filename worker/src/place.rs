@@ -41,7 +41,8 @@ struct Resources {
 
 /// SageMaker's directory, as its own toolkit finds it.
 pub fn base(variables: &BTreeMap<String, String>) -> PathBuf {
-    variables.get("SAGEMAKER_BASE_DIR").map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
+    let set = variables.get("SAGEMAKER_BASE_DIR").filter(|text| !text.is_empty());
+    set.map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
 }
 
 fn wrong(message: String) -> Failure {
@@ -97,6 +98,9 @@ impl Place {
             serde_json::from_str(text).map_err(|e| wrong(format!("resourceconfig.json: {e}")))?;
         // The toolkits count hosts in the order of their names as text: algo-10 stands before algo-2.
         let mut hosts = r.hosts;
+        if hosts.iter().any(|name| name.trim().is_empty()) {
+            return Err(wrong("resourceconfig.json: a host of `hosts` has no name".to_owned()));
+        }
         hosts.sort();
         hosts.dedup();
         let Some(host) = hosts.iter().position(|name| *name == r.current_host) else {
@@ -238,6 +242,10 @@ mod tests {
         let failure = place("algo-13").unwrap_err();
         assert!(failure.message.contains("`algo-13` is none of hosts: algo-1, algo-10"), "{failure}");
         assert_eq!(failure.code, Code::Config);
+        let unnamed = r#"{"current_host": "", "hosts": ["", "algo-2"]}"#;
+        let failure = Place::from(&BTreeMap::new(), Some(unnamed)).unwrap_err();
+        assert!(failure.message.contains("a host of `hosts` has no name"), "{failure}");
+        assert_eq!(base(&variables(&[("SAGEMAKER_BASE_DIR", "")])), Path::new("/opt/ml"));
         let failure = Place::from(&BTreeMap::new(), Some("{}")).unwrap_err();
         assert!(failure.message.contains("missing field `current_host`"), "{failure}");
         // Variables of a launcher win.

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ use crate::say;
 const PROBE: usize = 64 << 20;
 /// Seconds that reading of data is tried.
 const READ: f64 = 1.0;
+/// Seconds that a checkpoint's files are compared with their digests; a run compares all that it reads.
+const COMPARE: Duration = Duration::from_secs(20);
 /// Floating point operations of a pass that is not tried, because it could take longer than the rest together.
 const HEAVY: f64 = 2e11;
 /// Seconds by which clocks may differ: signatures of requests allow minutes, people who compare logs do not.
@@ -48,6 +50,7 @@ impl Preflight<'_> {
 
     fn warn(&self, text: &str) {
         if self.rank == 0 {
+            say::out(json!({"check": "warning", "warning": text}));
             say::err(format_args!("warning: {text}"));
         }
     }
@@ -266,19 +269,44 @@ impl Preflight<'_> {
         Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
     }
 
-    /// What the run will go on from.
+    /// What the run will go on from, its files compared with their digests as far as the time goes. The ranks that will
+    /// read it share them.
     fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let mut figures = json!({"step": null});
-        let mut people = "from the start".to_owned();
-        if groups.replica.rank() == 0
-            && let Some(choice) = checkpoint::choose(self.config)?
-        {
-            checkpoint::fits(self.config, &choice, self.tokens(&self.config.data.train)?.digest())?;
-            people = format!("from step {}, {}", choice.state.step, choice.path.display());
-            figures = json!({"step": choice.state.step, "checkpoint": choice.path.to_string_lossy()});
+        let choice = if groups.replica.rank() == 0 { checkpoint::choose(self.config)? } else { None };
+        let mut mine = checkpoint::Compared::default();
+        if let Some(choice) = &choice {
+            checkpoint::fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
+            let time = crate::fault::compare().unwrap_or(COMPARE);
+            let (part, parts) = (groups.shard.rank(), groups.shard.size());
+            mine = checkpoint::compare(choice, part, parts, Instant::now() + time)?;
         }
-        groups.world.barrier()?;
-        self.say("resume", figures, &people);
+        let mut sums = [mine.files as f64, mine.bytes as f64];
+        groups.world.all_reduce_f64(&mut sums)?;
+        let Some(choice) = choice else {
+            self.say("resume", json!({"step": null}), "from the start");
+            return Ok(());
+        };
+        let (state, files, bytes) = (&choice.state, sums[0] as usize, sums[1] as u64);
+        self.say(
+            "resume",
+            json!({"step": state.step, "checkpoint": choice.path.to_string_lossy(), "files": state.files.len(),
+                "files_compared": files, "bytes_compared": bytes}),
+            &format!(
+                "from step {}, {}; {files} of {} files read and compared with their sha256, {:.1} MiB",
+                state.step,
+                choice.path.display(),
+                state.files.len(),
+                bytes as f64 / f64::from(1 << 20)
+            ),
+        );
+        if let Some(warning) = checkpoint::changed(self.config, state) {
+            self.warn(&warning);
+        }
+        if files < state.files.len() {
+            self.warn(
+                "not all files of the checkpoint were compared in this time; the run compares what it reads",
+            );
+        }
         Ok(())
     }
 
@@ -287,6 +315,9 @@ impl Preflight<'_> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
         let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
         let rate = least(&everyone(groups, rate)?);
+        if let Some(warning) = crate::hf::unapplied(Path::new(weights))? {
+            self.warn(&warning);
+        }
         let people =
             format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
         self.say("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
@@ -298,6 +329,7 @@ impl Preflight<'_> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
+        crate::train::lengths(self.config, train.sequences()).iter().for_each(|warning| self.warn(warning));
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
         let (began, mut read) = (Instant::now(), 0u64);
         let mut rows = Rows::default();

@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Config, differences};
 use crate::exit::{Code, Failure};
 
 /// How often a launcher gives a sign of life.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// Differences of two configs that are named.
+const SHOWN: usize = 4;
 
 /// What goes over the lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ enum Message {
     Done,
     /// The caller does not belong here.
     Refused(String),
+    /// The hosts were given different configs or binaries: none of them goes on.
+    Differ(String),
 }
 
 fn peer(message: impl Into<String>) -> Failure {
@@ -62,9 +68,20 @@ struct State {
     hosts: Vec<Option<TcpStream>>,
     done: Vec<bool>,
     gone: Option<(usize, String)>,
+    differ: Option<String>,
 }
 
 impl State {
+    /// While hosts are still expected, one that was given something else will be missed by all.
+    fn differ(&mut self, why: &str) {
+        if self.differ.is_none() && self.ranks.iter().any(Option::is_none) {
+            self.differ = Some(why.to_owned());
+            for host in self.hosts.iter().flatten() {
+                let _ = send(host, &Message::Differ(why.to_owned()));
+            }
+        }
+    }
+
     /// The first failure is everyone's.
     fn tell(&mut self, rank: usize, why: &str) {
         if self.gone.is_none() {
@@ -107,6 +124,7 @@ impl Server {
             hosts: (0..hosts).map(|_| None).collect(),
             done: vec![false; hosts],
             gone: None,
+            differ: None,
         };
         let config = config.to_owned();
         let shared = Arc::new(Shared {
@@ -147,13 +165,20 @@ impl Shared {
         let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
         let Ok(copy) = stream.try_clone() else { return };
         let mut reader = BufReader::new(copy);
-        let other = |config: &str| {
-            (config != self.config).then(|| Message::Refused("another config or another binary".to_owned()))
+        let called = receive(&mut reader);
+        let (host, config) = match &called {
+            Ok(Message::Rank { rank, config, .. }) => (rank / self.per_host, config),
+            Ok(Message::Host { host, config }) => (*host, config),
+            Ok(_) | Err(_) => return,
         };
-        match receive(&mut reader) {
-            Ok(Message::Rank { config, .. } | Message::Host { config, .. }) if other(&config).is_some() => {
-                let _ = other(&config).map(|refusal| send(stream, &refusal));
-            }
+        if *config != self.config {
+            let why = differing(host, config, &self.config);
+            let _ = send(stream, &Message::Differ(why.clone()));
+            locked(&self.state).differ(&why);
+            self.changed.notify_all();
+            return;
+        }
+        match called {
             Ok(Message::Rank { rank, port, .. }) => self.rank(stream, rank, port),
             Ok(Message::Host { host, .. }) => self.host(stream, reader, host),
             Ok(_) | Err(_) => {}
@@ -176,9 +201,13 @@ impl Shared {
         self.changed.notify_all();
         let (state, late) = self
             .changed
-            .wait_timeout_while(state, self.join, |state| state.ranks.iter().any(Option::is_none))
+            .wait_timeout_while(state, self.join, |state| {
+                state.differ.is_none() && state.ranks.iter().any(Option::is_none)
+            })
             .unwrap_or_else(PoisonError::into_inner);
-        if late.timed_out() {
+        if let Some(why) = &state.differ {
+            let _ = send(stream, &Message::Differ(why.clone()));
+        } else if late.timed_out() {
             let missing: Vec<String> =
                 (0..state.ranks.len()).filter(|r| state.ranks[*r].is_none()).map(|r| r.to_string()).collect();
             let _ = send(stream, &Message::Refused(format!("ranks {} did not appear", missing.join(", "))));
@@ -194,6 +223,9 @@ impl Shared {
             let mut state = locked(&self.state);
             if let Some((rank, why)) = state.gone.clone() {
                 let _ = send(stream, &Message::Gone(rank, why));
+            }
+            if let Some(why) = state.differ.clone() {
+                let _ = send(stream, &Message::Differ(why));
             }
             if let Some(place) = state.hosts.get_mut(host) {
                 *place = Some(copy);
@@ -228,6 +260,31 @@ impl Shared {
             }
         }
     }
+}
+
+/// What the two sides of a rendezvous were given, each as [`shown`] says it.
+fn differing(host: usize, theirs: &str, ours: &str) -> String {
+    let both = (serde_json::from_str(theirs), serde_json::from_str(ours));
+    let mut all: Vec<String> = match &both {
+        (Ok(theirs), Ok(ours)) => differences("", theirs, ours)
+            .into_iter()
+            .map(|(at, theirs, ours)| format!("`{at}` is {theirs} there and {ours} on the first host"))
+            .collect(),
+        _ => vec!["its binary is another".to_owned()],
+    };
+    let more = all.len().saturating_sub(SHOWN);
+    all.truncate(SHOWN);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("host {host} was given another config or binary than the first host: {}{more}", all.join(", "))
+}
+
+/// What must be the same on every host: config and version.
+pub(crate) fn shown(config: &Config) -> String {
+    let mut all = serde_json::to_value(config).unwrap_or_default();
+    if let Some(members) = all.as_object_mut() {
+        members.insert("version of trainc-worker".to_owned(), env!("CARGO_PKG_VERSION").into());
+    }
+    all.to_string()
 }
 
 fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
@@ -269,6 +326,7 @@ pub fn join(
             })
             .collect()),
         Message::Refused(why) => Err(peer(format!("the first host, {first}, refuses rank {rank}: {why}"))),
+        Message::Differ(why) => Err(Failure::new(Code::Config, why)),
         other @ (Message::Rank { .. }
         | Message::Host { .. }
         | Message::Beat
@@ -280,7 +338,7 @@ pub fn join(
 /// A launcher's line to the first host.
 pub struct Line {
     stream: TcpStream,
-    gone: Arc<Mutex<Option<(usize, String)>>>,
+    gone: Arc<Mutex<Option<(usize, Failure)>>>,
 }
 
 impl Line {
@@ -309,12 +367,13 @@ impl Line {
             let mut reader = BufReader::new(ears);
             let found = loop {
                 match receive(&mut reader) {
-                    Ok(Message::Gone(rank, why)) => break (rank, why),
+                    Ok(Message::Gone(rank, why)) => break (rank, peer(why)),
                     Ok(Message::Refused(why)) => {
-                        break (0, format!("the first host refuses this one: {why}"));
+                        break (0, peer(format!("the first host refuses this one: {why}")));
                     }
+                    Ok(Message::Differ(why)) => break (0, Failure::new(Code::Config, why)),
                     Ok(_) => {}
-                    Err(_) => break (0, "the first host (rank 0 and on) gave no sign of life".to_owned()),
+                    Err(_) => break (0, peer("the first host (rank 0 and on) gave no sign of life")),
                 }
             };
             *locked(&heard) = Some(found);
@@ -323,7 +382,7 @@ impl Line {
     }
 
     /// Who failed on another host, and why.
-    pub fn gone(&self) -> Option<(usize, String)> {
+    pub fn gone(&self) -> Option<(usize, Failure)> {
         locked(&self.gone).clone()
     }
 

@@ -24,6 +24,7 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
             self.1.push(loss);
         }
         fn note(&mut self, _text: &str) {}
+        fn warning(&mut self, _text: &str) {}
     }
     let plan = plan(config);
     let memory = Memory::create(plan.bytes())?;

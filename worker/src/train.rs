@@ -1,8 +1,9 @@
 //! The run of one rank: steps, lines, evaluation, saving, stopping. Every decision that all ranks must take alike comes
 //! from a sum over all ranks.
 
+use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 use std::time::Instant;
 
 use crate::checkpoint::{self, Saver};
@@ -52,6 +53,8 @@ pub trait Report {
     fn evaluation(&mut self, step: usize, loss: f64);
     /// Something worth a line.
     fn note(&mut self, text: &str);
+    /// Something that may not be what was meant.
+    fn warning(&mut self, text: &str);
 }
 
 /// Trains; `stop` is set by signals.
@@ -120,14 +123,20 @@ pub fn run(
         global_sequences: global,
         began: path.map(str::to_owned),
         model: checkpoint::model_of(config),
+        settings: checkpoint::settings_of(config),
         stays: path.map(Into::into),
     };
     let mut step = 0;
+    let mut warnings = lengths(config, train.sequences());
+    if let Some(weights) = &config.model.weights {
+        warnings.extend(crate::hf::unapplied(Path::new(weights))?);
+    }
     if let Some(found) = &found {
         checkpoint::restore(&mut engine, found)?;
         step = found.step;
         if let Some(choice) = &found.choice {
             run.began = run.began.or_else(|| choice.state.began.clone());
+            warnings.extend(checkpoint::changed(config, &choice.state));
             if rank == 0 {
                 report.note(&format!("resumed at step {step} from {}", choice.path.display()));
             }
@@ -150,6 +159,15 @@ pub fn run(
             memory_parts: Bytes::of(config),
             resident: now,
         });
+        warnings.iter().for_each(|warning| report.warning(warning));
+        let read = steps as f64 * global as f64 / train.sequences() as f64;
+        report.note(&format!(
+            "{steps} steps of {global} sequences: {read:.2} times the {} of `data.train`",
+            train.sequences()
+        ));
+        if step >= steps {
+            report.note(&format!("all {steps} steps are done: nothing is trained"));
+        }
     }
 
     let accumulation = config.batch.accumulation;
@@ -179,7 +197,7 @@ pub fn run(
         for pass in 0..accumulation {
             let range = pass * engine.rows()..(pass + 1) * engine.rows();
             if accumulation > 1 {
-                let mut flag = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
+                let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
                 engine.groups.world.all_reduce_f64(&mut flag)?;
                 halted = flag[0] > 0.0;
                 if halted {
@@ -204,7 +222,7 @@ pub fn run(
         let mut sums = vec![0.0; 5 + ranks];
         sums[0] = loss;
         sums[1] = squares;
-        sums[2] = f64::from(u8::from(late || stop.load(Ordering::Relaxed)));
+        sums[2] = f64::from(u8::from(late || stop.load(atomic::Ordering::Relaxed)));
         sums[3] = f64::from(u8::from(due && rank == 0));
         sums[4] = f64::from(u8::from(saver.ready()));
         sums[5 + rank] = peak_resident() as f64;
@@ -262,6 +280,21 @@ pub fn run(
     Ok(Outcome::Done)
 }
 
+/// Where `data.epochs` and `schedule.steps` say different lengths: the shorter one counts.
+pub(crate) fn lengths(config: &Config, sequences: u64) -> Vec<String> {
+    let (global, steps) = (config.batch.global_sequences as u64, config.schedule.steps as u64);
+    let Some(epochs) = config.data.epochs else { return Vec::new() };
+    let by_epochs = epochs.saturating_mul(sequences) / global;
+    let both = format!(
+        "`data.epochs` {epochs} of {sequences} sequences are {by_epochs} steps of {global}, and `schedule.steps` is {steps}"
+    );
+    match by_epochs.cmp(&steps) {
+        Ordering::Less => vec![format!("{both}: the run ends before its schedule")],
+        Ordering::Greater => vec![format!("{both}: the run ends before all epochs are read")],
+        Ordering::Equal => Vec::new(),
+    }
+}
+
 /// The state as it is now, complete on return.
 fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize>) -> Result<(), Failure> {
     if begun == Some(step) { saver.drain(engine) } else { saver.now(engine, step) }
@@ -280,7 +313,7 @@ fn evaluate(
     let per_pass = (micro * ranks) as u64;
     let (mut loss, mut count) = (0.0, 0.0);
     for pass in 0..data.sequences().div_ceil(per_pass) {
-        let mut halt = [f64::from(u8::from(stop.load(Ordering::Relaxed)))];
+        let mut halt = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
         engine.groups.world.all_reduce_f64(&mut halt)?;
         if halt[0] > 0.0 {
             return Ok(None);

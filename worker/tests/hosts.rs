@@ -211,3 +211,33 @@ fn a_preflight_has_a_minute_from_when_all_hosts_are_there() {
     assert!(text(&first.stderr).contains("preflight took more than 2 s"), "{}", text(&first.stderr));
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
+
+#[test]
+fn hosts_with_other_configs_end_at_once_and_say_in_what() {
+    let _alone = alone();
+    let (place, config) = place("differ");
+    let mut config = mesh(config, 4, 1, 1);
+    config["cluster"]["nodes"] = json!(2);
+    let homes = ["one", "two"].map(|name| place.0.join(name));
+    for (home, rate) in homes.iter().zip([3e-3, 2e-3]) {
+        std::fs::create_dir_all(home).unwrap();
+        config["optimizer"]["learning_rate"] = json!(rate);
+        config["output"]["failure"] = json!("failure");
+        std::fs::write(home.join("worker.json"), config.to_string()).unwrap();
+    }
+    let at = homes.each_ref().map(std::path::PathBuf::as_path);
+    for verb in ["launch", "preflight"] {
+        let began = Instant::now();
+        let both = ended(hosts(&[verb, "worker.json"], free_port(), at, &[]));
+        // Not after join_seconds, 60 here.
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        for (host, home) in both.iter().zip(&homes) {
+            let errors = text(&host.stderr);
+            assert_eq!(host.status.code(), Some(3), "{errors}");
+            let said = "host 1 was given another config or binary than the first host: `optimizer.learning_rate` is 0.002 there \
+                        and 0.003 on the first host";
+            assert!(errors.lines().last().unwrap().contains(said), "{errors}");
+            assert!(std::fs::read_to_string(home.join("failure")).unwrap().contains(said));
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use trainc_worker::data::tokens;
+use trainc_worker::log::StepLine;
 use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
@@ -14,58 +15,80 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-#[track_caller]
-fn check(name: &str, shards: usize, replicas: usize) {
-    let place = Place::new(&format!("parity-{name}"));
+fn recorded(name: &str) -> Value {
     let path = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let change = &recorded["change"];
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A case as the recording script has it, its data written: one rank, weights and tokens by `seed`.
+fn config(place: &Place, change: &Value, seed: u64) -> Value {
     let apart = change["documents"].as_bool().unwrap_or(false);
     if apart {
-        // As the recording script has it.
-        let all = cases::tokens(40, 24, 61, 1);
+        let all = cases::tokens(40, 24, 61, seed - 16);
         let (trained, begins) = (|at: usize| at % 5 != 2, |at: usize| at % 11 == 3);
         tokens::write_masked(&place.0.join("train"), 24, 61, &all, 5, &trained, &begins).unwrap();
     } else {
-        write_data(&place.0.join("train"), 40, 24, 61, 1);
+        write_data(&place.0.join("train"), 40, 24, 61, seed - 16);
     }
     let accumulation = change["accumulation"].as_u64().unwrap_or(1) as usize;
-    let mut config = mesh(llama(&place), shards, replicas, accumulation);
+    let mut config = mesh(llama(place), 1, 1, accumulation);
     for part in ["model", "optimizer", "schedule"] {
         merge(&mut config[part], &change[part]);
     }
+    config["data"]["seed"] = seed.into();
     config["data"]["shuffle"] = false.into();
     config["data"]["document_mask"] = apart.into();
-    let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
+    config
+}
+
+#[track_caller]
+fn check(name: &str, shards: usize, replicas: usize) {
+    let (place, recorded) = (Place::new(&format!("parity-{name}")), recorded(name));
+    let mut config = config(&place, &recorded["change"], 17);
+    let accumulation = config["batch"]["accumulation"].as_u64().unwrap() as usize;
+    config = mesh(config, shards, replicas, accumulation);
+    let constant = config["schedule"]["kind"] == "constant";
+    compare(name, &mut config, &recorded, if constant { 20 } else { 50 });
+    // A rate at which a rounding more or less stays one: every step of bf16 is near, whatever the schedule.
+    let gentle = &recorded["gentle"];
+    config["optimizer"]["learning_rate"] = gentle["learning_rate"].clone();
+    compare(&format!("{name}, gentle"), &mut config, gentle, 50);
+}
+
+/// In f32, and in bf16 up to the step `near`.
+#[track_caller]
+fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
     let series = |key: &str| -> Vec<f64> {
         recorded[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
     };
     let (losses, norms) = (series("losses"), series("grad_norms"));
-    assert_eq!(lines.len(), losses.len());
-    let mut worst = (0.0f64, 0.0f64);
-    for ((line, loss), norm) in lines.iter().zip(&losses).zip(&norms) {
-        let errors = ((line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs());
-        worst = (worst.0.max(errors.0), worst.1.max(errors.1));
-        assert!(errors.0 < 2e-6, "{name} step {}: loss {}, PyTorch {loss}", line.step, line.loss);
-        assert!(errors.1 < 1e-4, "{name} step {}: norm {}, PyTorch {norm}", line.step, line.grad_norm);
+    let mut trained = |compute: &str| -> Vec<(usize, f64, f64)> {
+        config["precision"]["compute"] = compute.into();
+        let (_, lines, _) = threads_as_ranks(&parse(config)).unwrap();
+        assert_eq!(lines.len(), losses.len());
+        let apart = |(line, (loss, norm)): (&StepLine, (&f64, &f64))| {
+            (line.step, (line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs())
+        };
+        lines.iter().zip(losses.iter().zip(&norms)).map(apart).collect()
+    };
+    let worst = |steps: &[(usize, f64, f64)]| {
+        steps.iter().fold((0.0f64, 0.0f64), |worst, step| (worst.0.max(step.1), worst.1.max(step.2)))
+    };
+    let f32 = trained("f32");
+    let (loss, norm) = worst(&f32);
+    println!("{name}: losses within {loss:.1e}, norms within {norm:.1e}");
+    for (step, loss, norm) in f32 {
+        assert!(loss < 2e-6 && norm < 1e-4, "{name} step {step}: {loss:e} and {norm:e} from PyTorch");
     }
-    println!("{name}: losses within {:.1e}, norms within {:.1e}", worst.0, worst.1);
-    // The same in bf16, more loosely.
-    config["precision"]["compute"] = "bf16".into();
-    let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
-    let mut worst = (0.0f64, 0.0f64, 0.0f64);
-    for ((line, loss), norm) in lines.iter().zip(&losses).zip(&norms) {
-        let errors = ((line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs());
-        let early = if line.step <= 20 { errors.1 } else { 0.0 };
-        worst = (worst.0.max(errors.0), worst.1.max(early), worst.2.max(errors.1));
-    }
+    let bf16 = trained("bf16");
+    let (whole, early) = (worst(&bf16), worst(&bf16[..near]));
     println!(
-        "{name} in bf16: losses within {:.1e}, norms within {:.1e} over 20 steps, {:.1e} over all",
-        worst.0, worst.1, worst.2
+        "{name} in bf16: losses within {:.1e}, norms within {:.1e} over {near} steps, {:.1e} over all",
+        whole.0, early.1, whole.1
     );
-    // Weights that were rounded differently go ways of their own: after 40 to 50 steps the norms of PyTorch 2.15 in bf16
-    // are up to 2.7e-2 from its own in float64.
-    assert!(worst.0 < 1e-2 && worst.1 < 1e-2 && worst.2 < 2.7e-2, "{name} in bf16: {worst:?}");
+    assert!(whole.0 < 1e-2 && early.1 < 1e-2, "{name} in bf16: {early:?} and {whole:?} from PyTorch");
+    // At a constant high rate weights that were rounded differently go ways of their own, PyTorch's too (the README).
+    assert!(whole.1 < 1e-1, "{name} in bf16: {whole:?} from PyTorch");
 }
 
 #[test]
@@ -106,4 +129,50 @@ fn llama_documents_two_shards() {
 #[test]
 fn gpt2_documents_hybrid() {
     check("gpt2-documents", 2, 2);
+}
+
+/// How far bf16 is from f32 in the worst of 50 steps: over all cases and six seeds, as `record.py --bf16` has it.
+#[test]
+fn bf16_is_as_near_as_its_rounding() {
+    for rate in [3e-3, 1e-3] {
+        let (mut losses, mut norms) = (Vec::new(), Vec::new());
+        for name in [
+            "llama",
+            "llama-accumulation-cosine",
+            "llama-tied-linear",
+            "llama-unclipped",
+            "gpt2",
+            "gpt-neox",
+            "llama-documents",
+            "gpt2-documents",
+        ] {
+            for seed in 17..23 {
+                let place = Place::new(&format!("bf16-{name}"));
+                let mut config = config(&place, &recorded(name)["change"], seed);
+                config["optimizer"]["learning_rate"] = rate.into();
+                let (_, exact, _) = threads_as_ranks(&parse(&config)).unwrap();
+                config["precision"]["compute"] = "bf16".into();
+                let (_, found, _) = threads_as_ranks(&parse(&config)).unwrap();
+                let worst = |of: fn(&StepLine) -> f64| {
+                    found.iter().zip(&exact).map(|(a, b)| (of(a) / of(b) - 1.0).abs()).fold(0.0, f64::max)
+                };
+                losses.push(worst(|line| line.loss));
+                norms.push(worst(|line| line.grad_norm));
+            }
+        }
+        for (what, all) in [("losses", &mut losses), ("norms", &mut norms)] {
+            all.sort_by(f64::total_cmp);
+            let at = |part: f64| all[((all.len() - 1) as f64 * part) as usize];
+            let over = all.iter().filter(|worst| **worst > 1e-2).count() * 100 / all.len();
+            println!(
+                "rate {rate} {what}: median {:.1e}, nine of ten within {:.1e}, all within {:.1e}; over 1e-2 in {over}%",
+                at(0.5),
+                at(0.9),
+                at(1.0)
+            );
+            assert!(at(0.5) < 1e-2, "{what} at {rate}: {all:?}");
+            assert!(rate > 1e-3 || at(0.9) < 1e-2, "{what} at {rate}: {all:?}");
+            assert!(what == "norms" || at(1.0) < 1e-2, "{what} at {rate}: {all:?}");
+        }
+    }
 }

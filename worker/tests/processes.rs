@@ -62,7 +62,10 @@ pub(crate) fn signal(pid: u32, name: &str) {
 /// Waits until a checkpoint is there: the run is then in its middle.
 pub(crate) fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
     let began = Instant::now();
-    while trainc_worker::checkpoint::newest(Path::new(directory)).is_none() {
+    let newest = || trainc_worker::checkpoint::newest(Path::new(directory));
+    // One that an earlier run left says nothing of this one.
+    let before = newest();
+    while newest() == before {
         assert!(launcher.try_wait().unwrap().is_none(), "the run ended early");
         assert!(began.elapsed() < Duration::from_mins(1), "no checkpoint within a minute");
         std::thread::sleep(Duration::from_millis(5));
@@ -110,16 +113,19 @@ fn told_to_stop_it_saves_and_goes_on_later() {
     config["checkpoint"]["every_steps"] = json!(20);
     config["checkpoint"]["resume"] = json!("auto");
     let path = write(&place, &config);
-    let mut run = start(&["launch", &path]);
-    wait_for_checkpoint(&mut run, &place.at("checkpoints"));
-    signal(run.id(), "-TERM");
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
-    let first = lines(&output);
-    assert!(first.len() < 1500, "it stopped in the middle");
-    let second = lines(&worker(&["launch", &path]));
-    assert_eq!(first.len() + second.len(), 1500);
-    for (a, b) in first.iter().chain(&second).zip(&whole) {
+    let mut all = Vec::new();
+    for name in ["-TERM", "-HUP"] {
+        let mut run = start(&["launch", &path]);
+        wait_for_checkpoint(&mut run, &place.at("checkpoints"));
+        signal(run.id(), name);
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(75), "{name}: {}", text(&output.stderr));
+        all.extend(lines(&output));
+        assert!(all.len() < 1500, "it stopped in the middle");
+    }
+    all.extend(lines(&worker(&["launch", &path])));
+    assert_eq!(all.len(), 1500);
+    for (a, b) in all.iter().zip(&whole) {
         assert_eq!((&a["step"], &a["loss"]), (&b["step"], &b["loss"]));
     }
 }

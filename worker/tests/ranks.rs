@@ -102,7 +102,9 @@ fn replicas_that_drift_apart_are_not_saved() {
     let ends = on_ranks(&config, |rank, mut engine| {
         let (config, data) = (String::new(), String::new());
         let model = trainc_worker::checkpoint::model_of(&parse(&mesh(llama(&place), 1, 2, 1)));
-        let run = Run { config, seed: 0, data, global_sequences: 8, began: None, model, stays: None };
+        let settings = json!(null);
+        let run =
+            Run { config, seed: 0, data, global_sequences: 8, began: None, model, settings, stays: None };
         let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
         saver.now(&mut engine, 1).unwrap();
         if rank == 1 {

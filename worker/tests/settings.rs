@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::cases::{Place, llama};
-use crate::processes::{WORKER, alone, place, text, worker, write};
+use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
 #[test]
 fn what_would_be_ignored_is_refused() {
@@ -35,6 +35,19 @@ fn what_would_be_ignored_is_refused() {
     case("`communication.peer_dead_seconds`: 0.1 is less than 1", |c| {
         c["communication"]["peer_dead_seconds"] = json!(0.1);
     });
+    case("`job`: is empty", |c| c["job"] = json!(""));
+    case("`checkpoint.directory`: is empty", |c| c["checkpoint"]["directory"] = json!(" "));
+    case("`output.failure`: is empty", |c| c["output"]["failure"] = json!(""));
+    case("`model.weights`: holds a zero byte", |c| c["model"]["weights"] = json!("a\0b"));
+    case("`` is no name of an environment variable", |c| {
+        c["communication"]["environment"] = json!({"": "1"});
+    });
+    case("`communication.environment.A=B`: `A=B` is no name", |c| {
+        c["communication"]["environment"] = json!({"A=B": "1"});
+    });
+    case("`communication.environment.A`: holds a zero byte", |c| {
+        c["communication"]["environment"] = json!({"A": "1\0"});
+    });
     case("`checkpoint.grace_seconds`: ", |c| c["checkpoint"]["grace_seconds"] = json!(1e300));
     for (message, change) in cases {
         let mut config = llama(&place);
@@ -50,6 +63,57 @@ fn what_would_be_ignored_is_refused() {
     config["communication"]["backend"] = json!("nccl");
     let output = worker(&["launch", &write(&place, &config), "--ranks", "1"]);
     assert_eq!(output.status.code(), Some(10), "the data is missing, no device: {}", text(&output.stderr));
+}
+
+#[test]
+fn what_may_not_be_meant_is_said_to_people_and_machines() {
+    let _alone = alone();
+    let (place, mut config) = place("said");
+    // Lines of stdout and stderr that warn.
+    let run = |verb: &str, config: &Value| -> (Vec<String>, String) {
+        let output = worker(&[verb, &write(&place, config)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let said = lines(&output);
+        let warnings: Vec<String> =
+            said.iter().filter_map(|line| Some(line.get("warning")?.as_str()?.to_owned())).collect();
+        let errors = text(&output.stderr);
+        for warning in &warnings {
+            assert!(errors.contains(&format!("warning: {warning}\n")), "{errors}");
+        }
+        (warnings, errors)
+    };
+    config["data"]["epochs"] = json!(1);
+    let (warnings, errors) = run("launch", &config);
+    let epochs = "`data.epochs` 1 of 40 sequences are 5 steps of 8, and `schedule.steps` is 10: the run ends before its schedule";
+    assert_eq!(warnings, [epochs]);
+    assert!(errors.contains("5 steps of 8 sequences: 1.00 times the 40 of `data.train`"), "{errors}");
+    config["data"]["epochs"] = json!(3);
+    assert!(run("preflight", &config).0[0].ends_with("is 10: the run ends before all epochs are read"));
+    config["data"]["epochs"] = json!(2);
+    // Settings that another run had, in one that goes on and in one that is done.
+    config["checkpoint"]["resume"] = json!("auto");
+    config["optimizer"]["learning_rate"] = json!(2e-3);
+    let changed = "from step 5 on other settings than before: `optimizer.learning_rate` was 0.003, is 0.002";
+    assert_eq!(run("preflight", &config).0, [changed]);
+    assert_eq!(run("launch", &config).0, [changed]);
+    config["optimizer"]["clip_norm"] = json!(null);
+    let (warnings, errors) = run("launch", &config);
+    assert_eq!(
+        warnings,
+        ["from step 10 on other settings than before: `optimizer.clip_norm` was 1.0, is null"]
+    );
+    assert!(errors.contains("all 10 steps are done: nothing is trained"), "{errors}");
+    // Dropout that the weights were made with.
+    let card = place.at("model/config.json");
+    let mut said: Value = serde_json::from_str(&std::fs::read_to_string(&card).unwrap()).unwrap();
+    said["attention_dropout"] = json!(0.1);
+    std::fs::write(&card, said.to_string()).unwrap();
+    config["model"]["weights"] = json!(place.at("model"));
+    config["checkpoint"]["resume"] = json!("never");
+    config["output"]["model"] = json!(place.at("next"));
+    let dropout = format!("{card} asks for dropout, which is not applied: `attention_dropout` 0.1");
+    assert_eq!(run("preflight", &config).0, [dropout.as_str()]);
+    assert_eq!(run("launch", &config).0, [dropout.as_str()]);
 }
 
 #[test]
@@ -91,6 +155,31 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
     assert!(errors.contains("resume: from the start"), "{errors}");
     let (code, errors) = look(&|c| c["checkpoint"]["resume"] = json!("auto"));
     assert!(code == Some(0) && errors.contains("resume: from step 1"), "{errors}");
+    assert!(errors.contains("; 2 of 2 files read and compared with their sha256, 0.2 MiB"), "{errors}");
+    assert!(!errors.contains("not all files"), "{errors}");
+    // Without the time for it: said, and no reason to refuse.
+    let mut unread = base.clone();
+    unread["checkpoint"]["resume"] = json!("auto");
+    let hurried = std::process::Command::new(crate::processes::WORKER)
+        .args(["preflight", &write(&place, &unread)])
+        .env("TRAINC_WORKER_COMPARE", "0")
+        .output()
+        .unwrap();
+    let errors = text(&hurried.stderr);
+    assert_eq!(hurried.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("; 0 of 2 files read") && errors.contains("warning: not all files"), "{errors}");
+    // One bit of the other rank's file.
+    let shard = place.at("checkpoints/step-00000001/shard-00001-of-00002.safetensors");
+    let whole = std::fs::read(&shard).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    std::fs::write(&shard, flipped).unwrap();
+    let (code, errors) = look(&|c| c["checkpoint"]["resume"] = json!("auto"));
+    assert!(
+        code == Some(11) && errors.contains("shard-00001-of-00002.safetensors is damaged: sha256"),
+        "{errors}"
+    );
+    std::fs::write(&shard, whole).unwrap();
     let (code, errors) = look(&|c| c["model"]["weights"] = json!("/nowhere"));
     assert!(code == Some(10) && errors.contains("weights /nowhere"), "{errors}");
     let (code, errors) = look(&|c| c["model"]["kv_heads"] = json!(4));

@@ -1,6 +1,6 @@
 //! The training job: whether this digest runs already, or another one does.
 
-use super::{Action, Change, Choices, Difference, Obstacle, is_ours, owner};
+use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::desired::Desired;
 use serde_json::Value;
@@ -14,6 +14,8 @@ pub struct Runs {
     pub number: usize,
     /// The latest run of another digest of the job, with its tags.
     pub other: Option<(TrainingJob, Tags)>,
+    /// Runs of other digests that are not over and run as the role of this one: names.
+    pub beside: Vec<String>,
 }
 
 /// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
@@ -66,7 +68,20 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
     match target(desired, runs, choices) {
         Target::Attach(name) => {
             let status = runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
-            Change::new(kind, &name, Action::Unchanged, format!("this digest is there already: {status}"))
+            match &runs.latest {
+                Some((found, tags)) if !is_same(desired, tags) => {
+                    let because = format!("`--adopt`: it belongs to {}; {status}", owner(tags));
+                    let mut change = Change::new(kind, &name, Action::Adopt, because);
+                    change.differences = of_foreign(desired, found, tags);
+                    change
+                }
+                _ => Change::new(
+                    kind,
+                    &name,
+                    Action::Unchanged,
+                    format!("this digest is there already: {status}"),
+                ),
+            }
         }
         Target::Start(name) => {
             let because = match (&runs.latest, &runs.other) {
@@ -98,14 +113,21 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
             let (name, tags) =
                 runs.latest.as_ref().map_or((first, None), |(job, tags)| (job.name.as_str(), Some(tags)));
             let whose = tags.map_or_else(String::new, owner);
-            Change::new(
-                kind,
-                name,
-                Action::Stop(obstacle),
-                format!("a training job of this name belongs to {whose}"),
-            )
+            let because = format!("a training job of this name belongs to {whose}");
+            let mut change = Change::new(kind, name, Action::Stop(obstacle), because);
+            if let Some((found, tags)) = &runs.latest {
+                change.differences = of_foreign(desired, found, tags);
+            }
+            change
         }
     }
+}
+
+/// What differs in a job of our name that is not ours: its tags, and what it was started with.
+pub(in crate::apply) fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
+    let mut out = tag_differences(&missing_tags(&desired.job_tags(), tags), tags);
+    out.extend(differences(desired, found));
+    out
 }
 
 /// Members that say nothing about what a run does.

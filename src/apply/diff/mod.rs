@@ -11,8 +11,8 @@ pub use job::{Runs, Target, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::{is_same, job};
-pub(super) use policy::same_policy;
+pub(super) use job::{is_same, job, of_foreign};
+pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
 use super::account::Tags;
@@ -140,7 +140,10 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         }
     }
     if let Some(bucket) = &desired.bucket {
-        out.push(if observed.bucket {
+        out.push(if observed.foreign_bucket {
+            let because = "a bucket of this name is there, and another account owns it";
+            Change::new("bucket", bucket, Action::Stop(Obstacle::Foreign), because)
+        } else if observed.bucket {
             Change::new("bucket", bucket, Action::Unchanged, "it is there")
         } else {
             Change::new(
@@ -167,8 +170,9 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     out.push(job::job(desired, &observed.runs, choices));
     if is_settled(desired, observed, choices) {
-        for change in &mut out {
-            if matches!(change.action, Action::Create | Action::Update) {
+        for change in out.iter_mut().filter(|change| change.kind != "training-job") {
+            if change.action != Action::Unchanged {
+                change.differences.clear();
                 change.action = Action::Skip;
                 "the run is over: nothing needs it any more".clone_into(&mut change.because);
             }
@@ -215,8 +219,8 @@ pub(super) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
     missing
         .iter()
         .map(|(key, value)| {
-            let now = found.get(key).map_or_else(|| "none".to_owned(), |now| format!("`{now}`"));
-            Difference::of(&format!("tag {key}"), now, format!("`{value}`"))
+            let now = found.get(key).map_or("none", String::as_str);
+            Difference::of(&format!("tag {key}"), now, value)
         })
         .collect()
 }

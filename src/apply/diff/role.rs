@@ -68,9 +68,23 @@ pub fn role(
         Action::Stop(_) => {
             format!("a role of this name is there, and it belongs to {}", owner(&found.role.tags))
         }
-        Action::Adopt => format!("`--adopt`: it belongs to {}", owner(&found.role.tags)),
+        Action::Adopt => {
+            let mut because = format!("`--adopt`: it belongs to {}", owner(&found.role.tags));
+            // Its ARN holds its path, and neither can be changed: the job runs as the role that is there.
+            let path = wanted.create.path.as_deref().unwrap_or("/");
+            if found.role.path != path {
+                because.push_str(&format!("; it stays at path `{}`", found.role.path));
+            }
+            if let Some(more) = more_than_ours(wanted, found) {
+                because.push_str(&format!("; {more}"));
+            }
+            because
+        }
         Action::Update => "it differs from the plan".to_owned(),
-        _ => more_than_ours(wanted, found).unwrap_or_else(|| "as the plan has it".to_owned()),
+        _ => match more_than_ours(wanted, found) {
+            Some(more) => format!("as the plan has it, and {more}"),
+            None => "as the plan has it".to_owned(),
+        },
     };
     let stopped = matches!(action, Action::Stop(_));
     let mut change = Change::new("role", name, action, because);
@@ -79,16 +93,31 @@ pub fn role(
         (_, _, true) => {
             Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role is not ours")
         }
-        (_, true, _) => Change::new("role-policy", &policy_name, Action::Unchanged, "as the plan has it"),
+        (_, true, _) => {
+            let because = format!("as the plan has it{}", beside(wanted));
+            Change::new("role-policy", &policy_name, Action::Unchanged, because)
+        }
         (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
         (Some(_), ..) => {
-            let mut change =
-                Change::new("role-policy", &policy_name, Action::Update, "the job uses something else now");
+            let because = format!("the job uses something else now{}", beside(wanted));
+            let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
         }
     };
     (change, policy, if stopped { Vec::new() } else { steps })
+}
+
+/// Whose rights stay in the policy.
+fn beside(wanted: &WantedRole) -> String {
+    match wanted.beside.as_slice() {
+        [] => String::new(),
+        runs => format!(
+            "; what {} may do stays until the apply after {}",
+            crate::text::ticked(runs, "and"),
+            if runs.len() == 1 { "its end" } else { "their end" }
+        ),
+    }
 }
 
 /// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
@@ -102,12 +131,8 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
             wanted.create.permissions_boundary.as_deref().unwrap_or("none")
         ));
     }
-    (!more.is_empty()).then(|| {
-        format!(
-            "as the plan has it, and wider: somebody added {}; trainc leaves that",
-            crate::text::ticked(&more, "and")
-        )
-    })
+    (!more.is_empty())
+        .then(|| format!("wider: somebody added {}; trainc leaves that", crate::text::ticked(&more, "and")))
 }
 
 /// Statements that are only on one side, by their Sid.

@@ -1,6 +1,6 @@
 //! File systems and their links to S3.
 
-use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, tag_differences};
+use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::apply::account::{Association, FileSystem, FileSystemChange, Tags};
 use crate::apply::desired::{WantedAssociation, WantedFileSystem, tags_of};
 
@@ -40,9 +40,10 @@ pub(in crate::apply) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
 pub fn file_system(
     wanted: &WantedFileSystem,
     found: &[FileSystem],
-    _choices: Choices,
+    choices: Choices,
 ) -> (Change, Vec<FileSystemStep>) {
     let name = wanted.name.as_str();
+    let tags = tags_of(&wanted.create.tags);
     let Some(system) = live(found) else {
         if let Some(failed) = found.iter().find(|one| one.lifecycle == "FAILED") {
             let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
@@ -51,11 +52,28 @@ pub fn file_system(
         }
         let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
             Some(going) => format!("{} is being deleted", going.id),
+            None if choices.adopt => {
+                "no file system has its tags; `--adopt` takes one that this request made before, if there is one"
+                    .to_owned()
+            }
             None => "no file system has its tags".to_owned(),
         };
         return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
     };
     let fixed = immutable(wanted, system);
+    let ours = is_same_resource(&tags, &system.tags);
+    if !ours && !choices.adopt {
+        let because = format!(
+            "{} was made by this job's own request, and belongs to {}",
+            system.id,
+            owner(&system.tags)
+        );
+        let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
+        change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
+        change.differences.extend(fixed);
+        change.differences.extend(mutable(wanted, system).1);
+        return (change, Vec::new());
+    }
     if !fixed.is_empty() {
         let because = format!("{} differs in what cannot be changed: its data would go", system.id);
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Replace), because);
@@ -63,7 +81,6 @@ pub fn file_system(
         return (change, Vec::new());
     }
     let mut steps = Vec::new();
-    let tags = tags_of(&wanted.create.tags);
     let missing = missing_tags(&tags, &system.tags);
     let mut differences = tag_differences(&missing, &system.tags);
     if !missing.is_empty() {
@@ -85,6 +102,7 @@ pub fn file_system(
                 system.failure.as_deref().unwrap_or("FSx gives no reason")
             ),
         ),
+        _ if !ours => (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags))),
         "CREATING" => (Action::Wait, format!("{} is being made", system.id)),
         _ if differences.is_empty() => (Action::Unchanged, format!("{}, as the plan has it", system.id)),
         _ => (Action::Update, format!("{}, changed in place", system.id)),
@@ -217,6 +235,11 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
         _ => (Action::Unchanged, format!("{}, as the plan has it", there.id)),
     };
     Change::new(kind, &wanted.name, action, because)
+}
+
+/// Whether tags say that an object is the resource that those say which it would be made with.
+fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
+    ["trainc:job", "trainc:resource"].iter().all(|key| wanted.get(*key) == found.get(*key))
 }
 
 /// Whether an object of FSx is this job's resource of that name.

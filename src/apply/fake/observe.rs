@@ -34,6 +34,7 @@ impl Account {
         // The SDK's default bucket is made by whoever needs it first.
         let default = name == format!("sagemaker-{}-{}", self.region, self.account);
         self.buckets.contains_key(name)
+            || self.foreign_buckets.contains(name)
             || (self.furnished && !default && !self.missing_buckets.contains(name))
     }
 
@@ -187,14 +188,19 @@ impl Observe for Fake {
         .await
     }
 
-    async fn bucket(&self, name: &str, _: Option<&str>) -> Answer<Bucket> {
+    async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket> {
         let call = Call::HeadBucket;
         self.call(call, name, |account, _| {
             if !account.has_bucket(name) {
                 return Err(Fault::answered(call, Some(404), "NotFound", ""));
             }
+            let other = account.foreign_buckets.contains(name) || owner != Some(&account.account);
+            if owner.is_some() && other {
+                return Err(Fault::answered(call, Some(403), "AccessDenied", "Access Denied"));
+            }
             let region = account.buckets.get(name).unwrap_or(&account.region).clone();
-            Ok(Bucket { name: name.to_owned(), region: Some(region) })
+            let moved = region != account.region;
+            Ok(Bucket { name: name.to_owned(), region: Some(region), moved, foreign: false })
         })
         .await
     }

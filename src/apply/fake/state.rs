@@ -34,6 +34,8 @@ pub struct Account {
     pub buckets: BTreeMap<String, String>,
     /// Buckets that are not there, or are somebody else's.
     pub missing_buckets: BTreeSet<String>,
+    /// Buckets of other accounts, which may be seen.
+    pub foreign_buckets: BTreeSet<String>,
     /// Objects by `bucket/key`, with their sizes.
     pub objects: BTreeMap<String, u64>,
     /// Uploads in parts that were begun and not ended, as `bucket/key`.
@@ -85,6 +87,7 @@ impl Default for Account {
             associations: BTreeMap::new(),
             buckets: BTreeMap::new(),
             missing_buckets: BTreeSet::new(),
+            foreign_buckets: BTreeSet::new(),
             objects: BTreeMap::new(),
             unfinished: BTreeSet::new(),
             empty: BTreeSet::new(),

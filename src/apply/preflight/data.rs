@@ -2,9 +2,11 @@
 
 use super::facts::Facts;
 use super::{is_missing, seen};
+use crate::apply::account::Bucket;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
+use crate::source::Span;
 
 declare_code!(T0628, "bucket-missing", Error, "a bucket that is not there");
 declare_code!(T0629, "bucket-elsewhere", Error, "a bucket of another region");
@@ -15,13 +17,20 @@ declare_code!(T0635, "secret-missing", Error, "a secret that the account does no
 declare_code!(T0637, "file-system-missing", Error, "a file system that is not there or not available");
 declare_code!(T0638, "file-system-zone", Error, "a file system in a zone where no subnet of the job is");
 
-pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638];
+declare_code!(T0642, "bucket-of-others", Warning, "a bucket of another account");
+
+pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638, &T0642];
 
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     buckets(plan, facts, problems);
     for data in &facts.data {
         let bucket = crate::apply::desired::split_uri(&data.uri).map_or("", |(bucket, _)| bucket);
-        let known = facts.buckets.get(bucket).is_some_and(|(_, seen)| matches!(seen, Some(Ok(_))));
+        let found = facts.buckets.get(bucket).and_then(|(_, seen)| seen.as_ref()?.as_ref().ok());
+        let known = found.is_some();
+        if found.is_some_and(|found| elsewhere(plan, found).is_some()) {
+            // Nobody sees its objects from here, and it is said that they must be elsewhere.
+            continue;
+        }
         let Some(objects) = seen(&data.seen, &format!("the data at `{}`", data.uri), data.span, problems)
         else {
             continue;
@@ -63,6 +72,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
 }
 
 fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let account = facts.account.as_str();
     let region = plan.job.region.value().map_or("", String::as_str);
     for (name, (span, found)) in &facts.buckets {
         if is_missing(found).is_some() {
@@ -72,20 +82,46 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             );
             continue;
         }
-        // A bucket in another region answers with a redirection, whose answer names the region.
         let Some(bucket) = seen(found, &format!("the bucket `{name}`"), *span, problems) else { continue };
-        if let Some(there) = bucket.region.as_deref().filter(|there| *there != region) {
+        if let Some(there) = elsewhere(plan, bucket) {
             problems.push(
                 Diagnostic::new(
                     &T0629,
                     *span,
                     format!("the bucket `{name}` is in {there}, and the job in {region}"),
                 )
-                .note("input data must be in the job's region (CreateTrainingJob, S3DataSource)")
+                .note("input data must be in the job's region (CreateTrainingJob, S3DataSource), and an upload elsewhere fails: `BucketRegionError: bucket must be in the same region as the job`")
                 .fact("region", there),
             );
         }
+        if bucket.foreign {
+            problems.push(of_others(name, *span, account));
+        }
     }
+}
+
+/// The region of a bucket that is not in the job's. Asked elsewhere, S3 redirects, and its answer may name the region.
+fn elsewhere<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    match bucket.region.as_deref() {
+        Some(there) => Some(there).filter(|there| *there != region),
+        None => bucket.moved.then_some("another region"),
+    }
+}
+
+/// Data of other accounts can be read where their policies allow it. A name that holds the account's own number is one
+/// that somebody else took first: what the job would write there is theirs.
+fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
+    let one = Diagnostic::new(&T0642, span, format!("the bucket `{name}` belongs to another account than {account}"))
+        .note("S3 lets you see it, and answers 403 to whoever expects that your account owns it (HeadBucket, ExpectedBucketOwner)");
+    if !account.is_empty() && name.contains(account) {
+        return one.severity(Severity::Error).note(
+            "its name holds your account's number: somebody else took it, and would get what the job writes",
+        );
+    }
+    one.note(
+        "its owner's policy must let the job's role in, and so must the policy of the key that encrypts it",
+    )
 }
 
 fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {

@@ -7,7 +7,7 @@ use crate::apply::account::{
     Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
 };
 use crate::apply::cloud::{Answer, Clock, Observe};
-use crate::apply::desired::{Desired, split_uri};
+use crate::apply::desired::{Desired, here, split_uri};
 use crate::apply::fault::Class;
 use crate::apply::observed::Look;
 use crate::apply::patience::absent;
@@ -52,6 +52,8 @@ pub struct Data {
 /// Everything that was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// The account that was looked at.
+    pub account: String,
     /// The job's subnets.
     pub subnets: Seen<Vec<Subnet>>,
     /// Route tables of the network.
@@ -64,6 +66,8 @@ pub struct Facts {
     pub zones: Seen<Vec<String>>,
     /// Limits.
     pub limits: Vec<Limit>,
+    /// Whether the user waits where there is no room at the moment.
+    pub waits: bool,
     /// Instances of this type that run now, by other jobs.
     pub running: Seen<u64>,
     /// Buckets by name, with their first place.
@@ -126,12 +130,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (role, permissions) = own;
         let (secrets, file_systems, release) = rest;
         Facts {
+            account: desired.account.clone(),
             subnets,
             routes,
             endpoints,
             groups,
             zones,
             limits,
+            waits: self.patience.capacity.is_some(),
             running,
             buckets,
             data,
@@ -218,14 +224,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let named = places(plan);
         let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
         for (uri, span) in &named {
-            if let Some((bucket, _)) = split_uri(uri).filter(|(bucket, _)| !bucket.contains("${")) {
+            let uri = here(uri, &desired.account);
+            if let Some((bucket, _)) = split_uri(&uri).filter(|(bucket, _)| !bucket.contains("${")) {
                 buckets.entry(bucket.to_owned()).or_insert(*span);
             }
         }
         // The one that trainc makes is looked at as a resource.
         buckets.retain(|bucket, _| Some(bucket) != desired.bucket.as_ref());
         let asked = buckets.into_iter().map(async |(bucket, span)| {
-            let seen = self.ask(async |cloud| cloud.bucket(&bucket, None).await).await;
+            let seen = self.owned(&bucket, &desired.account).await;
             (bucket, (span, Some(seen)))
         });
         join_all(asked).await.into_iter().collect()

@@ -14,6 +14,7 @@ mod role;
 
 pub use facts::{Facts, Seen};
 pub(in crate::apply) use needs::places;
+pub use quota::Together;
 
 use super::fault::{Class, Fault};
 use crate::declare_code;

@@ -3,7 +3,7 @@
 use super::facts::{Data, Limit};
 use crate::apply::desired::Desired;
 use crate::catalog::quotas::{self, Quota, Usage};
-use crate::ir::Plan;
+use crate::ir::{Cluster, Plan};
 use crate::source::Span;
 
 /// The quotas that the job comes near to.
@@ -11,22 +11,27 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
-    let nodes = cluster.nodes.get().unwrap_or(0) as f64;
+    let nodes = plan.job.instances().unwrap_or(0) as f64;
+    // What runs now is counted for a cluster of one type only.
+    let is_shared = cluster.groups.is_empty();
+    let kinds: Vec<(&str, f64, Span)> = if is_shared {
+        cluster.instance.value().map(|kind| (kind.as_str(), nodes, nodes_span)).into_iter().collect()
+    } else {
+        by_kind(cluster)
+    };
     let spot = cluster.spot.is_some();
     let mut out = Vec::new();
     let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, span: Span| {
         out.extend(quota.map(|quota| Limit { quota, wanted, is_shared, seen: None, span }));
     };
     let planned = cluster.training_plan.value().is_some();
-    if let Some(kind) = cluster.instance.value().filter(|_| !planned && nodes > 0.0) {
-        add(
-            quotas::instance(kind, if spot { Usage::Spot } else { Usage::OnDemand }),
-            nodes,
-            true,
-            nodes_span,
-        );
-        if cluster.warm_pool_seconds.get().is_some() {
-            add(quotas::instance(kind, Usage::WarmPool), nodes, false, nodes_span);
+    if !kinds.is_empty() && !planned && nodes > 0.0 {
+        for (kind, count, span) in kinds {
+            let usage = if spot { Usage::Spot } else { Usage::OnDemand };
+            add(quotas::instance(kind, usage), count, is_shared, span);
+            if cluster.warm_pool_seconds.get().is_some() {
+                add(quotas::instance(kind, Usage::WarmPool), count, false, span);
+            }
         }
         let (each, all) = if spot {
             ("instances-per-spot-job", "instances-across-spot-jobs")
@@ -34,7 +39,7 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
             ("instances-per-job", "instances-across-jobs")
         };
         add(quotas::general(each), nodes, false, nodes_span);
-        add(quotas::general(all), nodes, true, nodes_span);
+        add(quotas::general(all), nodes, is_shared, nodes_span);
     }
     if let Some(seconds) = cluster.max_run_seconds.val() {
         add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
@@ -45,6 +50,19 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
         let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
         let quota = quotas::lustre(kind).map(|(capacity, _)| capacity);
         add(quota, system.create.storage_capacity as f64, false, span);
+    }
+    out
+}
+
+/// Instances of each type over all groups, with the place of the first group that has it.
+fn by_kind(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
+    let mut out: Vec<(&str, f64, Span)> = Vec::new();
+    for group in &cluster.groups {
+        let (Some(kind), Some(nodes)) = (group.instance.value(), group.nodes.get()) else { continue };
+        match out.iter_mut().find(|(other, ..)| other == kind) {
+            Some((_, count, _)) => *count += nodes as f64,
+            None => out.push((kind, nodes as f64, group.nodes.span().unwrap_or(group.span))),
+        }
     }
     out
 }

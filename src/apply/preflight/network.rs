@@ -195,7 +195,7 @@ fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, proble
 }
 
 fn room(plan: &Plan, network: &Network, subnets: &[Subnet], span: Span, problems: &mut Problems) {
-    let Some(nodes) = plan.mesh.as_ref().map(|mesh| mesh.nodes) else { return };
+    let Some(nodes) = plan.job.instances() else { return };
     let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
     let each = if efa { ADDRESSES_EFA } else { ADDRESSES };
     let needed = nodes * each;

@@ -3,9 +3,10 @@
 use super::facts::{Facts, Limit};
 use super::seen;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
 use crate::text;
+use std::collections::BTreeMap;
 
 declare_code!(T0621, "quota-too-small", Error, "a quota of the account that the job does not fit into");
 
@@ -22,38 +23,74 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         };
         let taken = if limit.is_shared { used as f64 } else { 0.0 };
         if limit.wanted + taken > *has {
-            problems.push(too_small(limit, *has, taken));
+            let in_use = match taken {
+                0.0 => String::new(),
+                _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
+            };
+            let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
+            problems.push(too_small(limit, &what, *has, taken, facts.waits));
         }
     }
 }
 
-fn too_small(limit: &Limit, has: f64, taken: f64) -> Diagnostic {
+/// What the jobs of one command ask of the account's limits together: each may fit alone.
+#[derive(Clone, Debug, Default)]
+pub struct Together(BTreeMap<(String, String), (f64, Vec<String>)>);
+
+impl Together {
+    /// Adds a job to those before it; where it does not fit beside them, says so and leaves it out. Only for a job that
+    /// is to be started and fits alone.
+    pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
+        let used = facts.running.as_ref().and_then(|seen| seen.as_ref().ok()).copied().unwrap_or(0) as f64;
+        let region = plan.job.region.value().cloned().unwrap_or_default();
+        let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
+        let key = |limit: &Limit| (region.clone(), limit.quota.code.clone().unwrap_or_default());
+        let mut fits = true;
+        for limit in shared() {
+            let Some(Ok(has)) = limit.seen else { continue };
+            let Some((before, jobs)) = self.0.get(&key(limit)) else { continue };
+            if limit.wanted + used <= has && limit.wanted + used + before > has {
+                let what = format!(
+                    "is {}, and beside {} for {} the job needs",
+                    amount(has, &limit.quota.unit),
+                    amount(*before, &limit.quota.unit),
+                    text::ticked(jobs, "and"),
+                );
+                problems.push(too_small(limit, &what, has, used + before, facts.waits));
+                fits = facts.waits;
+            }
+        }
+        for limit in shared().filter(|_| fits) {
+            let (sum, jobs) = self.0.entry(key(limit)).or_default();
+            *sum += limit.wanted;
+            jobs.extend(plan.job.name.value().cloned());
+        }
+    }
+}
+
+/// A limit that is too small; where what takes the room goes by itself and the user waits for that, no mistake.
+fn too_small(limit: &Limit, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
     let code = limit.quota.code.clone().unwrap_or_default();
     let service = &limit.quota.service;
-    let in_use = if taken > 0.0 {
-        format!(", {} of them in use now", amount(taken, &limit.quota.unit))
-    } else {
-        String::new()
-    };
-    Diagnostic::new(
-        &T0621,
-        limit.span,
-        format!(
-            "the quota `{}` is {}{in_use}, and the job needs {}",
-            limit.quota.name,
-            amount(has, &limit.quota.unit),
-            amount(limit.wanted, &limit.quota.unit)
-        ),
-    )
-    .help(format!(
+    let needed = amount(limit.wanted, &limit.quota.unit);
+    let one =
+        Diagnostic::new(&T0621, limit.span, format!("the quota `{}` {what} {needed}", limit.quota.name))
+            .note("AWS answers in hours to days, and an approved raise takes up to 30 minutes to hold")
+            .fact("quota", code.as_str())
+            .fact("value", has)
+            .fact("needed", limit.wanted)
+            .fact("in_use", taken);
+    let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {}",
         text::short(limit.wanted + taken)
-    ))
-    .note("AWS answers in hours to days, and an approved raise takes up to 30 minutes to hold")
-    .fact("quota", code)
-    .fact("value", has)
-    .fact("needed", limit.wanted)
-    .fact("in_use", taken)
+    );
+    if limit.wanted > has {
+        return one.help(raise);
+    }
+    if waits {
+        return one.severity(Severity::Warning).note("`--wait-for-capacity` waits until there is room");
+    }
+    one.help(raise).note("`apply --wait-for-capacity 2h` waits until other jobs have ended")
 }
 
 fn amount(value: f64, unit: &str) -> String {

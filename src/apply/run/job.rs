@@ -1,9 +1,10 @@
 //! The training job: started once, under the name that was decided on before.
 
 use super::{Driver, Mounted};
-use crate::apply::account::Tags;
+use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::desired::Desired;
 use crate::apply::diff::{self, Action, Change, Obstacle, Target};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
@@ -45,24 +46,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 
     async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
-        if self.choices.adopt
-            && let Some((job, tags)) = self.look.job(name).await?
-            && !diff::is_same(self.desired, &tags)
-        {
-            let tags = self.job_tags();
-            self.telling.doing(item, "update");
-            self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
-        }
-        self.telling.done(item, "unchanged", None);
-        Ok(name.to_owned())
-    }
-
-    fn job_tags(&self) -> Tags {
-        let tags = self.desired.request.get("Tags").and_then(serde_json::Value::as_array);
-        let word = |tag: &serde_json::Value, key: &str| {
-            tag.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        let found = if self.choices.adopt { self.look.job(name).await? } else { None };
+        let Some((job, tags)) = found.filter(|(_, tags)| !diff::is_same(self.desired, tags)) else {
+            self.telling.done(item, "unchanged", None);
+            return Ok(name.to_owned());
         };
-        tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+        let change = foreign(self.desired, &job, &tags);
+        self.telling.taking(item, &change);
+        let tags = self.desired.job_tags();
+        self.telling.doing(item, "adopt");
+        self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
+        self.telling.done(item, "adopted", None);
+        Ok(name.to_owned())
     }
 
     /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines.
@@ -112,7 +107,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     continue;
                 }
                 if !diff::is_same(self.desired, &tags) {
-                    return Err(Cause::Obstacle(foreign(&job.name, &tags)));
+                    return Err(Cause::Obstacle(foreign(self.desired, &job, &tags)));
                 }
                 self.telling.done(item, made.unwrap_or("found"), None);
                 return Ok(job.name);
@@ -155,12 +150,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 }
 
 /// A name that is taken.
-fn foreign(name: &str, tags: &Tags) -> Change {
+fn foreign(desired: &Desired, job: &TrainingJob, tags: &Tags) -> Change {
     Change {
         kind: "training-job",
-        name: name.to_owned(),
+        name: job.name.clone(),
         action: Action::Stop(Obstacle::Foreign),
         because: format!("a training job of this name belongs to {}", diff::owner(tags)),
-        differences: Vec::new(),
+        differences: diff::of_foreign(desired, job, tags),
     }
 }

@@ -11,7 +11,7 @@ mod storage;
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Answer, Clock, Cloud};
 use crate::apply::desired::{Desired, WantedObject, WantedRole};
-use crate::apply::diff::{Action, Choices, RoleStep, Target, role_change};
+use crate::apply::diff::{self, Action, Choices, RoleStep, Target, association_change, role_change};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item, Telling};
 use crate::apply::observed::Look;
@@ -59,7 +59,56 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             self.telling.left(job);
             return None;
         };
+        let systems = match self.kept(target, systems).await {
+            Ok(Some(systems)) => systems,
+            Ok(None) => {
+                self.telling.left(job);
+                return None;
+            }
+            Err(cause) => {
+                self.telling.failed(&job, cause);
+                return None;
+            }
+        };
         self.job(&job, target, &systems).await
+    }
+
+    /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
+    /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. What is gone is made again;
+    /// none where that fails.
+    async fn kept(&self, target: &Target, systems: Vec<Mounted>) -> Result<Option<Vec<Mounted>>, Cause> {
+        if !matches!(target, Target::Start(_)) {
+            return Ok(Some(systems));
+        }
+        let seen = self.look.observe(self.desired).await?;
+        let mut all = true;
+        if self.desired.role.is_some() && seen.role.is_none_or(|role| role.policy.is_none()) {
+            all &= self.role().await.is_some();
+        }
+        if self.desired.bucket.is_some() && !seen.bucket {
+            all &= self.bucket().await.is_some();
+        }
+        for (object, there) in self.desired.uploads.iter().zip(&seen.uploads) {
+            all &= *there || self.upload(object).await.is_some();
+        }
+        let mut out = Vec::new();
+        for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
+            let live = diff::live_file_system(&found.systems).is_some_and(|system| system.id == made.1);
+            let linked = live
+                && wanted.associations.iter().all(|link| {
+                    association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
+                });
+            match if linked { Some(made) } else { self.storage(wanted).await } {
+                Some(made) => out.push(made),
+                None => all = false,
+            }
+        }
+        Ok(all.then_some(out))
+    }
+
+    /// Takes over a run that is over, and nothing else: what it needed is needed no more.
+    pub async fn take(&self, target: &Target) -> Option<String> {
+        self.job(&Item::new("training-job", name_of(target, self.desired)), target, &[]).await
     }
 
     /// Keeps the record of one resource.
@@ -80,6 +129,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
         let mut wait = self.unseen();
         let mut made: Vec<RoleStep> = Vec::new();
+        let mut adopted = false;
         loop {
             let found = self.look.role(wanted).await?;
             let (change, _, steps) = role_change(wanted, found.as_ref(), self.choices);
@@ -87,8 +137,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Err(Cause::Obstacle(change));
             }
             if steps.is_empty() {
-                self.telling.done(item, said(&made, &RoleStep::Create), None);
+                let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
+                self.telling.done(item, what, None);
                 return Ok(());
+            }
+            if change.action == Action::Adopt && !adopted {
+                self.telling.taking(item, &change);
+                adopted = true;
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
                 // Everything was done, and the account does not show it yet.

@@ -42,6 +42,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made: Vec<FileSystemStep> = Vec::new();
         let mut id: Option<String> = None;
         let mut generation = 1;
+        let mut adopted = false;
         loop {
             let mut systems = look.file_system(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
@@ -84,6 +85,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 continue;
             };
+            // What the request leads to is known only now, so what differs is told here.
+            if change.action == Action::Adopt && !adopted {
+                self.telling.taking(item, &change);
+                adopted = true;
+            }
+            let what = if adopted { "adopted" } else { said(&made, &FileSystemStep::Create) };
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
                 self.telling.doing(item, "update");
                 match self.file_system_step(step).await {
@@ -94,9 +101,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             match (system.lifecycle.as_str(), &system.mount) {
                 // An updated file system stays in use, and shows its new settings when the update is through.
-                ("UPDATING", Some(mount)) => return Ok(self.mounted(item, &made, system, mount)),
+                ("UPDATING", Some(mount)) => return Ok(self.mounted(item, what, system, mount)),
                 ("AVAILABLE", Some(mount)) if steps.is_empty() => {
-                    return Ok(self.mounted(item, &made, system, mount));
+                    return Ok(self.mounted(item, what, system, mount));
                 }
                 ("AVAILABLE", _) => self.pause(item, &mut unseen, "until FSx shows the change").await?,
                 (state, _) => {
@@ -113,11 +120,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     fn mounted(
         &self,
         item: &Item,
-        made: &[FileSystemStep],
+        what: &'static str,
         system: &FileSystem,
         mount: &str,
     ) -> (FileSystem, String) {
-        self.telling.done(item, said(made, &FileSystemStep::Create), Some(&system.id));
+        self.telling.done(item, what, Some(&system.id));
         (system.clone(), mount.to_owned())
     }
 

@@ -1,8 +1,10 @@
 //! The budget against what the job may cost at most: price × instances × `max-run`.
 
+use crate::catalog::prices;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::ir::Plan;
 use crate::text;
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
@@ -21,6 +23,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let span = usd.span_or(budget.span);
     let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
+        if !cluster.groups.is_empty() {
+            problems.push(
+                Diagnostic::new(
+                    &T0257,
+                    span,
+                    "the cluster has several instance groups, and no price of one kind",
+                )
+                .note(
+                    "trainc holds no budget against a heterogeneous cluster: `max-run` bounds what it costs",
+                ),
+            );
+            return;
+        }
         // An instance type or a region that does not exist has been refused already.
         if let Some(instance) =
             cluster.instance.val().filter(|_| plan.instance.is_some() && plan.region.is_some())
@@ -69,6 +84,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     })
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
+    let diagnostic = match newer_elsewhere(plan) {
+        Some(words) => diagnostic.note(words),
+        None => diagnostic,
+    };
     // A limit below what the run needs would only stop it before its end.
     let needed = super::predicted_cost::predicted(context)
         .map(|(_, run)| (run.seconds / 3600.0, run.interval.high / 3600.0));
@@ -86,4 +105,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
         _ => diagnostic,
     });
+}
+
+/// A later price of the type that the catalogue has for another region only: prices fall everywhere at about the same
+/// time, so the one that was used may be out of date.
+pub(super) fn newer_elsewhere(plan: &Plan) -> Option<String> {
+    let used = plan.price.as_ref()?;
+    let region = used.region.as_deref()?;
+    let instance = plan.job.cluster.as_ref()?.instance.value()?;
+    let since = prices::newest(instance, region)?.provenance.date;
+    let newest = prices::newest_anywhere(instance).filter(|price| price.provenance.date > since)?;
+    Some(format!(
+        "a later price is known of {} alone: {} since {}; `--price {instance}={}` takes it",
+        newest.region.as_deref()?,
+        text::dollars(newest.usd_per_hour),
+        newest.date_words.as_deref().unwrap_or(&newest.provenance.date),
+        newest.usd_per_hour
+    ))
 }

@@ -113,6 +113,7 @@ impl Judge<'_, '_> {
         // The value itself stands in no message: messages end up in logs.
         self.problems.push(
             Diagnostic::new(&T0252, span, format!("the value of `{name}` looks like a credential: {what}"))
+                .secret()
                 .help(help)
                 .note("whoever reads the file, the request (DescribeTrainingJob) or the log reads it; it counts as leaked, so make a new one"),
         );

@@ -26,7 +26,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
         return;
     }
-    powers(parallel, mesh, problems);
+    powers(plan, parallel, mesh, problems);
     small(plan, parallel, mesh, problems);
     across(parallel, mesh, problems);
 }
@@ -41,13 +41,20 @@ fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
     ]
 }
 
-fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     for (name, degree) in named(mesh) {
         if degree.value.is_power_of_two() || degree.value == 0 {
             continue;
         }
         // A group that ends inside a node is the worse mistake: T0388.
         if name == "shard-degree" && super::shard_group::is_misaligned(mesh) {
+            continue;
+        }
+        let sharded = name == "shard-degree";
+        let least = if sharded { super::shard_group::least_nodes(plan, mesh) } else { 0 };
+        let others = if sharded { mesh.tensor_degree.value * mesh.pipeline_degree.value } else { 1 };
+        // So is a group that is too small: T0385, whose help is a power of two.
+        if degree.value * others < least * mesh.gpus_per_node {
             continue;
         }
         let below = 1_u64 << degree.value.ilog2();
@@ -62,15 +69,26 @@ fn powers(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         let fits: Vec<String> = [below, above]
             .into_iter()
             .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
+            // No degree that the rule of nodes per parameter would call too small next.
+            .filter(|n| n * others >= least * mesh.gpus_per_node)
             .map(|n| format!("`{name} {n}`"))
             .collect();
         diagnostic = match degree.origin.span() {
             Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
+            Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => diagnostic
+                .help(format!("write `nodes={}` and `{name} {above}`", mesh.nodes.next_power_of_two())),
             Some(_) => diagnostic.help(format!(
                 "{below} and {above} do not divide the world size {}; take a power of two of nodes",
                 mesh.world_size
             )),
-            None => diagnostic.help("take a power of two of nodes, or write the degree").note(format!(
+            None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
+                diagnostic.help(format!("write `nodes={}`", mesh.nodes.next_power_of_two()))
+            }
+            None => diagnostic.help("take a power of two of nodes, or write the degree"),
+        };
+        diagnostic = match degree.origin.span() {
+            Some(_) => diagnostic,
+            None => diagnostic.note(format!(
                 "`{name}` was not written: it is {}",
                 crate::plan::origin_words(&degree.origin)
             )),

@@ -3,33 +3,98 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::Engine;
+use crate::ir::{Cluster, Engine, Parallel};
 use crate::text;
 
-declare_code!(T0353, "engine-over-groups", Error, "an engine over more than one instance group");
+declare_code!(T0353, "engine-over-groups", Error, "an engine that is not on exactly one instance group");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0353];
 
-/// A distribution runs on exactly one group of a heterogeneous cluster, and no node says on which.
+/// Where the rule comes from.
+const SOURCE: &str =
+    "SageMaker developer guide, heterogeneous clusters: `distribution` names exactly one group";
+
+/// A distribution runs on exactly one group of a heterogeneous cluster.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(parallel)) = (&job.cluster, &job.parallel) else { return };
-    let Some(engine) = parallel.engine.val().filter(|engine| engine.value != Engine::None) else { return };
-    let [_, second, ..] = cluster.groups.as_slice() else { return };
-    let names: Vec<&String> = cluster.groups.iter().filter_map(|group| group.name.value()).collect();
-    problems.push(
-        Diagnostic::new(
-            &T0353,
-            engine.span_or(parallel.span),
-            format!(
-                "engine `{}` runs on exactly one instance group; this cluster has {}",
-                engine.value.name(),
-                text::ticked(&names, "and")
-            ),
-        )
-        .label(second.span, "a second group")
-        .help("keep one group, or write `engine=\"none\"` and start the ranks from the script")
-        .note("SageMaker developer guide, heterogeneous clusters: `distribution` names exactly one group"),
+    let Some(engine) = parallel.engine.get() else { return };
+    let launches = matches!(engine, Engine::Fsdp | Engine::Smp | Engine::Smddp | Engine::Ddp);
+    if let Some(written) = parallel.group.val() {
+        let names: Vec<&str> =
+            cluster.groups.iter().filter_map(|group| group.name.value().map(String::as_str)).collect();
+        if !launches {
+            problems.push(
+                Diagnostic::new(
+                    &T0353,
+                    written.span_or(parallel.span),
+                    format!("engine `{}` starts no ranks on a group", engine.name()),
+                )
+                .help("remove `group=`"),
+            );
+        } else if names.is_empty() {
+            problems.push(
+                Diagnostic::new(
+                    &T0353,
+                    written.span_or(parallel.span),
+                    format!("the cluster has no group `{}`: it is of one kind", written.value),
+                )
+                .label(cluster.span, "no `group` in it")
+                .help("remove `group=`"),
+            );
+        } else if !names.contains(&written.value.as_str()) {
+            problems.push(unknown(parallel, &written.value, &names));
+        }
+        return;
+    }
+    if engine != Engine::None && cluster.groups.len() > 1 {
+        problems.push(several(cluster, parallel, engine, launches));
+    }
+}
+
+fn unknown(parallel: &Parallel, written: &str, names: &[&str]) -> Diagnostic {
+    let span = parallel.group.span().unwrap_or(parallel.span);
+    let diagnostic = Diagnostic::new(
+        &T0353,
+        span,
+        format!("the cluster has no group `{written}`; it has {}", text::ticked(names, "and")),
     );
+    match text::nearest(written, names.iter().copied()) {
+        Some(near) => {
+            diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""))
+        }
+        None => diagnostic.help(format!("write {}", text::list(&options(names), "or"))),
+    }
+}
+
+fn options(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| format!("`group=\"{name}\"`")).collect()
+}
+
+fn several(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: bool) -> Diagnostic {
+    let names: Vec<&str> =
+        cluster.groups.iter().filter_map(|group| group.name.value().map(String::as_str)).collect();
+    let diagnostic = Diagnostic::new(
+        &T0353,
+        parallel.engine.span().unwrap_or(parallel.span),
+        format!(
+            "engine `{}` runs on exactly one instance group; this cluster has {}",
+            engine.name(),
+            text::ticked(&names, "and")
+        ),
+    )
+    .note(SOURCE);
+    let diagnostic = match cluster.groups.get(1) {
+        Some(second) => diagnostic.label(second.span, "a second group"),
+        None => diagnostic,
+    };
+    if launches {
+        diagnostic.help(format!(
+            "add {}; hosts of the others run the script by itself",
+            text::list(&options(&names), "or")
+        ))
+    } else {
+        diagnostic.help("keep one group")
+    }
 }

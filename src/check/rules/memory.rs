@@ -67,7 +67,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         &T0326,
         span,
         format!(
-            "the fullest GPU {verb} {}, between {} and {}; it has {}",
+            "the fullest {} {verb} {}, between {} and {}; it has {}",
+            context.plan.chip_noun(),
             bytes(memory.per_gpu_bytes),
             bytes(memory.interval.low),
             bytes(memory.interval.high),
@@ -110,9 +111,9 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let Some((first, best)) = written.first() else {
         let refused = !remedies(layout, &freedom, &Judge { passes: &|_, _| true, ..judge }).is_empty();
         return diagnostic.note(if refused {
-            "edits that would make it fit run past `max-run` or need more host memory than there is: take larger GPUs, or more of them for one replica"
+            "edits that would make it fit run past `max-run` or need more host memory than there is: take larger ones, or more of them for one replica"
         } else {
-            "no edits of this manifest make it fit: take larger GPUs, or more of them for one replica"
+            "no edits of this manifest make it fit: take larger ones, or more of them for one replica"
         });
     };
     diagnostic = diagnostic.help(format!("write {first}"));
@@ -240,7 +241,7 @@ fn room_for_more(context: &Context, layout: &Layout, span: Span) -> Option<Diagn
             format!("micro-batch {micro} fits as well: {} a step instead of {}", passes(batch.accumulation.value / factor), batch.accumulation.value),
         )
         .help(format!("write {}, if the script allows it", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and")))
-        .note("larger matrix products use more of a GPU, and sharded weights are gathered once a pass (judgement of the trade)")
+        .note("larger matrix products use more of an accelerator, and sharded weights are gathered once a pass (judgement of the trade)")
         .fact("micro_batch", micro)
         .fact("passes", batch.accumulation.value / factor),
     )
@@ -256,5 +257,10 @@ pub(super) fn verdict(context: &Context) -> Option<String> {
     let memory: Memory = model::memory(&layout);
     let (fits, capacity) = (memory.fits?, memory.capacity_bytes?);
     let word = if fits { "fits" } else { "does not fit" };
-    Some(format!("predicted: {} of each GPU's {}: it {word}", bytes(memory.per_gpu_bytes), bytes(capacity)))
+    Some(format!(
+        "predicted: {} of each {}'s {}: it {word}",
+        bytes(memory.per_gpu_bytes),
+        context.plan.chip_noun(),
+        bytes(capacity)
+    ))
 }

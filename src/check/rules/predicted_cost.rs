@@ -99,6 +99,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             "spot instances cost less, how much is not known beforehand: `--discount 0.6` tries a price",
         );
     }
+    if let Some(words) = super::budget::newer_elsewhere(context.plan) {
+        diagnostic = diagnostic.note(words);
+    }
     problems.push(diagnostic.note(format!(
         "other layouts and instance types: `trainc tune --max-usd {}`",
         text::short(usd.value)

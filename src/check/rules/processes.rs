@@ -21,16 +21,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let (Some(parallel), Some(machine)) = (&plan.job.parallel, &plan.machine) else { return };
     let Some(engine) = parallel.engine.val() else { return };
     let gpus = machine.gpus_per_node;
+    let noun = plan.chip_noun();
     if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
         let diagnostic = Diagnostic::new(
             &T0360,
             engine.span_or(parallel.span),
             format!(
                 "engine `none` starts one process on each host, and each host has {}",
-                text::count(gpus, "GPU")
+                text::count(gpus, noun)
             ),
         )
-        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one GPU");
+        .help(format!(
+            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one {noun}"
+        ));
         problems.push(idle(plan, diagnostic, gpus, 1));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
@@ -40,7 +43,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 engine.span_or(parallel.span),
                 format!("engine `none` on {}: each host runs the whole script and knows nothing of the others", text::count(mesh.nodes, "node")),
             )
-            .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`")
+            .help(if gpus > 0 {
+                "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`"
+            } else {
+                "write `nodes=1`, or give each host its part of the data, as `shard=\"by-key\"` of a channel does"
+            })
             .note("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS"),
         );
     }
@@ -54,18 +61,19 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
         return;
     }
     let span = processes.span_or(parallel.span);
+    let noun = plan.chip_noun();
     if processes.value > gpus {
         problems.push(
             Diagnostic::new(
                 &T0362,
                 span,
                 format!(
-                    "`processes` {} on hosts with {}: two processes would share a GPU",
+                    "`processes` {} on hosts with {}: two processes would share a {noun}",
                     processes.value,
-                    text::count(gpus, "GPU")
+                    text::count(gpus, noun)
                 ),
             )
-            .help(format!("write `processes {gpus}`, or remove it: one per GPU is the default"))
+            .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
             .note("the SDK lets it pass; NCCL refuses two ranks on one device")
             .fact("gpus_per_node", gpus),
         );
@@ -76,10 +84,10 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
             format!(
                 "`processes` {} leaves {} of each host without a process",
                 processes.value,
-                text::count(gpus - processes.value, "GPU")
+                text::count(gpus - processes.value, noun)
             ),
         )
-        .help(format!("write `processes {gpus}`, or remove it: one per GPU is the default"));
+        .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"));
         problems.push(idle(plan, diagnostic, gpus, processes.value));
     }
 }
@@ -92,7 +100,8 @@ fn idle(plan: &Plan, diagnostic: Diagnostic, gpus: u64, used: u64) -> Diagnostic
     let wasted = price.usd_per_hour * nodes as f64 * (gpus - used) as f64 / gpus as f64;
     diagnostic
         .note(format!(
-            "the idle GPUs cost {} of {} per hour",
+            "the idle {}s cost {} of {} per hour",
+            plan.chip_noun(),
             text::dollars(wasted),
             text::dollars(price.usd_per_hour * nodes as f64)
         ))

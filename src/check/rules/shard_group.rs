@@ -61,6 +61,12 @@ fn group_gpus(mesh: &Mesh) -> u64 {
     mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value
 }
 
+/// Nodes that the shard group should have: one per 3 billion parameters, where the rule speaks of the job. It counts 16 B
+/// per parameter, and under an adapter the frozen weights have no gradients and no states.
+pub(super) fn least_nodes(plan: &Plan, mesh: &Mesh) -> u64 {
+    mesh.minimum_nodes.as_ref().filter(|_| plan.job.adapter.is_none()).map_or(0, |minimum| minimum.value)
+}
+
 /// Whether some shard groups share a node with another.
 pub(super) fn is_misaligned(mesh: &Mesh) -> bool {
     let (gpus, per_node) = (group_gpus(mesh), mesh.gpus_per_node);
@@ -75,11 +81,28 @@ impl Group<'_> {
         self.gpus.div_ceil(self.mesh.gpus_per_node)
     }
 
-    /// The shard degree whose group has that many nodes, or the next that divides the world.
+    /// The shard degree whose group has that many nodes, or the next power of two that divides the world.
     fn degree_of(&self, nodes: u64) -> Option<u64> {
         let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
         let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
-        divisors(self.mesh.world_size / others.max(1)).into_iter().find(|degree| *degree >= least)
+        divisors(self.mesh.world_size / others.max(1))
+            .into_iter()
+            .find(|degree| *degree >= least && degree.is_power_of_two())
+    }
+
+    /// What to write for a shard group of at least the minimum of nodes in this world, where it has as many: a degree
+    /// with replicas beside it, or everything in one group.
+    fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<String> {
+        if self.mesh.nodes < minimum {
+            return None;
+        }
+        let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
+        let whole = self.mesh.world_size / others;
+        Some(match self.degree_of(recommended).or_else(|| self.degree_of(minimum)) {
+            Some(degree) if degree < whole || !self.is_fsdp() => format!("`shard-degree {degree}`"),
+            _ if self.is_fsdp() => "`strategy \"full-shard\"`: the group is then the whole world".to_owned(),
+            _ => format!("`shard-degree {whole}`"),
+        })
     }
 
     fn is_fsdp(&self) -> bool {
@@ -95,12 +118,15 @@ impl Group<'_> {
             return;
         }
         let per_node = self.mesh.gpus_per_node;
-        let help = if self.mesh.nodes > 1 {
+        let help = if self.mesh.nodes > 1 && least_nodes(self.plan, self.mesh) <= 1 {
             format!(
                 "write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`"
             )
         } else {
-            "write `strategy \"full-shard\"`, or add nodes for replicas".to_owned()
+            format!(
+                "write `strategy \"full-shard\"`, or `nodes={}` for two replicas",
+                self.mesh.nodes.saturating_mul(2)
+            )
         };
         problems.push(
             Diagnostic::new(
@@ -144,8 +170,7 @@ impl Group<'_> {
     fn small(&self, context: &Context, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
-        // The rule counts 16 B per parameter; under an adapter the frozen weights have no gradients and no states.
-        if nodes >= minimum.value || self.plan.job.adapter.is_some() {
+        if nodes >= least_nodes(self.plan, self.mesh) {
             return;
         }
         let parameters = model.parameters.value;
@@ -169,12 +194,10 @@ impl Group<'_> {
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
         if let Some(recommended) = &self.mesh.recommended_nodes {
-            diagnostic = match self.degree_of(recommended.value).or_else(|| self.degree_of(minimum.value)) {
-                Some(degree) if self.mesh.nodes >= minimum.value => {
-                    diagnostic.help(format!("write `shard-degree {degree}`"))
-                }
-                _ => diagnostic.help(format!("write `nodes={}`, or take larger GPUs", recommended.value)),
-            };
+            diagnostic = diagnostic.help(match self.wide_enough(recommended.value, minimum.value) {
+                Some(write) => format!("write {write}"),
+                None => format!("write `nodes={}`, or take larger GPUs", recommended.value),
+            });
         }
         for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
             diagnostic = diagnostic.note(note);

@@ -1,7 +1,7 @@
 //! One job of an apply: looked at, shown, made, reported.
 
 use super::Args;
-use crate::apply::cloud::{Clock, Cloud, Observe};
+use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
@@ -14,8 +14,8 @@ use crate::cli::args::{Global, Input};
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::cli::manifests::{Manifest, Set};
-use crate::cli::progress::Progress;
-use crate::cli::prospects::{Looked, lines, look_at, only, show};
+use crate::cli::progress::{Progress, difference_json};
+use crate::cli::prospects::{Looked, lines, only, show};
 use crate::cli::release::release;
 use crate::cli::watch::{Stay, follow};
 use crate::diag::Severity;
@@ -45,11 +45,6 @@ impl One<'_> {
     /// Its name.
     pub(super) fn name(&self) -> &str {
         self.manifest.compiled.job.as_deref().unwrap_or(&self.manifest.path)
-    }
-
-    /// Looks at the account.
-    pub(super) async fn look<C: Observe, K: Clock>(&self, look: &Look<'_, C, K>) -> Looked {
-        look_at(look, self.plan, self.choices()).await
     }
 
     /// Shows what was found and what would be done; the exit code where it ends here.
@@ -96,7 +91,11 @@ impl One<'_> {
             wrote_iam: false.into(),
             shared,
         };
-        let job = driver.run(&prospect.target).await;
+        let job = if prospect.is_settled(self.choices()) {
+            driver.take(&prospect.target).await
+        } else {
+            driver.run(&prospect.target).await
+        };
         progress.clear();
         let code = self.report(io, &ledger, job.as_deref());
         match job {
@@ -105,7 +104,8 @@ impl One<'_> {
         }
     }
 
-    fn choices(&self) -> Choices {
+    /// What the user chose, here or in a saved plan.
+    pub(super) fn choices(&self) -> Choices {
         match self.saved {
             Some(saved) => saved.choices(),
             None => Choices {
@@ -134,6 +134,16 @@ impl One<'_> {
             out.push_str(&format!(" --worker {}", quoted(&worker.to_string_lossy())));
         }
         out + &self.args.account.again()
+    }
+
+    /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
+    /// command, so that only it can.
+    fn following(&self) -> Option<String> {
+        match (self.args.wait, self.args.account.is_forgotten()) {
+            (true, _) => None,
+            (false, true) => Some(format!("trainc apply {} --wait", self.path())),
+            (false, false) => Some(format!("trainc watch {}", self.path())),
+        }
     }
 
     /// One object on a line, with the job that it is about.
@@ -174,9 +184,10 @@ impl One<'_> {
                 .changes
                 .iter()
                 .map(|change| {
+                    let differences: Vec<Value> = change.differences.iter().map(difference_json).collect();
                     json!({
                         "kind": change.kind, "name": change.name, "action": change.action.word(),
-                        "because": change.because,
+                        "because": change.because, "differences": differences,
                     })
                 })
                 .collect();
@@ -210,13 +221,20 @@ impl One<'_> {
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
             let next = match status {
-                "InProgress" => format!("trainc watch {}", self.path()),
+                "InProgress" => self.following().unwrap_or_default(),
                 _ => format!("trainc apply {} --new-run", self.path()),
             };
-            io.print(&format!("  next  {next}\n"));
+            if !next.is_empty() {
+                io.print(&format!("  next  {next}\n"));
+            }
         }
-        if self.args.wait || matches!(status, "Failed" | "Stopped") {
+        if self.args.wait {
             return self.watch(io, look, name, progress).await;
+        }
+        if matches!(status, "Failed" | "Stopped") {
+            // How the run ended is told again. It is what the manifest asks for all the same, and apply has nothing to
+            // add to it: only who waits for the job hears of its end by the exit code.
+            self.watch(io, look, name, progress).await;
         }
         exit::DONE
     }
@@ -262,7 +280,10 @@ impl One<'_> {
         }
         match job {
             Some(job) => {
-                io.print(&format!("applied: {job}\n  next  trainc watch {}\n", self.path()));
+                io.print(&format!("applied: {job}\n"));
+                if let Some(next) = self.following() {
+                    io.print(&format!("  next  {next}\n"));
+                }
             }
             None => {
                 io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));

@@ -43,6 +43,8 @@ pub(super) fn run(
     command
         .arg("launch")
         .arg(&place.config)
+        // However this process ends, the worker saves and ends after it.
+        .args(["--parent", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -57,7 +59,7 @@ pub(super) fn run(
         }
     };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in stopping() {
         // Where it cannot be registered the signal ends both, as it would without us.
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
@@ -75,6 +77,17 @@ pub(super) fn run(
     let ended = Ended::of(child.wait());
     screen.end();
     finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
+}
+
+/// Signals that stop a run with a checkpoint. A terminal that closes sends SIGHUP, which `nohup` has ignored.
+fn stopping() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit n - 1 is signal n.
+    let ignored = mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
+    [SIGINT, SIGTERM].into_iter().chain((!ignored).then_some(SIGHUP)).collect()
 }
 
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
@@ -186,7 +199,13 @@ impl Watch<'_> {
 /// A line of the worker with the kind that readers go by.
 fn typed(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
-        let kind = if members.contains_key("validation_loss") { "evaluation" } else { "step" };
+        let kind = if members.contains_key("validation_loss") {
+            "evaluation"
+        } else if members.contains_key("warning") {
+            "warning"
+        } else {
+            "step"
+        };
         members.insert("type".to_owned(), Value::from(kind));
     }
     value

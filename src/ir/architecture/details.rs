@@ -93,27 +93,40 @@ impl Details {
         let factor = |key: &str| inner(key).and_then(Value::as_f64);
         let whole = |value: Option<&Value>| value.and_then(Value::as_u64);
         let positions = whole(get(&["max_position_embeddings"]));
-        let stretched = |kind, original| RopeScaling {
-            kind,
-            factor: factor("factor").unwrap_or(1.0),
-            low_frequency_factor: None,
-            high_frequency_factor: None,
-            original_positions: original,
+        // What is stretched by nothing that is known has no usual value: transformers refuses it as well.
+        let needed: &[&str] = match kind {
+            "linear" | "dynamic" => &["factor"],
+            "llama3" => &["factor", "low_freq_factor", "high_freq_factor"],
+            _ => &[],
         };
-        let rope_scaling = match kind {
-            "default" => None,
-            "linear" => Some(stretched(ScalingKind::Linear, None)),
+        let lacking = needed.iter().find(|key| factor(key).is_none());
+        let stretched = |kind, original| {
+            Some(RopeScaling {
+                kind,
+                factor: factor("factor")?,
+                low_frequency_factor: None,
+                high_frequency_factor: None,
+                original_positions: original,
+            })
+        };
+        let rope_scaling = match (kind, lacking) {
+            ("default", _) => None,
+            (kind, Some(key)) => {
+                unusual.push(format!("positions scaled by `{kind}` without a number as `{key}`"));
+                None
+            }
+            ("linear", _) => stretched(ScalingKind::Linear, None),
             // transformers takes the positions of the model for the original ones.
-            "dynamic" => Some(stretched(ScalingKind::Dynamic, positions)),
-            "llama3" => Some(RopeScaling {
-                low_frequency_factor: factor("low_freq_factor"),
-                high_frequency_factor: factor("high_freq_factor"),
-                ..stretched(
-                    ScalingKind::Llama3,
-                    whole(inner("original_max_position_embeddings")).or(positions),
-                )
-            }),
-            other => {
+            ("dynamic", _) => stretched(ScalingKind::Dynamic, positions),
+            ("llama3", _) => {
+                let original = whole(inner("original_max_position_embeddings")).or(positions);
+                stretched(ScalingKind::Llama3, original).map(|scaling| RopeScaling {
+                    low_frequency_factor: factor("low_freq_factor"),
+                    high_frequency_factor: factor("high_freq_factor"),
+                    ..scaling
+                })
+            }
+            (other, _) => {
                 unusual.push(format!("positions scaled by `{other}`"));
                 None
             }
@@ -169,6 +182,20 @@ mod tests {
             (found.window, found.unusual),
             (Some(4_096), vec!["positions scaled by `yarn`".to_owned()])
         );
+        for (scaling, says) in [
+            (json!({"type": "linear"}), "positions scaled by `linear` without a number as `factor`"),
+            (
+                json!({"type": "dynamic", "factor": "2"}),
+                "positions scaled by `dynamic` without a number as `factor`",
+            ),
+            (
+                json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}),
+                "positions scaled by `llama3` without a number as `high_freq_factor`",
+            ),
+        ] {
+            let found = Details::from_hf_config(&json!({"rope_scaling": scaling}), Family::Llama);
+            assert_eq!((found.rope_scaling, found.unusual), (None, vec![says.to_owned()]));
+        }
         let gpt2 = json!({"layer_norm_epsilon": 1e-5, "scale_attn_by_inverse_layer_idx": true});
         let found = Details::from_hf_config(&gpt2, Family::Gpt2);
         assert_eq!(found.unusual, ["`scale_attn_by_inverse_layer_idx` true"]);

@@ -218,6 +218,7 @@ fn parallel(table: &mut Table, it: &Parallel) {
         span: _,
         engine,
         launcher,
+        group,
         strategy,
         shard_degree,
         tensor_degree,
@@ -240,6 +241,7 @@ fn parallel(table: &mut Table, it: &Parallel) {
     } = it;
     table.field("engine", engine, |e| e.name().to_owned());
     table.text("launcher", launcher);
+    table.text("group", group);
     table.text("strategy", strategy);
     table.count("shard-degree", shard_degree);
     table.count("tensor-degree", tensor_degree);

@@ -100,6 +100,7 @@ macro_rules! options {
             props: &[
                 must("engine", Ty::Text, "fsdp, smp, smddp, ddp, device-map, worker or none"),
                 prop("launcher", Ty::Word(&["torchrun", "pytorchddp", "mpi"]), "ddp: what starts the ranks"),
+                prop("group", Ty::Text, "the instance group of the cluster on which the ranks run"),
             ],
             children: &[
                 &STRATEGY, &SHARD_DEGREE, &TENSOR_DEGREE, &PIPELINE_DEGREE, &CONTEXT_DEGREE, &EXPERT_DEGREE, &WRAP,

@@ -2,8 +2,6 @@
 //! The first copy's ranks read; the other copies get their shards from them, so a checkpoint has to lie only where the
 //! first shard group is.
 
-use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{Back, State, fail, file_name, layout_of, load, model_of, newest, state};
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
-use crate::config::Config;
+use crate::config::{Config, differences};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, topology};
 use crate::model::layout::{Shape, Unit};
@@ -29,7 +27,7 @@ pub struct Choice {
     /// It lies in `checkpoint.directory`: it need not be saved again.
     pub own: bool,
     /// What helps where it is damaged.
-    back: Back,
+    pub(super) back: Back,
 }
 
 /// What `checkpoint.resume` means here and now.
@@ -78,8 +76,10 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
     }
     // The same tensors compute another function with other heads, other positions or another adapter's alpha.
     if let Some(theirs) = &state.model {
-        let mut differs = Vec::new();
-        differences("model", theirs, &model_of(config), &mut differs);
+        let differs: Vec<String> = differences("model", theirs, &model_of(config))
+            .into_iter()
+            .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
+            .collect();
         if !differs.is_empty() {
             return Err(fail(path, format!("it is of another model: {}", differs.join(", "))));
         }
@@ -101,22 +101,6 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
         }
     }
     Ok(())
-}
-
-/// Each member that two configs say differently, as `model.heads was 4, is 8`.
-fn differences(at: &str, was: &Value, is: &Value, out: &mut Vec<String>) {
-    match (was, is) {
-        (Value::Object(was), Value::Object(is)) => {
-            let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-            for name in names {
-                let of =
-                    |members: &serde_json::Map<String, Value>| members.get(name).cloned().unwrap_or_default();
-                differences(&format!("{at}.{name}"), &of(was), &of(is), out);
-            }
-        }
-        (was, is) if was != is => out.push(format!("`{at}` was {was}, is {is}")),
-        _ => {}
-    }
 }
 
 /// What all ranks go on from: the step, and on the ranks that read, the checkpoint.

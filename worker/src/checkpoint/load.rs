@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
@@ -98,6 +99,35 @@ pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure>
     Ok(out)
 }
 
+/// How much of a checkpoint was compared with its digests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Whole files.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Compares the `part`th of `parts` of the files with their digests, until there is no more time; what is not begun or
+/// not whole by then does not count.
+pub fn compare(
+    choice: &super::Choice,
+    part: usize,
+    parts: usize,
+    until: Instant,
+) -> Result<Compared, Failure> {
+    let (path, state) = (&choice.path, &choice.state);
+    let mut compared = Compared::default();
+    for shard in (part..state.shards).step_by(parts.max(1)) {
+        if !matches(path, state, shard, choice.back, Some(until))? {
+            break;
+        }
+        compared.files += 1;
+        compared.bytes += state.files[shard].1;
+    }
+    Ok(compared)
+}
+
 /// Compares every file with its digest.
 pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
     (0..state.shards).try_for_each(|shard| open(path, state, shard, Back::Flag).map(|_| ()))
@@ -105,6 +135,19 @@ pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
 
 /// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.
 fn open(path: &Path, state: &State, shard: usize, back: Back) -> Result<Reader, Failure> {
+    matches(path, state, shard, back, None)?;
+    let name = file_name(shard, state.shards);
+    Reader::open(&path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}")))
+}
+
+/// Whether a file was compared and is what was written; false: the time was over before its end.
+fn matches(
+    path: &Path,
+    state: &State,
+    shard: usize,
+    back: Back,
+    until: Option<Instant>,
+) -> Result<bool, Failure> {
     let name = file_name(shard, state.shards);
     let at = path.join(&name);
     let (digest, bytes) = &state.files[shard];
@@ -117,6 +160,9 @@ fn open(path: &Path, state: &State, shard: usize, back: Back) -> Result<Reader, 
     let mut hash = Sha256::new();
     let mut buffer = vec![0u8; 1 << 20];
     loop {
+        if until.is_some_and(|until| Instant::now() > until) {
+            return Ok(false);
+        }
         let n = file.read(&mut buffer).map_err(|e| unusable(format!("{name}: {e}")))?;
         if n == 0 {
             break;
@@ -127,7 +173,7 @@ fn open(path: &Path, state: &State, shard: usize, back: Back) -> Result<Reader, 
     if found != *digest {
         return Err(unusable(format!("{name} is damaged: sha256 {found}, {digest} was written")));
     }
-    Reader::open(&at).map_err(|e| fail(path, format!("{name}: {e}")))
+    Ok(true)
 }
 
 fn before(path: &Path, step: usize) -> Option<PathBuf> {

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use begin::{Choice, Found, choose, find, fits, restore, resumable, shared};
-pub use load::{Back, load, unit, verify};
+pub use load::{Back, Compared, compare, load, unit, verify};
 pub use save::{Run, Saver};
 
-use crate::config::Config;
+use crate::config::{Config, differences};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fsdp::Engine;
@@ -62,6 +62,28 @@ pub struct State {
     /// The config's `model`, less where its weights lie; absent in what older binaries wrote.
     #[serde(default)]
     pub model: Option<serde_json::Value>,
+    /// What of the config says how it is trained; absent in what older binaries wrote.
+    #[serde(default)]
+    pub settings: Option<serde_json::Value>,
+}
+
+/// What of a config says how a model is trained, and may change from one run to the next.
+pub fn settings_of(config: &Config) -> serde_json::Value {
+    serde_json::json!({
+        "optimizer": config.optimizer, "schedule": config.schedule, "precision": config.precision,
+        "data": {"shuffle": config.data.shuffle, "document_mask": config.data.document_mask},
+    })
+}
+
+/// What this run trains otherwise than the one that wrote `state`; nothing where all is the same.
+pub fn changed(config: &Config, state: &State) -> Option<String> {
+    let was = state.settings.as_ref()?;
+    let all: Vec<String> = differences("", was, &settings_of(config))
+        .into_iter()
+        .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
+        .collect();
+    (!all.is_empty())
+        .then(|| format!("from step {} on other settings than before: {}", state.step, all.join(", ")))
 }
 
 /// What of a config says which function the weights are part of: all of `model` but where they were read from.

@@ -37,6 +37,8 @@ pub struct Run {
     pub began: Option<String>,
     /// The config's `model`, as the checkpoint keeps it.
     pub model: serde_json::Value,
+    /// What of the config says how it is trained.
+    pub settings: serde_json::Value,
     /// A checkpoint that stays, whatever number is kept.
     pub stays: Option<PathBuf>,
 }
@@ -232,6 +234,7 @@ impl Saver {
                 files,
                 began: self.run.began.clone(),
                 model: Some(self.run.model.clone()),
+                settings: Some(self.run.settings.clone()),
             };
             let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
             let name = move || name(&directory, &partial, &state, keep, stays.as_deref());

@@ -11,6 +11,13 @@ pub struct Problem {
     pub message: String,
 }
 
+/// Letters, digits and underscores, not a digit first: what every shell can set.
+fn is_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
 /// All problems, in the order of the schema.
 pub fn check(c: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -26,6 +33,28 @@ pub fn check(c: &Config) -> Vec<Problem> {
         "is not a sha256 in hexadecimal".to_owned(),
     );
     let m = &c.model;
+    let text = |path: &'static str, text: &str| (path, Some(text.to_owned()));
+    for (path, text) in [
+        text("job", &c.job),
+        text("cluster.instance", &c.cluster.instance),
+        ("model.weights", m.weights.clone()),
+        text("data.train", &c.data.train),
+        ("data.validation", c.data.validation.clone()),
+        text("checkpoint.directory", &c.checkpoint.directory),
+        text("checkpoint.resume", &c.checkpoint.resume),
+        text("output.model", &c.output.model),
+        text("output.data", &c.output.data),
+        text("output.failure", &c.output.failure),
+    ] {
+        let text = text.as_deref();
+        need(text.is_none_or(|text| !text.trim().is_empty()), path, "is empty".to_owned());
+        need(text.is_none_or(|text| !text.contains('\0')), path, "holds a zero byte".to_owned());
+    }
+    for (name, value) in &c.communication.environment {
+        let path = format!("communication.environment.{name}");
+        need(is_name(name), &path, format!("`{name}` is no name of an environment variable"));
+        need(!value.contains('\0'), &path, "holds a zero byte".to_owned());
+    }
     // Bounds far above any model, so that no product of them overflows what bytes are counted in.
     for (path, count, power) in [
         ("cluster.nodes", c.cluster.nodes, 16),

@@ -2,10 +2,13 @@
 //! problems with their JSON paths. The schema is `schemas/worker.v1.json`.
 
 pub mod check;
+mod differences;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use differences::differences;
 
 use crate::exit::{Code, Failure};
 
@@ -270,7 +273,8 @@ choice! {
     Format {
         /// 4 bytes.
         F32,
-        /// 2 bytes; on CPU ranks emulated by rounding: stored values are bf16, products accumulate in f32.
+        /// 2 bytes; on CPU ranks emulated by rounding: matrices and what blocks store are bf16, products accumulate in
+        /// f32; norm weights, biases and the residual stream are f32.
         Bf16,
     }
 }

@@ -1,5 +1,6 @@
 //! What a rank holds, by part, from its config alone.
 
+use super::vectors::Vectors;
 use super::{plan, shard_len};
 use crate::config::{Config, Format, Recompute};
 use crate::model::block::{Saved, Scratch};
@@ -18,7 +19,7 @@ pub struct Bytes {
     pub optimizer: usize,
     /// Kept and scratch activations.
     pub activations: usize,
-    /// Gathered units, shards offered ahead, and the whole gradient of one unit.
+    /// Gathered units, shards offered ahead, the whole gradient of one unit; in bf16 the vectors of all units.
     pub gathered: usize,
     /// A chunk of logits and the head's scratch.
     pub logits: usize,
@@ -35,6 +36,7 @@ impl Bytes {
         let held = |u: &Unit| shard_len(u.len, degree);
         let shards: usize = units.iter().map(held).sum();
         let trained: usize = units.iter().filter(|u| u.trained).map(held).sum();
+        let vectors = if config.precision.compute == Format::Bf16 { Vectors::elements(&units) } else { 0 };
         let (units, adapters) = units.split_at(shape.layers + 2);
         let rows = config.batch.micro * shape.heads.sequence;
         let kept = if config.memory.recompute == Recompute::Block {
@@ -74,7 +76,7 @@ impl Bytes {
             gradients: 4 * trained,
             optimizer: 8 * trained,
             activations: 4 * (kept + Scratch::<f32>::elements(&shape, rows) + room + 2 * rows * shape.hidden),
-            gathered: 4 * (gathered + largest + tied + adapter_gradient) + ahead,
+            gathered: 4 * (gathered + largest + tied + adapter_gradient + vectors) + ahead,
             logits: 4 * HeadScratch::<f32>::elements(&shape, rows),
             buffers: plan.bytes() / plan.ranks() - ahead + copy,
         }

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::Serialize;
 
 use super::shard_len;
+use super::vectors::Vectors;
 use crate::comm::Kind;
 use crate::config::{Config, Format};
 use crate::model::layout::{Shape, Unit};
@@ -23,7 +24,7 @@ pub enum Operation {
     EndGather,
     /// A unit's whole gradient becomes sums in the shards.
     ReduceScatter,
-    /// Gradient shards become sums over replicas.
+    /// Gradient shards become sums over replicas; in bf16 vectors become whole in the shard group.
     AllReduce,
     /// A few f64 become sums.
     Sum,
@@ -36,7 +37,7 @@ pub struct Call {
     pub group: Kind,
     /// What.
     pub operation: Operation,
-    /// Whose elements; none for sums of a few numbers.
+    /// Whose elements; none for sums of a few numbers and for the vectors of all units.
     pub unit: Option<usize>,
     /// Elements that the rank gives: of a shard for gathers and all-reduces, of the whole unit for reduce-scatters.
     pub elements: usize,
@@ -123,6 +124,15 @@ impl Schedule {
             .chain((0..again).rev().flat_map(block))
             .collect();
         self.begun = 0;
+        if config.precision.compute == Format::Bf16 {
+            let elements = Vectors::elements(&self.units);
+            self.calls.push(Call {
+                group: Kind::Shard,
+                operation: Operation::AllReduce,
+                unit: None,
+                elements,
+            });
+        }
         self.gather(0);
         if !tied {
             self.free(0);
@@ -206,7 +216,9 @@ impl Schedule {
             }
             // A reduce-scatter and a gather of what it gave.
             Operation::AllReduce => {
-                2 * width(config.precision.reduce) * call.elements.div_ceil(members.max(1)) * others
+                // Vectors travel as they are.
+                let each = if call.unit.is_none() { 4 } else { width(config.precision.reduce) };
+                2 * each * call.elements.div_ceil(members.max(1)) * others
             }
             Operation::Sum => 8 * call.elements * others,
         }

@@ -107,6 +107,13 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// Where a `config.json` asks for dropout above 0: the names of transformers' Llama, Mistral, GPT-2 and GPT-NeoX.
+pub fn dropout(json: &Value) -> Vec<(&'static str, f64)> {
+    let names = ["attention_dropout", "hidden_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"];
+    let asked = |name| Some((name, json.get(name)?.as_f64().filter(|p| *p > 0.0)?));
+    names.into_iter().filter_map(asked).collect()
+}
+
 /// Reads a `config.json`.
 pub fn read(json: &Value) -> Card {
     let mut r = Reader { json, card: Card::default() };

@@ -133,6 +133,15 @@ fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
     }
 }
 
+/// What the `config.json` beside weights asks for and training does not do, though it is no other model for it.
+pub(crate) fn unapplied(directory: &Path) -> Result<Option<String>, Failure> {
+    let Some(card) = card_of(directory)? else { return Ok(None) };
+    let all: Vec<String> = card::dropout(&card).iter().map(|(name, p)| format!("`{name}` {p}")).collect();
+    let shown = directory.join("config.json");
+    Ok((!all.is_empty())
+        .then(|| format!("{} asks for dropout, which is not applied: {}", shown.display(), all.join(", "))))
+}
+
 /// Opens a directory of weights that are those of this config's model.
 pub(crate) fn matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
     names::sayable(config)?;

@@ -44,11 +44,22 @@ impl<T: Real> Pass<T> {
         }
     }
 
-    /// Stores as the compute format does.
+    /// Stores as the compute format does. The residual stream and its gradient stay f32: each block adds to them, and
+    /// what is lost in one would be lost for all that follow.
     pub fn store(&self, x: &mut [T]) {
         if self.bf16 {
             rows::round_bf16(x);
         }
+    }
+
+    /// The gradient of the residual stream as a product reads it.
+    fn read<'a>(&self, d: &'a [T], room: &'a mut [T]) -> &'a [T] {
+        if !self.bf16 {
+            return d;
+        }
+        room.copy_from_slice(d);
+        rows::round_bf16(room);
+        room
     }
 }
 
@@ -196,7 +207,6 @@ pub fn forward<T: Real>(
     if s.parallel {
         rows::norm_forward(s.norm, s.eps, &saved.x, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
     } else {
-        pass.store(out);
         saved.middle.copy_from_slice(out);
         rows::norm_forward(s.norm, s.eps, out, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
     }
@@ -214,7 +224,6 @@ pub fn forward<T: Real>(
     rows::act_forward(s.act, &saved.up, &mut saved.act, f);
     pass.store(&mut saved.act);
     product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Into::Add, f, h);
-    pass.store(out);
 }
 
 /// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters'. Consumes
@@ -252,9 +261,10 @@ pub fn backward<T: Real>(
             threads,
         );
     };
-    input(&mut scratch.dact, d, &p[l.down.clone()], f, h);
+    let dy = pass.read(d, &mut scratch.dh2);
+    input(&mut scratch.dact, dy, &p[l.down.clone()], f, h);
     pass.store(&mut scratch.dact);
-    g.product(&l.down, &l.down_bias, d, &saved.act, n, threads);
+    g.product(&l.down, &l.down_bias, dy, &saved.act, n, threads);
     rows::act_backward(s.act, &mut saved.up, &scratch.dact, f);
     pass.store(&mut saved.up);
     input(&mut scratch.dh2, &saved.up, &p[l.up.clone()], h, up_width);
@@ -268,11 +278,11 @@ pub fn backward<T: Real>(
         };
     if !s.parallel {
         norm_backward(&saved.middle, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
-        pass.store(d);
     }
-    input(&mut scratch.dattended, d, &p[l.out.clone()], a, h);
+    let dy = pass.read(d, &mut scratch.dh);
+    input(&mut scratch.dattended, dy, &p[l.out.clone()], a, h);
     pass.store(&mut scratch.dattended);
-    g.product(&l.out, &l.out_bias, d, &saved.attended, n, threads);
+    g.product(&l.out, &l.out_bias, dy, &saved.attended, n, threads);
     attention::backward(
         s.heads,
         &pass.begins,
@@ -293,5 +303,4 @@ pub fn backward<T: Real>(
         norm_backward(&saved.x, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
     }
     norm_backward(&saved.x, &saved.stats1, &scratch.dh, d, &mut g, &l.norm1);
-    pass.store(d);
 }

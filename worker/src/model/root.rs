@@ -61,7 +61,6 @@ pub fn embed_forward<T: Real>(pass: &Pass<T>, p: &[T], tokens: &[u32], x: &mut [
         pass.shape.hidden,
         x,
     );
-    pass.store(x);
 }
 
 /// Adds to the gradient of the embedding.
@@ -158,7 +157,6 @@ pub fn loss<T: Real>(
     gnorm[..matrix_offset(s)].fill(T::NIL);
     let (dw, db) = gnorm.split_at_mut(h);
     rows::norm_backward(s.norm, x, &p[..h], &scratch.stats, &scratch.dnormed, d, dw, db);
-    pass.store(d);
     loss
 }
 

@@ -1,6 +1,6 @@
-//! What jobs say while they are made side by side: kept apart, and handed out in the order of their manifests.
+//! What jobs say while they are made or followed side by side: kept apart, and handed out in the order of their manifests.
 
-use crate::cli::io::Io;
+use super::io::Io;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
 

@@ -1,0 +1,177 @@
+//! What carries our name or came of our request, and is not ours: in the way, until somebody says to take it and has
+//! seen what differs.
+
+use super::{End, apply, counts, drive, look, plan, run};
+use trainc::apply::account::Tags;
+use trainc::apply::calls::{Call, Effect};
+use trainc::apply::diff::{Action, Change, Choices, Obstacle};
+use trainc::apply::fake::{Account, Fake};
+use trainc::apply::ledger::{Cause, Event, Ledger, Silence, Telling};
+use trainc::apply::prospect::Prospect;
+use trainc::apply::run::Driver;
+use trainc::apply::turns::Shared;
+
+const LLAMA: &str = "llama-7b-fsdp";
+const ADOPT: Choices = Choices { adopt: true, new_run: false, after_capacity: false };
+
+fn applied(example: &str) -> Account {
+    let calm = Fake::default();
+    let end = run(&calm, apply(&calm, &plan(example, &[]), Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    calm.account()
+}
+
+fn prospect(cloud: &Fake, example: &str, sets: &[&str], choices: Choices) -> Prospect {
+    run(cloud, look(cloud).prospect(&plan(example, sets), choices)).unwrap().unwrap().unwrap()
+}
+
+#[track_caller]
+fn change<'a>(prospect: &'a Prospect, kind: &str) -> &'a Change {
+    prospect.changes.iter().find(|change| change.kind == kind).unwrap()
+}
+
+#[track_caller]
+fn second_plan_is_empty(cloud: &Fake, example: &str) {
+    let later = prospect(cloud, example, &[], Choices::default());
+    assert!(later.is_empty(), "{:#?}", later.changes);
+}
+
+/// All that was told while it was taken over.
+fn taken(cloud: &Fake, example: &str) -> Vec<Event> {
+    let seen = prospect(cloud, example, &[], ADOPT);
+    let ledger = Ledger::default();
+    let driver = Driver {
+        look: look(cloud),
+        desired: &seen.desired,
+        choices: ADOPT,
+        telling: Telling { ledger: &ledger, listener: &Silence },
+        wrote_iam: false.into(),
+        shared: &Shared::default(),
+    };
+    assert!(run(cloud, driver.run(&seen.target)).unwrap().is_some(), "{:?}", ledger.failed());
+    ledger.events()
+}
+
+#[test]
+fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
+    let whole = applied(LLAMA);
+    let edits: [fn(&mut Tags); 3] = [
+        Tags::clear,
+        |tags| drop(tags.remove("trainc:resource")),
+        |tags| drop(tags.insert("trainc:job".to_owned(), "vision".to_owned())),
+    ];
+    for edit in edits {
+        let mut account = whole.clone();
+        account.jobs.clear();
+        let state = account.file_systems.values_mut().next().unwrap();
+        edit(&mut state.system.tags);
+        let (id, tags) = (state.system.id.clone(), state.system.tags.clone());
+
+        let refused = Fake::new(account.clone());
+        let end = run(&refused, apply(&refused, &plan(LLAMA, &[]), Choices::default())).unwrap();
+        let End::Failed(causes) = &end else { panic!("{end:?}") };
+        let [(item, Cause::Obstacle(found))] = causes.as_slice() else { panic!("{causes:?}") };
+        assert_eq!((item.kind, &found.action), ("file-system", &Action::Stop(Obstacle::Foreign)));
+        assert!(found.because.starts_with(&id), "{}", found.because);
+        assert!(found.differences.iter().any(|one| one.what.starts_with("tag trainc:")), "{found:#?}");
+        let after = refused.account();
+        assert_eq!(after.file_systems.values().next().unwrap().system.tags, tags, "nothing of it is changed");
+        assert_eq!((after.file_systems.len(), after.jobs.len()), (1, 0));
+
+        let cloud = Fake::new(account);
+        let events = taken(&cloud, LLAMA);
+        let told = events.iter().position(|event| matches!(event, Event::Taking { .. })).unwrap();
+        let Event::Taking { item, differences, .. } = &events[told] else { unreachable!() };
+        assert_eq!((item.kind, differences.is_empty()), ("file-system", false));
+        let written = events.iter().position(
+            |event| matches!(event, Event::Doing { item, what: "update" } if item.kind == "file-system"),
+        );
+        assert!(Some(told) < written, "what differs is told before it is changed: {events:#?}");
+        let state = cloud.account();
+        assert_eq!((state.file_systems.len(), state.jobs.len()), (1, 1));
+        assert_eq!(state.file_systems[&id].system.tags["trainc:job"], LLAMA);
+        second_plan_is_empty(&cloud, LLAMA);
+    }
+}
+
+#[test]
+fn a_job_of_others_is_shown_before_it_is_taken() {
+    let mut account = applied(LLAMA);
+    for state in account.jobs.values_mut() {
+        state.tags.clear();
+        state.job.request["HyperParameters"]["lr"] = "0.5".into();
+    }
+    let cloud = Fake::new(account.clone());
+    for choices in [Choices::default(), ADOPT] {
+        let seen = prospect(&cloud, LLAMA, &[], choices);
+        let job = change(&seen, "training-job");
+        let expected = if choices.adopt { Action::Adopt } else { Action::Stop(Obstacle::Foreign) };
+        assert_eq!(job.action, expected);
+        let lr = job.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
+        assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
+        assert!(job.differences.iter().any(|one| one.what == "tag trainc:digest"), "{job:#?}");
+        assert!(!seen.is_empty());
+    }
+    let end = run(&cloud, apply(&cloud, &plan(LLAMA, &[]), ADOPT)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(counts(&cloud.account()), [1, 1, 1, 1, 1]);
+    second_plan_is_empty(&cloud, LLAMA);
+}
+
+/// A run that is over needs nothing any more: what is shown as `skip` is not made when it is taken over.
+#[test]
+fn a_job_that_is_over_is_taken_and_nothing_is_made_for_it() {
+    let mut account = applied(LLAMA);
+    account.now += 100_000.0;
+    account.roles.clear();
+    account.file_systems.clear();
+    account.associations.clear();
+    account.jobs.values_mut().for_each(|state| state.tags.clear());
+    let cloud = Fake::new(account);
+    let seen = prospect(&cloud, LLAMA, &[], ADOPT);
+    for one in &seen.changes {
+        let expected: &[Action] = match one.kind {
+            "training-job" => &[Action::Adopt],
+            _ => &[Action::Skip, Action::Unchanged],
+        };
+        assert!(expected.contains(&one.action), "{one:?}");
+    }
+    let end = run(&cloud, drive(look(&cloud), &seen, ADOPT)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let writes: Vec<Call> =
+        cloud.calls().into_iter().filter(|call| call.row().effect == Effect::Write).collect();
+    assert_eq!(writes, [Call::AddTags]);
+    second_plan_is_empty(&cloud, LLAMA);
+}
+
+/// What stands in the way of a run that is over stands in nobody's way.
+#[test]
+fn a_foreign_role_does_not_stop_a_job_that_is_over() {
+    let mut account = applied("starter");
+    account.now += 100_000.0;
+    account.roles.values_mut().for_each(|state| state.role.tags.clear());
+    second_plan_is_empty(&Fake::new(account), "starter");
+}
+
+#[test]
+fn a_role_at_another_path_is_taken_as_it_is() {
+    let mut account = applied("starter");
+    account.jobs.clear();
+    for state in account.roles.values_mut() {
+        state.role.tags.clear();
+        state.role.path = "/".to_owned();
+        state.role.arn = format!("arn:aws:iam::{}:role/{}", account.account, state.role.name);
+        state.policies.clear();
+    }
+    let arn = account.roles.values().next().unwrap().role.arn.clone();
+    let cloud = Fake::new(account);
+    let seen = prospect(&cloud, "starter", &[], ADOPT);
+    let role = change(&seen, "role");
+    assert_eq!(role.action, Action::Adopt);
+    assert!(role.because.contains("it stays at path `/`"), "{}", role.because);
+    let end = run(&cloud, apply(&cloud, &plan("starter", &[]), ADOPT)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let job = cloud.account().jobs.into_values().next().unwrap();
+    assert_eq!(job.job.request["RoleArn"], arn.as_str());
+    second_plan_is_empty(&cloud, "starter");
+}
