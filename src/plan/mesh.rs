@@ -1,5 +1,6 @@
 //! The mesh: world size, every degree given or derived, the 3-billion rule, and the order of the axes.
 
+use super::minimum_nodes::minimum_nodes;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
@@ -26,9 +27,6 @@ declare_code!(T0306, "device-map-nodes", Error, "a device map over more than one
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T0306];
-
-/// Parameters for which one node joins the shard group (AWS blog on sharded data parallelism, 2022-10).
-pub const PARAMETERS_PER_NODE: u64 = 3_000_000_000;
 
 /// Larger than any cluster; keeps every product inside 64 bits.
 const MOST_GPUS: u64 = 1 << 24;
@@ -91,31 +89,8 @@ pub(super) fn mesh(
         world_size,
         cluster_span: nodes_val.span_or(cluster.span),
     };
-    let minimum = minimum_nodes(&at, model);
+    let minimum = minimum_nodes(parallel, engine, model);
     at.build(minimum, smp, problems)
-}
-
-/// Whether the 3-billion rule speaks of this engine and strategy: something is sharded.
-fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
-    match engine {
-        Engine::Fsdp => parallel.strategy.value().map(String::as_str) != Some("no-shard"),
-        Engine::Worker => true,
-        Engine::Smp => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
-    }
-}
-
-fn minimum_nodes(at: &Layout, model: Option<&ModelFacts>) -> Option<(Val<u64>, Val<u64>)> {
-    if !is_sharded(at.parallel, at.engine) {
-        return None;
-    }
-    let parameters = model?.parameters.value;
-    let minimum = parameters.div_ceil(PARAMETERS_PER_NODE).max(1);
-    let shown = text::group(parameters);
-    Some((
-        Val::derived(minimum, format!("ceil({shown} parameters / 3 billion per node)")),
-        Val::derived(minimum.next_power_of_two(), format!("the next power of two from {minimum}")),
-    ))
 }
 
 struct Layout<'a> {

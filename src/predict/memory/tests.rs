@@ -203,7 +203,7 @@ fn seventy_billion_on_two_small_cards() {
     // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one matrix.
     let gathered = 2.0 * 855.6e6 * 0.516 + 2.0 * (2.0 * 32_000.0 * 8_192.0 + 8_192.0 * 28_672.0);
     near(found.parts.gathered, gathered, 0.01);
-    one.offload = Default::default();
+    one.offload = crate::predict::layout::Offload::default();
     one.quantisation = None;
     assert_eq!(memory(&one).fits, Some(false));
 }
