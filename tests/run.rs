@@ -166,6 +166,21 @@ fn whole_lines(path: &PathBuf) -> Vec<Value> {
 }
 
 #[test]
+fn a_failure_is_said_once() {
+    let scratch = place("run-said-once", 4);
+    let data = fs::read_dir(scratch.0.join("packed")).unwrap().flatten().map(|entry| entry.path());
+    let tokens = data.into_iter().find(|path| path.extension().is_some_and(|e| e == "bin")).unwrap();
+    fs::OpenOptions::new().write(true).open(&tokens).unwrap().set_len(100).unwrap();
+    // Both ranks find it, at the same time: what they write to one stream must not mix.
+    for _ in 0..5 {
+        let ran = trainc_in(&scratch.0, &["run", "small.kdl", "--worker", worker()]);
+        assert_eq!(ran.code, Some(8), "{}", ran.err);
+        assert_eq!(ran.err.matches("has 100 bytes").count(), 1, "{}", ran.err);
+        let _ = fs::remove_dir_all(scratch.0.join("runs"));
+    }
+}
+
+#[test]
 fn whoever_ends_it_no_rank_is_left_and_nothing_is_lost() {
     // The terminal closes; and `trainc run` itself is killed, which it cannot answer.
     for signal in ["-HUP", "-KILL"] {

@@ -88,7 +88,9 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             Ok(jobs) => {
                 let known = |job: &&TrainingJob| remains.running.iter().any(|one| one.name == job.name);
                 let started: Vec<&TrainingJob> = jobs.iter().filter(|job| !known(job)).collect();
-                started.iter().for_each(|job| self.started(job));
+                for job in &started {
+                    self.started(job);
+                }
                 started.is_empty()
             }
             Err(fault) => {

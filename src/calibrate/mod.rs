@@ -14,6 +14,7 @@ pub mod noise;
 mod row;
 pub mod runs;
 pub mod tiers;
+mod verdict;
 pub mod words;
 
 pub use runs::{Run, Table, read};

@@ -19,6 +19,8 @@ struct Row {
     peak_fp16_tflops: Option<f64>,
     memory_bandwidth_gb_s: Option<f64>,
     nvlink_gb_s: Option<f64>,
+    /// Ranks of one, where they are not one.
+    ranks: Option<u64>,
     bf16: bool,
     note: Option<String>,
     #[serde(flatten)]
@@ -40,6 +42,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         peak_fp16_tflops: row.peak_fp16_tflops,
         memory_bandwidth_gb_s: row.memory_bandwidth_gb_s,
         nvlink_gb_s: row.nvlink_gb_s,
+        ranks: row.ranks.unwrap_or(1),
         bf16: row.bf16,
         note: row.note,
         provenance: row.sourced.into(),

@@ -1,5 +1,7 @@
 //! `trainc plan`.
 
+mod next;
+
 use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
 use super::exit;
@@ -12,13 +14,13 @@ use crate::apply::diff::Choices;
 use crate::apply::observed::Look;
 use crate::apply::saved::{self, SavedPlan};
 use crate::apply::verdict;
-use crate::diag::{Format, Severity};
-use crate::emit::{Identity, quoted};
+use crate::diag::Format;
+use crate::emit::Identity;
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
+use next::{Blocked, next};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
@@ -202,7 +204,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
             io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
         }
-        _ => human(io, global, args, &set, &ready, &documents, &looked),
+        _ => human(io, global, args, &set, &Page { ready: &ready, documents: &documents, looked: &looked }),
     }
     args.input.say_denied(io, &set, global.quiet);
     if manifest_code != exit::DONE {
@@ -272,15 +274,16 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
     }
 }
 
-fn human(
-    io: &mut Io,
-    global: &Global,
-    args: &Args,
-    set: &Set,
-    ready: &[Ready],
-    documents: &[Document],
-    looked: &[Option<Looked>],
-) {
+/// What is told of several manifests, in their order.
+struct Page<'a> {
+    ready: &'a [Ready<'a>],
+    documents: &'a [Document],
+    /// What the account says; empty where nobody asked.
+    looked: &'a [Option<Looked>],
+}
+
+fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
+    let Page { ready, documents, looked } = page;
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
     let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
     let options = Options { color: io.color, unicode: io.unicode, width };
@@ -293,7 +296,7 @@ fn human(
         say(io, &text);
     }
     let rule = if io.unicode { "─" } else { "-" };
-    for (at, (one, document)) in ready.iter().zip(documents).enumerate() {
+    for (at, (one, document)) in ready.iter().zip(*documents).enumerate() {
         let subject = one.subject();
         if subject.plan.is_none() {
             // Its problems stand above, and there is nothing else to say.
@@ -323,114 +326,6 @@ fn human(
 /// Whether the job is for this machine.
 fn is_local(plan: &crate::ir::Plan) -> bool {
     plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
-}
-
-/// What apply would refuse as things stand.
-#[derive(Default)]
-struct Blocked {
-    /// The codes of what is in the way, of all jobs.
-    codes: BTreeSet<&'static str>,
-    /// The exit code of apply.
-    exit: u8,
-    /// Jobs that are refused, and all that were looked at.
-    jobs: (usize, usize),
-    /// Flags that let it go on: none where something must be mended first.
-    flags: BTreeSet<&'static str>,
-    /// Whether something must be mended first.
-    mend: bool,
-}
-
-impl Blocked {
-    fn of(looked: &[Option<Looked>]) -> Self {
-        let mut out = Self::default();
-        let mut exits = Vec::new();
-        for one in looked.iter().flatten() {
-            out.jobs.1 += 1;
-            let stops: Vec<u8> = one.obstacles.iter().map(|verdict| verdict.exit).chain([one.exit]).collect();
-            let Some(code) = verdict::worst(stops.into_iter().filter(|code| *code != exit::DONE)) else {
-                continue;
-            };
-            out.jobs.0 += 1;
-            exits.push(code);
-            let findings = one.findings.iter().filter(|one| one.severity == Severity::Error);
-            out.codes.extend(findings.map(|one| one.code.id));
-            out.codes.extend(one.obstacles.iter().map(|verdict| verdict.diagnostic.code.id));
-            out.mend |= one.exit != exit::DONE;
-            for obstacle in &one.obstacles {
-                match obstacle.flag {
-                    Some(flag) => out.flags.extend([flag]),
-                    None => out.mend = true,
-                }
-            }
-        }
-        out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
-        out
-    }
-
-    fn words(&self) -> Option<String> {
-        let codes: Vec<&str> = self.codes.iter().copied().collect();
-        let why = crate::text::list(&codes, "and");
-        match self.jobs {
-            (0, _) => None,
-            (_, 1) => Some(format!("apply would be refused with exit code {}: {why}", self.exit)),
-            (some, all) => Some(format!("apply would refuse {some} of {all} jobs: {why}")),
-        }
-    }
-
-    /// Whether nothing at all would be applied.
-    fn is_whole(&self) -> bool {
-        self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
-    }
-}
-
-/// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
-/// with the flag that lets it go on if there is one.
-fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -> String {
-    let input = &args.input;
-    let online = is_online(args) && errors == 0;
-    let stops = online && blocked.is_whole();
-    if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
-        return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
-    }
-    let verb = match (errors, online) {
-        (1.., _) => "check",
-        (0, true) if stops => "plan",
-        (0, true) => "apply",
-        (0, false) if local => "run",
-        (0, false) => "emit",
-    };
-    let mut words = vec!["trainc".to_owned(), verb.to_owned()];
-    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
-    if let Some(env) = &input.env {
-        words.extend(["--env".to_owned(), quoted(env)]);
-    }
-    for set in &input.sets {
-        words.extend(["--set".to_owned(), quoted(set)]);
-    }
-    if let Some(account) = &input.account {
-        words.extend(["--account".to_owned(), quoted(account)]);
-    }
-    if let Some(worker) = &input.worker {
-        words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
-    }
-    let flags = [("--new-run", args.new_run), ("--adopt", args.adopt)];
-    let more = |flag: &str| stops && !blocked.mend && blocked.flags.contains(flag);
-    words.extend(
-        flags
-            .into_iter()
-            .filter(|(flag, given)| online && (*given || more(flag)))
-            .map(|(flag, _)| flag.to_owned()),
-    );
-    if let Some(file) = args.save.as_ref().filter(|_| stops) {
-        words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
-    }
-    if online {
-        words.extend(args.account.again().split_whitespace().map(str::to_owned));
-    }
-    if verb == "emit" {
-        words.extend(["--out".to_owned(), "generated/".to_owned()]);
-    }
-    words.join(" ")
 }
 
 /// The plan of one manifest for scripts.

@@ -162,7 +162,9 @@ impl Listener for Progress {
             }
             Event::Taking { item, because, differences } => {
                 self.line(&format!("{} {}: {because}", item.kind, item.name));
-                differences.iter().for_each(|one| self.line(&format!("  {}", difference(one))));
+                for one in differences {
+                    self.line(&format!("  {}", difference(one)));
+                }
             }
             Event::Done { item, what, id } => {
                 if let Some(bar) = self.bars.borrow_mut().remove(item) {

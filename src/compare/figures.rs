@@ -97,7 +97,7 @@ impl Figures {
         });
         Self {
             instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
-            gpus: mesh.map(|mesh| mesh.world_size),
+            gpus: mesh.map(crate::ir::Mesh::gpus),
             values: Figure::ALL.map(value),
             intervals: Figure::ALL.map(interval),
             unknown,

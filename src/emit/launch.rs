@@ -176,9 +176,8 @@ pub(super) fn smp_parameters(plan: &Plan) -> Vec<(&'static str, Scalar)> {
     let mut out: Vec<(&'static str, Scalar)> = Vec::new();
     let int = |n: u64| Scalar::Int(i128::from(n));
     if plan.smp == Some(Smp::V2) {
-        if !parallel.shard_degree.is_absent() {
-            out.push(("hybrid_shard_degree", int(mesh.shard_degree.value)));
-        }
+        // Left out, SMP would choose a degree by itself, and the plan would be of another job.
+        out.push(("hybrid_shard_degree", int(mesh.shard_degree.value)));
         for (key, field) in [
             ("tensor_parallel_degree", &parallel.tensor_degree),
             ("context_parallel_degree", &parallel.context_degree),

@@ -134,9 +134,11 @@ impl Parameters<'_> {
             ("context_parallel_degree", "context-degree"),
             ("expert_parallel_degree", "expert-degree"),
         ] {
-            // 0 leaves the degree to the library: so does no node.
-            let found = self.degree(key);
-            out.extend(found.filter(|n| *n > 0).map(|n| number(name, n)));
+            let found = self.degree(key).filter(|n| *n > 0);
+            if found.is_none() && key == "hybrid_shard_degree" {
+                self.unsaid.lose("`hybrid_shard_degree` 0: SMP chooses the degree, and a manifest names it, 1 if `shard-degree` is not written");
+            }
+            out.extend(found.map(|n| number(name, n)));
         }
         out.extend(self.offload("sm_activation_offloading"));
         (out, None)

@@ -61,6 +61,8 @@ pub struct Accelerator {
     pub memory_bandwidth_gb_s: Option<f64>,
     /// NVLink, decimal GB/s, sum of both directions; 0 for a device without NVLink.
     pub nvlink_gb_s: Option<f64>,
+    /// Ranks that torchrun starts on one: 1 for a GPU, the NeuronCores that a Trainium chip shows.
+    pub ranks: u64,
     /// Has bf16 tensor cores.
     pub bf16: bool,
     /// What a reader should know of the figures.

@@ -48,7 +48,8 @@ pub struct Mesh {
     pub gpus_per_node: u64,
     /// Processes of each instance; for `device-map` one process has all GPUs.
     pub processes_per_node: u64,
-    /// GPUs in all.
+    /// Ranks in all: one per GPU, fewer where `processes` says so, one per NeuronCore on Trainium. For `device-map` and
+    /// plain scripts the GPUs.
     pub world_size: u64,
     /// Whole copies of the model's states.
     pub replicas: Val<u64>,
@@ -86,6 +87,11 @@ impl Mesh {
             Axis::Context => self.context_degree.value,
             Axis::Expert => self.expert_degree.value,
         }
+    }
+
+    /// GPUs in all.
+    pub fn gpus(&self) -> u64 {
+        self.nodes.saturating_mul(self.gpus_per_node)
     }
 
     /// Ranks in all: one per GPU, but for a plain script (one per host) and fewer processes than GPUs.

@@ -57,6 +57,9 @@ impl Plan {
         if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) {
             return "rank";
         }
+        if self.machine.as_ref().is_some_and(|machine| machine.ranks_per_gpu > 1) {
+            return "NeuronCore";
+        }
         self.chip_noun()
     }
 
@@ -73,12 +76,21 @@ pub struct Machine {
     pub gpus_per_node: u64,
     /// Name of the accelerator.
     pub gpu: Option<String>,
+    /// Ranks that torchrun starts on one accelerator: its NeuronCores on Trainium, else 1.
+    pub ranks_per_gpu: u64,
     /// Memory of one accelerator, bytes.
     pub gpu_memory_bytes: Option<u64>,
     /// Whether its tensor cores take bf16.
     pub bf16: Option<bool>,
     /// Whether nodes talk over EFA.
     pub efa: Option<bool>,
+}
+
+impl Machine {
+    /// Memory of one rank, bytes: the accelerator's, or a NeuronCore's part of its chip's.
+    pub fn rank_memory_bytes(&self) -> Option<u64> {
+        self.gpu_memory_bytes.map(|bytes| bytes / self.ranks_per_gpu.max(1))
+    }
 }
 
 /// A region and what follows from it.

@@ -15,6 +15,11 @@ pub struct Preference<'a> {
     pub count: Option<u64>,
 }
 
+/// Whether a type is of the families with GPUs, as the SageMaker SDK tells them (2.257.7).
+fn has_gpus(instance: &str) -> bool {
+    instance.strip_prefix("ml.").is_some_and(|name| name.starts_with(['g', 'p']))
+}
+
 impl Job {
     /// The member of `request` that says them, and the types in their order; nothing where there are none.
     pub fn preferences(&self) -> Option<(&RequestMember, Vec<Preference<'_>>)> {
@@ -38,9 +43,8 @@ impl Job {
             return cluster.instance.value().map(String::as_str);
         }
         let groups = || cluster.groups.iter().filter_map(|group| group.instance.value().map(String::as_str));
-        let of_gpus = |name: &&str| name.strip_prefix("ml.").is_some_and(|name| name.starts_with(['g', 'p']));
         groups()
-            .find(of_gpus)
+            .find(|name| has_gpus(name))
             .or_else(|| groups().next())
             .or_else(|| self.preferences().and_then(|(_, list)| list.first()?.instance))
     }
@@ -62,6 +66,24 @@ impl Job {
             Some(Field::Is(name)) => groups.iter().find(|group| group.name.value() == Some(&name.value)),
             _ => groups.first().filter(|_| groups.len() == 1),
         }
+    }
+
+    /// The instance type on which the ranks run: the cluster's, or that of [`rank_group`](Self::rank_group); of several
+    /// groups none of which is named the first's with a GPU, else the first's.
+    pub fn rank_instance(&self) -> Option<&Val<String>> {
+        let cluster = self.cluster.as_ref()?;
+        if !cluster.instance.is_absent() || cluster.groups.is_empty() {
+            return cluster.instance.val();
+        }
+        if let Some(group) = self.rank_group() {
+            return group.instance.val();
+        }
+        // A group that is not there was named, and that is said.
+        if self.parallel.as_ref().is_some_and(|parallel| !parallel.group.is_absent()) {
+            return None;
+        }
+        let types = || cluster.groups.iter().filter_map(|group| group.instance.val());
+        types().find(|kind| has_gpus(&kind.value)).or_else(|| types().next())
     }
 
     /// The first type's own count, where `cluster` does not say how many.

@@ -47,11 +47,8 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
     }
     let Some(written) = cluster.instance.val() else {
         if cluster.instance.is_absent() {
-            if let Some(group) = job.rank_group() {
-                return instances::get(group.instance.value()?);
-            }
-            if let Some(group) = cluster.groups.iter().find_map(|group| group.instance.value()) {
-                return instances::get(group);
+            if !cluster.groups.is_empty() {
+                return instances::get(&job.rank_instance()?.value);
             }
             // The service takes the first that it has: the plan is made for the first.
             if let Some((_, preferences)) = job.preferences() {
@@ -155,6 +152,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         return Some(Machine {
             gpus_per_node: u64::from(row.accelerators),
             gpu: Some(row.accelerator.product.clone()),
+            ranks_per_gpu: row.accelerator.ranks,
             gpu_memory_bytes: row.accelerator.memory_bytes,
             bf16: (row.accelerator.kind == AcceleratorKind::Gpu)
                 .then_some(row.accelerator.bf16)
@@ -162,7 +160,8 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             efa: row.efa,
         });
     }
-    match cluster.instance.value().map(String::as_str) {
+    let kind = job.rank_instance();
+    match kind.map(|kind| kind.value.as_str()) {
         Some("custom") => custom(job, problems),
         Some("local") => {
             if let Some(gpu) = &cluster.gpu {
@@ -174,6 +173,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             Some(Machine {
                 gpus_per_node: per_node,
                 gpu: None,
+                ranks_per_gpu: 1,
                 gpu_memory_bytes: None,
                 bf16: None,
                 efa: Some(false),
@@ -188,7 +188,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                 problems.push(
                     Diagnostic::new(
                         &T0324,
-                        cluster.instance.span().unwrap_or(cluster.span),
+                        kind.and_then(|kind| kind.origin.span()).unwrap_or(cluster.span),
                         format!("`{name}` has no GPU; engine `{}` needs them", engine.name()),
                     )
                     .help("choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`"),
@@ -199,6 +199,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             Some(Machine {
                 gpus_per_node: ranks.unwrap_or(1),
                 gpu: None,
+                ranks_per_gpu: 1,
                 gpu_memory_bytes: None,
                 bf16: None,
                 efa: Some(false),
@@ -269,6 +270,7 @@ fn accelerator(gpu: &crate::ir::CustomGpu, efa: Option<bool>, problems: &mut Pro
     Some(Machine {
         gpus_per_node: per_node,
         gpu: Some(row.product.clone()),
+        ranks_per_gpu: row.ranks,
         gpu_memory_bytes: row.memory_bytes,
         bf16: Some(row.bf16),
         efa,

@@ -1,5 +1,6 @@
 //! The mesh: world size, every degree given or derived, the 3-billion rule, and the order of the axes.
 
+use super::minimum_nodes::minimum_nodes;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
@@ -28,9 +29,6 @@ declare_code!(T0306, "device-map-nodes", Error, "a device map over more than one
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T0306];
 
-/// Parameters for which one node joins the shard group (AWS blog on sharded data parallelism, 2022-10).
-pub const PARAMETERS_PER_NODE: u64 = 3_000_000_000;
-
 /// Larger than any cluster; keeps every product inside 64 bits.
 const MOST_GPUS: u64 = 1 << 24;
 
@@ -45,7 +43,7 @@ pub(super) fn mesh(
     let parallel = job.parallel.as_ref()?;
     let engine = parallel.engine.get()?;
     let cluster = job.cluster.as_ref()?;
-    let gpus_per_node = machine?.gpus_per_node;
+    let Machine { gpus_per_node, ranks_per_gpu, .. } = *machine?;
     let nodes_val = match (&cluster.nodes, cluster.groups.as_slice()) {
         (Field::Is(val), _) => val.clone(),
         (Field::Absent, groups) if !groups.is_empty() && job.rank_group().is_some() => {
@@ -60,7 +58,11 @@ pub(super) fn mesh(
         _ => return None,
     };
     let nodes = nodes_val.value;
-    let world_size = nodes.checked_mul(gpus_per_node).filter(|world| *world <= MOST_GPUS);
+    let ranks_per_node = started(parallel, engine, smp, gpus_per_node).unwrap_or_else(|| {
+        gpus_per_node.saturating_mul(if engine == Engine::DeviceMap { 1 } else { ranks_per_gpu })
+    });
+    let most = nodes.checked_mul(gpus_per_node.max(ranks_per_node)).filter(|most| *most <= MOST_GPUS);
+    let world_size = most.map(|_| nodes * ranks_per_node);
     let Some(world_size) = world_size else {
         problems.push(
             Diagnostic::new(
@@ -84,34 +86,12 @@ pub(super) fn mesh(
         engine,
         nodes,
         gpus_per_node,
+        ranks_per_node,
         world_size,
         cluster_span: nodes_val.span_or(cluster.span),
     };
-    let minimum = minimum_nodes(&at, model);
+    let minimum = minimum_nodes(parallel, engine, model);
     at.build(minimum, smp, problems)
-}
-
-/// Whether the 3-billion rule speaks of this engine and strategy: something is sharded.
-fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
-    match engine {
-        Engine::Fsdp => parallel.strategy.value().map(String::as_str) != Some("no-shard"),
-        Engine::Worker => true,
-        Engine::Smp => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
-    }
-}
-
-fn minimum_nodes(at: &Layout, model: Option<&ModelFacts>) -> Option<(Val<u64>, Val<u64>)> {
-    if !is_sharded(at.parallel, at.engine) {
-        return None;
-    }
-    let parameters = model?.parameters.value;
-    let minimum = parameters.div_ceil(PARAMETERS_PER_NODE).max(1);
-    let shown = text::group(parameters);
-    Some((
-        Val::derived(minimum, format!("ceil({shown} parameters / 3 billion per node)")),
-        Val::derived(minimum.next_power_of_two(), format!("the next power of two from {minimum}")),
-    ))
 }
 
 struct Layout<'a> {
@@ -119,8 +99,19 @@ struct Layout<'a> {
     engine: Engine,
     nodes: u64,
     gpus_per_node: u64,
+    ranks_per_node: u64,
     world_size: u64,
     cluster_span: Span,
+}
+
+/// Processes that MPI is told to start on each host, where they are fewer than the GPUs; more are refused by a rule.
+fn started(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, gpus_per_node: u64) -> Option<u64> {
+    let by_mpi = match engine {
+        Engine::Smddp | Engine::Ddp => true,
+        Engine::Smp => matches!(smp, Some(Smp::V1(_))),
+        _ => false,
+    };
+    parallel.processes.get().filter(|processes| by_mpi && (1..=gpus_per_node).contains(processes))
 }
 
 fn one(rule: &'static str) -> Val<u64> {
@@ -128,6 +119,16 @@ fn one(rule: &'static str) -> Val<u64> {
 }
 
 impl Layout<'_> {
+    /// What a rank is, for people: a GPU where each has one.
+    fn noun(&self) -> &'static str {
+        if self.ranks_per_node == self.gpus_per_node { "GPU" } else { "process" }
+    }
+
+    /// What each node has, in words.
+    fn each_node(&self) -> String {
+        text::count(self.ranks_per_node, self.noun())
+    }
+
     fn build(
         &self,
         minimum: Option<(Val<u64>, Val<u64>)>,
@@ -139,7 +140,7 @@ impl Layout<'_> {
             engine: self.engine,
             nodes: self.nodes,
             gpus_per_node: self.gpus_per_node,
-            processes_per_node: self.gpus_per_node,
+            processes_per_node: self.ranks_per_node,
             world_size: self.world_size,
             replicas: one(NOT_SPLIT),
             shard_degree: one(NOT_SPLIT),
@@ -183,11 +184,6 @@ impl Layout<'_> {
                 if self.parallel.processes.is_bad() {
                     return None;
                 }
-                if let Some(processes) = self.parallel.processes.get()
-                    && processes <= self.gpus_per_node
-                {
-                    mesh.processes_per_node = processes;
-                }
             }
             Engine::None => {
                 mesh.processes_per_node = 1;
@@ -205,6 +201,7 @@ impl Layout<'_> {
         let is_smp = self.engine == Engine::Smp;
         let unknown = is_smp
             && (p.shard_degree.is_bad()
+                || p.processes.is_bad()
                 || p.prescaled_batch.is_bad()
                 || smp_only.iter().any(|degree| degree.is_bad()));
         let replicas = self.replicas(&mut mesh, problems);
@@ -307,11 +304,7 @@ impl Layout<'_> {
 
     /// What is left of the world after the other axes; reports degrees that do not divide it.
     fn replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
-        let world = if self.engine == Engine::DeviceMap {
-            self.world_size
-        } else {
-            self.nodes * mesh.processes_per_node
-        };
+        let world = self.world_size;
         let axes: Vec<(&str, &Val<u64>)> = [
             ("shard-degree", &mesh.shard_degree),
             ("tensor-degree", &mesh.tensor_degree),
@@ -331,12 +324,9 @@ impl Layout<'_> {
             let mut diagnostic = Diagnostic::new(
                 &T0303,
                 blamed.span_or(self.parallel.span),
-                format!("{shown} needs more than the {} of this cluster", text::count(world, "GPU")),
+                format!("{shown} needs more than the {} of this cluster", text::count(world, self.noun())),
             )
-            .label(
-                self.cluster_span,
-                format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")),
-            );
+            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), self.each_node()));
             let others = product_of_others(&axes, name);
             let room = world.checked_div(others).unwrap_or(0);
             if room >= 1 {
@@ -394,10 +384,7 @@ impl Layout<'_> {
                 val.span_or(self.parallel.span),
                 format!("`{name}` {} does not divide {of}", val.value),
             )
-            .label(
-                self.cluster_span,
-                format!("{} × {}", text::count(self.nodes, "node"), text::count(self.gpus_per_node, "GPU")),
-            )
+            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), self.each_node()))
             .help(format!("{} does not divide {left}; {near}", val.value))
             .fact("world_size", world)
             .fact("legal", divisors(left));

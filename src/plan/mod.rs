@@ -9,6 +9,7 @@ mod cluster;
 pub mod divisors;
 mod image;
 pub mod mesh;
+pub mod minimum_nodes;
 mod model;
 mod network;
 mod newest;

@@ -39,9 +39,14 @@ impl Layout {
         };
         let system = system(plan, mesh.engine)?;
         let microbatches = batch.microbatches as f64;
+        let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
+        // MPI may be told to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
+        if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
+            hardware.gpus_per_node = mesh.ranks_per_node() as f64;
+        }
         Ok(Self {
             model: Model::of(architecture, facts.class.unwrap_or(architecture.family.default_class())),
-            hardware: hardware(plan, mesh.nodes, mesh.gpus_per_node)?,
+            hardware,
             system,
             degrees: Degrees {
                 replicas: mesh.replicas.value as f64,
@@ -203,9 +208,10 @@ impl Hardware {
     /// So many instances of a type.
     pub fn of_instance(row: &Instance, nodes: u64) -> Self {
         let accelerator = &row.accelerator;
+        let ranks = accelerator.ranks.max(1) as f64;
         Self {
-            memory_bytes: accelerator.memory_bytes.map(|bytes| bytes as f64),
-            gpus_per_node: f64::from(row.accelerators),
+            memory_bytes: accelerator.memory_bytes.map(|bytes| bytes as f64 / ranks),
+            gpus_per_node: f64::from(row.accelerators) * ranks,
             nodes: nodes as f64,
             inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
             host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
@@ -214,15 +220,16 @@ impl Hardware {
         }
     }
 
-    /// One accelerator of that product name, with what its row says.
+    /// What one rank has of the accelerator of that product name, with what its row says.
     fn of_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
+        let share = 1.0 / row.map_or(1, |row| row.ranks.max(1)) as f64;
         Self {
             gpu: GpuKind::from_name(name),
             memory_bytes: None,
             peak_flops: row
                 .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
-                .map(|tflops| tflops * 1e12),
-            memory_bytes_per_second: row.and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9),
+                .map(|tflops| tflops * 1e12 * share),
+            memory_bytes_per_second: row.and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9 * share),
             gpus_per_node: 1.0,
             nodes: 1.0,
             intra_bytes_per_second: row.and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9),

@@ -43,13 +43,11 @@ pub struct Layout {
     pub smddp: bool,
     /// Whose code the model is: which tensors it keeps for the backward pass.
     pub code: Code,
-    /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels; fused
-    /// ones take none).
+    /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels).
     pub optimizer_copies: bool,
     /// FSDP: whether each parameter is sharded for itself (`fully_shard`, FSDP2), so that frozen ones are freed.
     pub per_parameter_sharding: bool,
-    /// FSDP: whether the whole model is one unit, because nothing says what its layers are: it is gathered before
-    /// anything runs, stays so, and its gradients are scattered when everything has run.
+    /// FSDP: whether the whole model is one unit: gathered before anything runs, scattered when everything has run.
     pub one_unit: bool,
     /// What engine `worker` is told beside; its defaults under other engines.
     pub worker: WorkerSettings,
@@ -283,7 +281,7 @@ pub struct Work {
     pub tensor_readers: f64,
     /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
-    /// Of them, the micro-batches into which the script splits one batch; SMP v1's `microbatches`, 1 without.
+    /// Of them, those into which one batch is split: SMP v1's `microbatches`, else 1.
     pub microbatches: f64,
     /// Micro-batches in flight at the first stage, where the user bounds them.
     pub active_microbatches: Option<f64>,

@@ -83,7 +83,7 @@ pub fn document(subject: &Subject) -> Document {
                 bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
             }
         }),
-        memory: forecast::memory(prediction, machine.and_then(|machine| machine.gpu_memory_bytes)),
+        memory: forecast::memory(prediction, machine.and_then(crate::ir::plan::Machine::rank_memory_bytes)),
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
         price: plan.and_then(|plan| plan.price.as_ref()).map(|price| Price {

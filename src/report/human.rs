@@ -74,7 +74,7 @@ pub fn plan(
 pub fn total(subjects: &[Subject], options: Options) -> String {
     let mut page = Page::new(options);
     let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
-    let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(|mesh| mesh.world_size).sum();
+    let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(crate::ir::Mesh::gpus).sum();
     let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
     let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
         if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }

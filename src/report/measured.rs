@@ -203,10 +203,10 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
                 ),
                 None => of(row.predicted),
             };
-            let measured = row
-                .measured
-                .map(|value| said(row.key, row.group, value))
-                .unwrap_or_else(|| not_measured(row).unwrap_or_default().to_owned());
+            let measured = row.measured.map_or_else(
+                || not_measured(row).unwrap_or_default().to_owned(),
+                |value| said(row.key, row.group, value),
+            );
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
                 format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short(percent.abs()))

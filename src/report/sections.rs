@@ -75,7 +75,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if let Some(mesh) = &plan.mesh
         && machine.is_some_and(|machine| machine.gpu.is_some())
     {
-        let _ = write!(first, " = {}", text::count(mesh.world_size, plan.chip_noun()));
+        let _ = write!(first, " = {}", text::count(mesh.gpus(), plan.chip_noun()));
     }
     if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
         let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);
@@ -209,8 +209,8 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     let ranks = mesh.ranks();
     if mesh.engine != crate::ir::Engine::None {
         let _ = write!(line, " = {}", text::count(ranks, plan.rank_noun()));
-        if ranks < mesh.world_size {
-            let _ = write!(line, " of {}", text::group(mesh.world_size));
+        if ranks < mesh.gpus() {
+            let _ = write!(line, " of {}", text::group(mesh.gpus()));
         }
     }
     for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {

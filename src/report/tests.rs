@@ -116,7 +116,8 @@ fn trainium_has_chips() {
     let (trainium, gpus) = (sample(LLAMA, SET), sample(GPT2, &[]));
     let text = page(&trainium, Options::default());
     assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
-    assert!(text.contains("= 32 chips\n"), "the mesh: {text}");
+    // A chip has two NeuronCores, and torchrun starts a rank for each.
+    assert!(text.contains("= 64 NeuronCores\n"), "the mesh: {text}");
     let total = |samples: &[&Sample]| {
         human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
     };

@@ -128,3 +128,26 @@ def test_the_help_about_ports_is_a_command_that_mends_them(account, example, egr
     planned = run.trainc("plan", "-o", "json")
     assert planned.code == 0, planned
     assert not [one for one in json.loads(planned.out)["problems"] if one["code"] in helps], planned
+
+
+def test_a_bucket_of_another_region_or_account_is_found(account, example):
+    """S3 redirects who asks in the wrong region, and refuses who expects that the account owns what it does not."""
+    run = Run(account, example)
+    s3 = account.client("s3")
+    (bucket,) = {b["Name"] for b in s3.list_buckets()["Buckets"]} & {"example-corpus"}
+    account.settings(foreign_buckets=[bucket])
+    planned = run.trainc("plan", "-o", "json")
+    found = [one for one in json.loads(planned.out)["problems"] if one["code"] == "T0642"]
+    assert planned.code == 0 and len(found) == 1, planned
+    assert found[0]["severity"] == "warning" and found[0]["line"] > 1 and bucket in found[0]["message"], found
+    account.settings(foreign_buckets=[])
+    for one in s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+        s3.delete_object(Bucket=bucket, Key=one["Key"])
+    s3.delete_bucket(Bucket=bucket)
+    account.client("s3", "eu-west-1").create_bucket(
+        Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    planned = run.trainc("plan", "-o", "json")
+    found = [one for one in json.loads(planned.out)["problems"] if one["code"] == "T0629"]
+    assert planned.code == 3 and len(found) == 1, planned
+    assert found[0]["severity"] == "error" and found[0]["line"] > 1 and bucket in found[0]["message"], found

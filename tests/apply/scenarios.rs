@@ -144,6 +144,26 @@ fn a_new_run_takes_nothing_from_one_that_runs() {
     assert_eq!(as_json(&policy(&later.account())), as_json(&alone));
 }
 
+/// Both look before either has made anything, and both are meant: the later one finds the other's policy when it writes.
+#[test]
+fn two_new_runs_at_once_leave_each_other_their_rights() {
+    let shared = Fake::default();
+    let first = plan("llama-7b-fsdp", &[]);
+    let second = plan("llama-7b-fsdp", &["output.s3=s3://example-runs/elsewhere/"]);
+    let late = async {
+        let prospect = look(&shared).prospect(&second, NEW_RUN).await.unwrap().unwrap();
+        let end = apply(&shared, &first, NEW_RUN).await;
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        super::drive(look(&shared), &prospect, NEW_RUN).await
+    };
+    let end = run(&shared, late).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let account = shared.account();
+    let policy = &account.roles.values().next().unwrap().policies["trainc"];
+    assert!(policy.contains("llama-7b/output") && policy.contains("example-runs/elsewhere"), "{policy}");
+    assert_eq!(account.jobs.len(), 2);
+}
+
 /// Both look before either has made anything: the second finds out before it would start its job, minutes later.
 #[test]
 fn an_edit_while_the_file_system_is_made_makes_no_second_job() {

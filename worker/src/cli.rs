@@ -232,7 +232,12 @@ fn run(command: Verb) -> Result<u8, Failure> {
                 Some("f16") => "F16",
                 _ => "F32",
             };
-            crate::hf::from_checkpoint(&config, &path, &out, dtype, merge)?;
+            crate::hf::from_checkpoint(&config, &path, &out, dtype, merge).inspect_err(|_| {
+                // It was empty: what lies there is half a model.
+                for entry in std::fs::read_dir(&out).into_iter().flatten().flatten() {
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            })?;
             say::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
             Ok(0)
         }

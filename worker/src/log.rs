@@ -57,7 +57,13 @@ fn reopen(path: &Path, step: usize) -> io::Result<File> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    let before = if step > 0 { fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let before = match fs::read(path) {
+        Ok(bytes) if step > 0 => bytes,
+        Err(error) if step > 0 && error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => Vec::new(),
+    };
+    // A line that was cut off, wherever in it, is none.
+    let before = String::from_utf8_lossy(&before);
     let kept = before.lines().filter(|line| {
         let value = serde_json::from_str::<Value>(line).unwrap_or_default();
         value.get("step").and_then(Value::as_u64).is_some_and(|at| at <= step as u64)
@@ -79,8 +85,8 @@ impl Lines {
         let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
         if let Some(Err(error)) = written {
             // A log that cannot be written does not end a training.
-            say::err(format_args!("warning: {}: {error}; no more is written there", self.path.display()));
             self.metrics = None;
+            self.warning(&format!("{}: {error}; no more is written there", self.path.display()));
         }
     }
 }
@@ -90,7 +96,7 @@ impl Report for Lines {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
             Err(error) => {
-                say::err(format_args!("warning: {}: {error}; nothing is written there", self.path.display()));
+                self.warning(&format!("{}: {error}; nothing is written there", self.path.display()));
             }
         }
         let mut line = json!({"event": "start"});

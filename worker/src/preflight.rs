@@ -329,7 +329,9 @@ impl Preflight<'_> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
-        crate::train::lengths(self.config, train.sequences()).iter().for_each(|warning| self.warn(warning));
+        for warning in crate::train::lengths(self.config, train.sequences()) {
+            self.warn(&warning);
+        }
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
         let (began, mut read) = (Instant::now(), 0u64);
         let mut rows = Rows::default();

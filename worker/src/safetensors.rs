@@ -105,6 +105,24 @@ pub fn width(dtype: &str) -> usize {
     if dtype == "F32" { 4 } else { 2 }
 }
 
+/// The largest finite number of a type.
+fn largest(dtype: &str) -> f32 {
+    match dtype {
+        "F16" => 65_504.0,
+        "BF16" => f32::from_bits(0x7f7f_0000),
+        _ => f32::MAX,
+    }
+}
+
+/// The least number that rounds to infinity: half a step above the largest.
+fn too_large(dtype: &str) -> f32 {
+    match dtype {
+        "F16" => 65_520.0,
+        "BF16" => f32::from_bits(0x7f7f_8000),
+        _ => f32::INFINITY,
+    }
+}
+
 /// Single to IEEE half, to nearest even.
 fn to_half(x: f32) -> u16 {
     let (sign, size) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
@@ -176,8 +194,14 @@ pub fn write_as(
     put(&(header.len() as u64).to_le_bytes())?;
     put(&header)?;
     let mut buffer = Vec::with_capacity(1 << 18);
-    for (_, _, data) in tensors {
+    for (name, _, data) in tensors {
         for chunk in data.chunks(1 << 16) {
+            if let Some(value) = chunk.iter().find(|v| v.is_finite() && v.abs() >= too_large(dtype)) {
+                return Err(bad(format!(
+                    "tensor `{name}` holds {value:e}, and the largest number of {dtype} is {:e}",
+                    largest(dtype)
+                )));
+            }
             buffer.clear();
             match dtype {
                 "BF16" => buffer.extend(chunk.iter().flat_map(|v| to_bf16(*v).to_le_bytes())),
@@ -195,6 +219,29 @@ pub fn write_as(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_type_cannot_hold_is_named() {
+        let path = std::env::temp_dir().join(format!("trainc-safetensors-{}", std::process::id()));
+        let write = |dtype: &str, value: f32| {
+            let data = [1.0, value];
+            let written =
+                write_as(&path, dtype, &BTreeMap::new(), &[("x.weight".to_owned(), vec![2], &data)]);
+            written
+                .map(|_| Reader::open(&path).unwrap().read("x.weight").unwrap()[1])
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(write("F16", 65_519.0), Ok(65_504.0));
+        assert_eq!(
+            write("F16", -65_520.0).unwrap_err(),
+            "tensor `x.weight` holds -6.552e4, and the largest number of F16 is 6.5504e4"
+        );
+        let (most, over) = (f32::from_bits(0x7f7f_7fff), f32::from_bits(0x7f7f_8000));
+        assert_eq!(write("BF16", most), Ok(f32::from_bits(0x7f7f_0000)));
+        assert!(write("BF16", over).unwrap_err().contains("`x.weight`"));
+        assert_eq!(write("F32", f32::MAX), Ok(f32::MAX));
+        let _ = std::fs::remove_file(path);
+    }
 
     #[test]
     fn halves_go_there_and_back() {

@@ -1,4 +1,5 @@
-//! Lines for whoever reads. A reader that has gone ends nothing: `println!` would panic there.
+//! Lines for whoever reads. A reader that has gone ends nothing: `println!` would panic there. A line is one write, for
+//! all ranks of a host write to the same streams: what goes there in pieces comes out mixed.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -7,7 +8,7 @@ use crate::exit::{Code, Failure};
 
 /// A line on stdout.
 pub(crate) fn out(line: impl Display) {
-    let _ = writeln!(io::stdout(), "{line}");
+    let _ = io::stdout().write_all(format!("{line}\n").as_bytes());
 }
 
 /// A line of a command's result; gives whether to go on. That it could not be written is a failure, unless the reader has
@@ -22,5 +23,5 @@ pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
 
 /// A line on stderr.
 pub(crate) fn err(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -159,7 +159,9 @@ pub fn run(
             memory_parts: Bytes::of(config),
             resident: now,
         });
-        warnings.iter().for_each(|warning| report.warning(warning));
+        for warning in &warnings {
+            report.warning(warning);
+        }
         let read = steps as f64 * global as f64 / train.sequences() as f64;
         report.note(&format!(
             "{steps} steps of {global} sequences: {read:.2} times the {} of `data.train`",

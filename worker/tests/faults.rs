@@ -10,7 +10,9 @@ use crate::cases::{Place, llama, mesh, write_data};
 use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
 pub(crate) fn losses(lines: &[Value]) -> Vec<(u64, String)> {
-    lines.iter().map(|l| (l["step"].as_u64().unwrap(), l["loss"].to_string())).collect()
+    // Warnings stand among them.
+    let steps = lines.iter().filter(|line| line["event"].is_null());
+    steps.map(|l| (l["step"].as_u64().unwrap(), l["loss"].to_string())).collect()
 }
 
 fn names(directory: &str) -> Vec<String> {
@@ -120,6 +122,28 @@ fn a_disk_that_fills_up_loses_nothing() {
     assert!(errors.contains("No space left on device"), "{errors}");
     let said: Vec<&str> = out.lines().filter(|l| !l.starts_with('{')).collect();
     assert_eq!(said, ["code 11 latest step-00000002", "code 0 latest step-00000004 step-00000005"]);
+}
+
+#[test]
+fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
+    let _alone = alone();
+    let (place, config) = place("metrics");
+    // The file is begun beside its place and renamed: what is there is then the device that is always full.
+    std::fs::create_dir_all(place.at("out")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", place.at("out/metrics.partial")).unwrap();
+    let output = worker(&["launch", &write(&place, &config)]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let all = lines(&output);
+    let warnings: Vec<&Value> = all.iter().filter(|line| line["event"] == "warning").collect();
+    assert_eq!(warnings.len(), 1, "{all:?}");
+    let says = format!(
+        "{}: No space left on device (os error 28); no more is written there",
+        place.at("out/metrics.jsonl")
+    );
+    assert_eq!(warnings[0]["warning"], says);
+    assert!(errors.contains(&format!("warning: {says}\n")), "{errors}");
+    assert_eq!(losses(&all).len(), 10);
 }
 
 #[test]

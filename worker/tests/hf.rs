@@ -279,6 +279,14 @@ fn a_checkpoint_is_exported_in_any_format() {
         );
     }
     assert_eq!(sizes[1..], [sizes[0] / 2, sizes[0] / 2]);
+    // Another model of as many elements in each unit: its heads are twice as many and half as wide.
+    let mut other = config.clone();
+    (other.model.heads, other.model.kv_heads) = (2 * config.model.heads, 2 * config.model.kv_heads);
+    other.model.head_dim = config.model.head_dim / 2;
+    let out = place.0.join("other");
+    let failure = trainc_worker::hf::from_checkpoint(&other, &newest, &out, "F32", false).unwrap_err();
+    assert!(failure.message.contains("it is of another model: `model.head_dim` was"), "{failure}");
+    assert!(!out.exists());
     let mut same = digests(&place.0.join("F32"));
     let mut trained = digests(&place.0.join("model"));
     for digests in [&mut same, &mut trained] {

@@ -67,6 +67,17 @@ fn every_layout_gives_the_same_losses() {
     for (a, b) in losses(&bf16).iter().zip(&alone) {
         assert!((a - b).abs() < 1e-2 * b && a != b, "bf16 {a}, f32 {b}");
     }
+    // The vectors, which travel in f32, are whole and the same whoever holds them.
+    let rounded = |shards, replicas, hosts| {
+        let mut config = mesh(base.clone(), shards, replicas, 1);
+        config["precision"]["compute"] = json!("bf16");
+        config["cluster"]["nodes"] = json!(hosts);
+        losses(&config)
+    };
+    let four = rounded(4, 1, 1);
+    for (shards, replicas, hosts) in [(2, 2, 1), (1, 4, 1), (4, 1, 2), (2, 2, 2)] {
+        assert_eq!(four, rounded(shards, replicas, hosts), "{shards} x {replicas} on {hosts} hosts in bf16");
+    }
     let mut reduced = mesh(base.clone(), 2, 2, 1);
     reduced["precision"]["reduce"] = json!("bf16");
     for (a, b) in losses(&reduced).iter().zip(&alone).skip(1) {

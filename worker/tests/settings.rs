@@ -135,6 +135,37 @@ fn export_refuses_what_it_would_ignore() {
 }
 
 #[test]
+fn what_f16_cannot_hold_is_not_exported_as_infinity() {
+    let _alone = alone();
+    let (place, mut config) = place("f16");
+    config["schedule"]["steps"] = json!(1);
+    assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
+    // One weight of the first block, which training leaves as it is.
+    let file = place.at("model/model-00002-of-00004.safetensors");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let end = bytes.len();
+    bytes[end - 4..].copy_from_slice(&1e5f32.to_le_bytes());
+    std::fs::write(&file, bytes).unwrap();
+    std::fs::rename(place.at("model"), place.at("weights")).unwrap();
+    config["model"]["weights"] = json!(place.at("weights"));
+    config["optimizer"]["learning_rate"] = json!(0.0);
+    let path = write(&place, &config);
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let out = place.at("exported");
+    let export = |dtype: &str| worker(&["export", &path, "--out", &out, "--dtype", dtype]);
+    let output = export("f16");
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(10), "{errors}");
+    let says =
+        "tensor `model.layers.0.mlp.down_proj.weight` holds 1e5, and the largest number of F16 is 6.5504e4";
+    assert!(errors.contains(says), "{errors}");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0, "no half of a model");
+    let output = export("bf16");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
     let _alone = alone();
     let (place, mut config) = place("looks");

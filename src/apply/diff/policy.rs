@@ -53,12 +53,11 @@ pub(in crate::apply) fn union(wanted: &str, other: &str) -> String {
         }
         let same = statements.iter().position(|known| known.get("Sid") == one.get("Sid"));
         let both = same.and_then(|at| Some((at, both(statements.get(at)?, &one)?)));
-        match both.and_then(|(at, both)| Some((statements.get_mut(at)?, both))) {
-            Some((known, both)) => *known = both,
-            None => {
-                let one = kept(one, &statements);
-                statements.push(one);
-            }
+        if let Some((known, both)) = both.and_then(|(at, both)| Some((statements.get_mut(at)?, both))) {
+            *known = both;
+        } else {
+            let one = kept(one, &statements);
+            statements.push(one);
         }
     }
     if let Value::Object(members) = &mut document {

@@ -6,6 +6,7 @@
 
 mod cloud;
 mod fault;
+mod furnished;
 mod job;
 mod logs;
 mod observe;

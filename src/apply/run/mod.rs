@@ -82,8 +82,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
         let seen = self.look.observe(self.desired).await?;
         let mut all = true;
-        if self.desired.role.is_some() && seen.role.is_none_or(|role| role.policy.is_none()) {
-            all &= self.role().await.is_some();
+        if let Some(wanted) = &self.desired.role {
+            // Also where another version has written its own policy meanwhile.
+            let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
+            all &= steps.is_empty() || self.role().await.is_some();
         }
         if self.desired.bucket.is_some() && !seen.bucket {
             all &= self.bucket().await.is_some();
@@ -130,9 +132,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut wait = self.unseen();
         let mut made: Vec<RoleStep> = Vec::new();
         let mut adopted = false;
+        let mut wanted = wanted.clone();
+        let mut asked = false;
         loop {
-            let found = self.look.role(wanted).await?;
-            let (change, _, steps) = role_change(wanted, found.as_ref(), self.choices);
+            let found = self.look.role(&wanted).await?;
+            let (change, _, steps) = role_change(&wanted, found.as_ref(), self.choices);
             if matches!(change.action, Action::Stop(_)) {
                 return Err(Cause::Obstacle(change));
             }
@@ -150,8 +154,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut wait, "until IAM shows what was written").await?;
                 continue;
             };
+            if let (RoleStep::Policy, false, Some(policy)) =
+                (&step, asked, found.as_ref().and_then(|found| found.policy.as_ref()))
+            {
+                // Since the account was looked at, another version may have been started as this role.
+                asked = true;
+                if !self.look.runs(self.desired).await?.beside.is_empty() {
+                    wanted.policy = diff::union(&wanted.policy, policy);
+                    continue;
+                }
+            }
             self.telling.doing(item, if step == RoleStep::Create { "create" } else { "update" });
-            match self.role_step(wanted, &step).await {
+            match self.role_step(&wanted, &step).await {
                 Ok(()) => {
                     self.wrote_iam.set(true);
                     made.push(step);

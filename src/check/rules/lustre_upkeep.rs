@@ -19,8 +19,15 @@ declare_code!(T0462, "lustre-efa", Warning, "EFA on a file system, unproven from
 declare_code!(T0480, "delete-loses-data", Warning, "a file system goes with what the job wrote to it");
 declare_code!(T0482, "file-system-left", Note, "a file system stays after the job, and costs");
 
+declare_code!(
+    T0489,
+    "file-system-for-each-job",
+    Warning,
+    "every job of a sweep makes a file system of its own"
+);
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0460, &T0461, &T0462, &T0480, &T0482];
+pub(super) static CODES: &[&Code] = &[&T0460, &T0461, &T0462, &T0480, &T0482, &T0489];
 
 /// Seconds of a day: a job shorter than that rarely meets a weekly window.
 const DAY: u64 = 86_400;
@@ -33,7 +40,34 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         efa(storage, problems);
         leaving(plan, storage, problems);
         losing(plan, storage, problems);
+        swept(plan, storage, problems);
     }
+}
+
+/// A file system belongs to its job, and a sweep is several jobs.
+fn swept(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+    let jobs = plan.job.sweep.iter().map(|vary| vary.values.len() as u64).product::<u64>();
+    if plan.job.sweep.is_empty() || jobs < 2 || !plan.deployable {
+        return;
+    }
+    let name = file_system::name(storage);
+    let diagnostic = Diagnostic::new(
+        &T0489,
+        storage.span,
+        format!("each of the {jobs} jobs of the sweep makes a file system `{name}` of its own"),
+    )
+    .help(format!("make one, and name it: `storage \"lustre\" name=\"{name}\" id=\"fs-…\" mount=\"…\"`"))
+    .note("a file system belongs to one job, so that it can go with it; one that jobs share is made apart and named by `id=`")
+    .fact("jobs", jobs);
+    problems.push(match file_system::monthly_usd(plan, storage) {
+        Some((usd, _)) => diagnostic
+            .note(format!(
+                "together they cost {} an hour",
+                text::dollars(usd * jobs as f64 / HOURS_PER_MONTH)
+            ))
+            .fact("usd_per_month", usd * jobs as f64),
+        None => diagnostic,
+    });
 }
 
 fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {

@@ -5,7 +5,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
 use crate::plan::divisors::divisors;
-use crate::plan::mesh::PARAMETERS_PER_NODE;
+use crate::plan::minimum_nodes::PARAMETERS_PER_NODE;
 use crate::source::Span;
 use crate::text;
 

@@ -167,8 +167,10 @@ impl Watch<'_> {
             match lines.recv_timeout(TICK) {
                 Ok(Line::Out(line)) => self.result(io, &line),
                 Ok(Line::Err(line)) => {
-                    if let Some(log) = &mut self.log {
-                        let _ = writeln!(log, "{line}");
+                    let logged = self.log.as_mut().map(|log| log.write_all(format!("{line}\n").as_bytes()));
+                    if let Some(Err(error)) = logged {
+                        self.log = None;
+                        self.screen.note(&format!("warning: log.txt: {error}; no more is written there"));
                     }
                     if let Some(fault) = line.strip_prefix("error: ") {
                         // Said at the end, with what it means.

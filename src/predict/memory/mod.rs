@@ -8,6 +8,7 @@
 
 mod activations;
 mod constants;
+mod edits;
 mod host;
 mod loss;
 mod moments;

@@ -103,11 +103,13 @@ fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes 
     let shard = if layout.sharding == Sharding::Full { degrees.shard } else { 1.0 };
     let narrow = matches!(layout.precision, Precision::Pure16 { .. });
     let width = if narrow { 2.0 } else { 4.0 };
+    let stays = |is_away: bool, bytes: f64| if is_away { 0.0 } else { bytes / shard };
+    let offload = &layout.offload;
     StateBytes {
-        parameters: (frozen_bytes(layout, stage) + width * own) / shard,
-        gradients: width * own / shard,
+        parameters: stays(offload.parameters, frozen_bytes(layout, stage) + width * own),
+        gradients: stays(offload.parameters, width * own),
         // Pages of a paged optimizer wait in host memory when room is short (Dettmers et al. 2023, section 3).
-        optimizer: if layout.offload.paged { 0.0 } else { moment_bytes(layout.moments, width) * own / shard },
+        optimizer: stays(offload.optimizer || offload.paged, moment_bytes(layout.moments, width) * own),
         gradients_stay: true,
     }
 }

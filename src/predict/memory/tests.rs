@@ -176,6 +176,38 @@ fn quantised_weights() {
     near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
 }
 
+/// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24 GB, and its
+/// units travel quantised; in 16 bit the shards alone would not fit.
+#[test]
+fn seventy_billion_on_two_small_cards() {
+    let written = Dimensions {
+        hidden: Some(8_192),
+        layers: Some(80),
+        heads: Some(64),
+        kv_heads: Some(8),
+        ffn: Some(28_672),
+        vocab: Some(32_000),
+        ..Dimensions::default()
+    };
+    let model = Architecture::from_dimensions(Family::Llama, &written).unwrap().0;
+    let mut one = sharded(&model, System::Fsdp, 2.0, 23.6);
+    one.lora = Some(Lora { trainable: 200e6, kind: AdapterKind::LowRank });
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    one.attention = Attention::Flash;
+    one.work.sequence_length = 1_024.0;
+    one.work.micro_batch = 1.0;
+    one.offload.parameters = true;
+    one.offload.optimizer = true;
+    let found = memory(&one);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one matrix.
+    let gathered = 2.0 * 855.6e6 * 0.516 + 2.0 * (2.0 * 32_000.0 * 8_192.0 + 8_192.0 * 28_672.0);
+    near(found.parts.gathered, gathered, 0.01);
+    one.offload = crate::predict::layout::Offload::default();
+    one.quantisation = None;
+    assert_eq!(memory(&one).fits, Some(false));
+}
+
 /// AWS blog on sharded data parallelism, 2022: "8 V100 GPUs (32GB each) are sufficient to hold the model states replica
 /// of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
 #[test]

@@ -1,6 +1,7 @@
 //! Weights gathered for the moment, and the buffers of collectives.
 
 use super::stages::{self, Stage};
+use super::states::frozen_bytes_per_parameter;
 use crate::predict::layout::{Layout, Precision, Sharding, System};
 
 /// Bytes of what is gathered and of buffers while a layer is computed.
@@ -67,6 +68,9 @@ fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     }
     let unit = stages::layer_parameters(layout);
     let root = stage.outer_parameters;
+    if layout.lora.is_some() && layout.quantisation.is_some() {
+        return quantised(layout, stage, live);
+    }
     if layout.lora.is_some() {
         // Frozen weights have no gradient. FSDP1 flattens them together with the adapter's and keeps each gathered
         // unit until the backward pass is over.
@@ -80,6 +84,18 @@ fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     }
     let gradients = unit + root;
     Units { gathered: width * (live * unit + root + gradients), buffers: 0.0 }
+}
+
+/// Quantised matrices under FSDP travel as they are stored, in units of their own that nothing trains, so that each is
+/// freed after use, and one matrix at a time is expanded to be multiplied (QLoRA, section 3; `peft` and `transformers`
+/// documentation of FSDP with QLoRA: `bnb_4bit_quant_storage`, adapters wrapped apart). Embedding and head are not
+/// quantised and stay gathered as the root.
+fn quantised(layout: &Layout, stage: &Stage, live: f64) -> Units {
+    let width = compute_width(layout);
+    let unit = stages::layer_parameters(layout);
+    let stored = frozen_bytes_per_parameter(layout.quantisation);
+    let matrix = layout.model.hidden * layout.model.ffn;
+    Units { gathered: live * unit * stored + width * (stage.outer_parameters + matrix), buffers: 0.0 }
 }
 
 /// Buckets of Megatron's engines.

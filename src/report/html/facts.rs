@@ -45,10 +45,11 @@ fn lead(document: &Document, plan: &Plan) -> String {
         format!("Trains {what}{}, {size} parameters", model.name)
     });
     let cluster = &document.cluster;
-    let machines = match (&cluster.instance, cluster.nodes, cluster.world_size, &cluster.gpu.name) {
-        (Some(instance), Some(nodes), Some(world), Some(gpu)) => {
-            Some(format!("on {nodes} × {instance} with {} ({gpu})", text::count(world, plan.chip_noun())))
-        }
+    let machines = match (&cluster.instance, cluster.nodes, &plan.mesh, &cluster.gpu.name) {
+        (Some(instance), Some(nodes), Some(mesh), Some(gpu)) => Some(format!(
+            "on {nodes} × {instance} with {} ({gpu})",
+            text::count(mesh.gpus(), plan.chip_noun())
+        )),
         (Some(instance), Some(nodes), _, _) => Some(format!("on {nodes} × {instance}")),
         _ => None,
     };

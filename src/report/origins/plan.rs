@@ -112,9 +112,12 @@ fn from_row(row: &str, provenance: &Provenance) -> String {
 }
 
 fn node(table: &mut Table, machine: &Machine, why: &str) {
-    let Machine { gpus_per_node, gpu, gpu_memory_bytes, bf16, efa } = machine;
+    let Machine { gpus_per_node, gpu, ranks_per_gpu, gpu_memory_bytes, bf16, efa } = machine;
     table.below("node");
     table.push("gpus", text::group(*gpus_per_node), why);
+    if *ranks_per_gpu > 1 {
+        table.push("ranks-per-gpu", text::group(*ranks_per_gpu), why);
+    }
     for (name, value) in [
         ("gpu", gpu.clone()),
         ("gpu-memory", gpu_memory_bytes.map(text::bytes)),

@@ -61,9 +61,8 @@ pub fn choose(config: &Config) -> Result<Option<Choice>, Failure> {
     Ok(Some(Choice { state: state(&path)?, path, own, back: Back::Resume }))
 }
 
-/// Whether the checkpoint is of this model, data and batch, and its files are there in their sizes.
-pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure> {
-    let (path, state) = (&choice.path, &choice.state);
+/// Whether a checkpoint is of this model: its tensors, and the function that they are part of.
+pub fn of_model(config: &Config, path: &Path, state: &State) -> Result<(), Failure> {
     let units = Shape::of(&config.model).units();
     let units: Vec<&Unit> = units.iter().filter(|unit| unit.trained).collect();
     if state.layout != layout_of(units.iter().copied()) {
@@ -84,6 +83,13 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
             return Err(fail(path, format!("it is of another model: {}", differs.join(", "))));
         }
     }
+    Ok(())
+}
+
+/// Whether the checkpoint is of this model, data and batch, and its files are there in their sizes.
+pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure> {
+    let (path, state) = (&choice.path, &choice.state);
+    of_model(config, path, state)?;
     if state.data != data || state.seed != config.data.seed {
         return Err(fail(path, "it was trained on other data or with another seed"));
     }

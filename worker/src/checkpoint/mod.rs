@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use begin::{Choice, Found, choose, find, fits, restore, resumable, shared};
+pub use begin::{Choice, Found, choose, find, fits, of_model, restore, resumable, shared};
 pub use load::{Back, Compared, compare, load, unit, verify};
 pub use save::{Run, Saver};
 

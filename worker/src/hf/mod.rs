@@ -315,17 +315,10 @@ pub fn from_checkpoint(
     merge: bool,
 ) -> Result<(), Failure> {
     let state = checkpoint::state(checkpoint)?;
+    checkpoint::of_model(config, checkpoint, &state)?;
     checkpoint::verify(checkpoint, &state)?;
     let shape = Shape::of(&config.model);
     let units: Vec<Unit> = shape.units();
-    let held: Vec<(String, usize)> =
-        units.iter().filter(|u| u.trained).map(|u| (u.name.clone(), u.len)).collect();
-    if held != state.units {
-        return Err(Failure::new(
-            Code::Checkpoint,
-            format!("checkpoint {}: its units are not those of this config's model", checkpoint.display()),
-        ));
-    }
     let adapters = |layer: usize| checkpoint::unit(checkpoint, &state, &format!("adapter.{layer}"));
     let Some(lora) = &shape.adapter else {
         let mut writer = Writer::new(config, directory, units.len(), dtype)?;

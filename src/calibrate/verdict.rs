@@ -1,0 +1,171 @@
+//! What a judged table comes to: plain data, as `calibrate -o json` prints it.
+
+use super::noise::Noise;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A table judged, as `calibrate -o json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// Of the output's format.
+    pub format_version: &'static str,
+    /// A line for each row.
+    pub rows: Vec<Line>,
+    /// All rows together.
+    pub summary: Summary,
+}
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Its name.
+    pub id: String,
+    /// Its family.
+    pub family: String,
+    /// What of it the fit did not see; null when nothing was fitted.
+    pub tier: Option<&'static str>,
+    /// Seconds of a step.
+    pub step_seconds: Option<Time>,
+    /// Bytes of a GPU.
+    pub peak_memory_bytes: Option<Bytes>,
+    /// Whether it ran out of memory.
+    pub oom: bool,
+    /// Whether it is predicted to fit.
+    pub fits: Option<bool>,
+    /// Why nothing of it can be judged.
+    pub skipped: Option<String>,
+    /// What is known to be missing in the model where the row lies outside its interval, or is wrong about memory.
+    pub missing: Option<&'static str>,
+}
+
+impl Line {
+    /// Whether a measurement lies outside its interval, or the card was full and is predicted not to be.
+    pub fn is_outside(&self) -> bool {
+        let time = self.step_seconds.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        let peak =
+            self.peak_memory_bytes.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        time || peak || self.oom && self.fits == Some(true)
+    }
+}
+
+/// A step's time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Time {
+    /// As the source has it.
+    pub measured: f64,
+    /// As the model has it.
+    pub predicted: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Predicted over measured, less one.
+    pub error: f64,
+}
+
+/// A GPU's peak.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bytes {
+    /// As the source has it.
+    pub measured: f64,
+    /// As the model has it, of the same kind.
+    pub predicted: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Predicted over measured, less one.
+    pub error: f64,
+}
+
+/// Errors of many rows, absolute fractions.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Errors {
+    /// How many rows.
+    pub rows: usize,
+    /// Mean.
+    pub mean_error: Option<f64>,
+    /// Median.
+    pub median_error: Option<f64>,
+    /// The ninth decile.
+    pub p90_error: Option<f64>,
+    /// Share of the rows whose measurement lies inside the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside_interval: Option<f64>,
+}
+
+/// Rows that ran out of memory.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Ooms {
+    /// How many ran out, of those that can be judged.
+    pub rows: usize,
+    /// Of them, how many are predicted not to fit.
+    pub caught: usize,
+    /// Rows that ran and are predicted not to fit.
+    #[serde(rename = "false")]
+    pub wrong: usize,
+    /// Rows that ran, of those that can be judged.
+    pub ran: usize,
+}
+
+/// All rows together.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Step times.
+    pub step_seconds: Errors,
+    /// Step times with every family weighing alike: the mean of the families' means.
+    pub step_seconds_families: Option<f64>,
+    /// Peaks.
+    pub peak_memory_bytes: Errors,
+    /// Rows that ran out of memory.
+    pub oom: Ooms,
+    /// Median half-width of the step times' intervals, a fraction of the prediction.
+    pub interval_half_width: Option<f64>,
+    /// Step times and peaks by family.
+    pub by_family: BTreeMap<String, Family>,
+    /// Step times by tier, where something was fitted.
+    pub by_tier: BTreeMap<&'static str, Tiered>,
+    /// How far apart the source's own measurements of one layout lie.
+    pub noise: Noise,
+    /// Rows that could not be judged.
+    pub skipped: usize,
+}
+
+/// One family.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Family {
+    /// Step times.
+    pub step_seconds: Errors,
+    /// Peaks.
+    pub peak_memory_bytes: Errors,
+}
+
+/// One tier: errors of rows that the fit did not see.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tiered {
+    /// All rows.
+    pub step_seconds: Errors,
+    /// Every family weighing alike.
+    pub families: Option<f64>,
+    /// By family.
+    pub by_family: BTreeMap<String, Errors>,
+    /// The groups that the tier has goals for.
+    pub by_group: BTreeMap<&'static str, Grouped>,
+}
+
+/// Rows that one goal is set for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Grouped {
+    /// How many rows.
+    pub rows: usize,
+    /// Its families.
+    pub by_family: BTreeMap<String, Errors>,
+    /// Mean absolute error, every family weighing alike.
+    pub mean_error: Option<f64>,
+    /// What it is to be at most.
+    pub goal: Option<f64>,
+    /// Whether it is.
+    pub met: Option<bool>,
+    /// How far apart the sources' own measurements of one layout lie.
+    pub noise: Noise,
+}

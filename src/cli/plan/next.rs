@@ -1,0 +1,117 @@
+//! The command to type after a plan, and what would keep apply from doing it.
+
+use super::{Args, is_online};
+use crate::apply::verdict;
+use crate::cli::exit;
+use crate::cli::prospects::Looked;
+use crate::diag::Severity;
+use crate::emit::quoted;
+use std::collections::BTreeSet;
+
+/// What apply would refuse as things stand.
+#[derive(Default)]
+pub(super) struct Blocked {
+    /// The codes of what is in the way, of all jobs.
+    codes: BTreeSet<&'static str>,
+    /// The exit code of apply.
+    exit: u8,
+    /// Jobs that are refused, and all that were looked at.
+    jobs: (usize, usize),
+    /// Flags that let it go on: none where something must be mended first.
+    flags: BTreeSet<&'static str>,
+    /// Whether something must be mended first.
+    mend: bool,
+}
+
+impl Blocked {
+    pub(super) fn of(looked: &[Option<Looked>]) -> Self {
+        let mut out = Self::default();
+        let mut exits = Vec::new();
+        for one in looked.iter().flatten() {
+            out.jobs.1 += 1;
+            let stops: Vec<u8> = one.obstacles.iter().map(|verdict| verdict.exit).chain([one.exit]).collect();
+            let Some(code) = verdict::worst(stops.into_iter().filter(|code| *code != exit::DONE)) else {
+                continue;
+            };
+            out.jobs.0 += 1;
+            exits.push(code);
+            let findings = one.findings.iter().filter(|one| one.severity == Severity::Error);
+            out.codes.extend(findings.map(|one| one.code.id));
+            out.codes.extend(one.obstacles.iter().map(|verdict| verdict.diagnostic.code.id));
+            out.mend |= one.exit != exit::DONE;
+            for obstacle in &one.obstacles {
+                match obstacle.flag {
+                    Some(flag) => out.flags.extend([flag]),
+                    None => out.mend = true,
+                }
+            }
+        }
+        out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
+        out
+    }
+
+    pub(super) fn words(&self) -> Option<String> {
+        let codes: Vec<&str> = self.codes.iter().copied().collect();
+        let why = crate::text::list(&codes, "and");
+        match self.jobs {
+            (0, _) => None,
+            (_, 1) => Some(format!("apply would be refused with exit code {}: {why}", self.exit)),
+            (some, all) => Some(format!("apply would refuse {some} of {all} jobs: {why}")),
+        }
+    }
+
+    /// Whether nothing at all would be applied.
+    fn is_whole(&self) -> bool {
+        self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
+    }
+}
+
+/// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
+/// with the flag that lets it go on if there is one.
+pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -> String {
+    let input = &args.input;
+    let online = is_online(args) && errors == 0;
+    let stops = online && blocked.is_whole();
+    if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
+        return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
+    }
+    let verb = match (errors, online) {
+        (1.., _) => "check",
+        (0, true) if stops => "plan",
+        (0, true) => "apply",
+        (0, false) if local => "run",
+        (0, false) => "emit",
+    };
+    let mut words = vec!["trainc".to_owned(), verb.to_owned()];
+    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
+    if let Some(env) = &input.env {
+        words.extend(["--env".to_owned(), quoted(env)]);
+    }
+    for set in &input.sets {
+        words.extend(["--set".to_owned(), quoted(set)]);
+    }
+    if let Some(account) = &input.account {
+        words.extend(["--account".to_owned(), quoted(account)]);
+    }
+    if let Some(worker) = &input.worker {
+        words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
+    }
+    let flags = [("--new-run", args.new_run), ("--adopt", args.adopt)];
+    let more = |flag: &str| stops && !blocked.mend && blocked.flags.contains(flag);
+    words.extend(
+        flags
+            .into_iter()
+            .filter(|(flag, given)| online && (*given || more(flag)))
+            .map(|(flag, _)| flag.to_owned()),
+    );
+    if let Some(file) = args.save.as_ref().filter(|_| stops) {
+        words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
+    }
+    if online {
+        words.extend(args.account.again().split_whitespace().map(str::to_owned));
+    }
+    if verb == "emit" {
+        words.extend(["--out".to_owned(), "generated/".to_owned()]);
+    }
+    words.join(" ")
+}
