@@ -18,6 +18,9 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     let typed = typed(plan, job_name, digest);
     let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
     if let Value::Object(members) = &mut value {
+        if plan.job.serverless().is_some() {
+            leave_to_the_service(plan, members);
+        }
         for member in &plan.job.request {
             let raw = raw(&member.value);
             match members.get_mut(&member.name) {
@@ -29,6 +32,20 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
         }
     }
     value
+}
+
+/// A serverless job brings no machines, no limit of them and no container; what a manifest writes all the same is sent.
+fn leave_to_the_service(plan: &Plan, members: &mut serde_json::Map<String, Value>) {
+    if plan.job.cluster.is_none() {
+        members.remove("ResourceConfig");
+        members.remove("StoppingCondition");
+    }
+    if plan.image.is_none() {
+        members.remove("AlgorithmSpecification");
+    }
+    if plan.job.profiler.is_none() {
+        members.remove("ProfilerConfig");
+    }
 }
 
 /// Raw members join what the nodes say; the checks refuse those that a node already says.

@@ -3,11 +3,31 @@
 use super::kdl::{Node, string};
 use super::rest::Rest;
 use super::{Reader, image, launch};
-use crate::catalog::instances;
+use crate::catalog::{images, instances};
+use crate::ir::job::SERVERLESS;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 impl Reader {
+    /// The region: as the job says it, else where its image or its default bucket lies.
+    pub(super) fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
+        let written = keys
+            .iter()
+            .find(|(key, _)| key == "sagemaker_region")
+            .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
+        let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
+        let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
+        // The hub of a serverless job's model is of the job's region.
+        let of_model = || {
+            let model = self.rest.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
+            model.split(':').nth(3).filter(|region| !region.is_empty()).map(str::to_owned)
+        };
+        written.or_else(of_arn).or_else(of_image).or_else(of_model).unwrap_or_else(|| {
+            self.unsaid.add("`region`: nothing in the request tells it; `us-east-1` is a placeholder");
+            "us-east-1".to_owned()
+        })
+    }
+
     /// `cluster`, and what of it the launcher asks for.
     pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, Place) {
         let mut resources = self.rest.object("ResourceConfig").unwrap_or(Rest(Map::new()));

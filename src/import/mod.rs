@@ -16,9 +16,10 @@ mod smp;
 mod unsaid;
 mod watch;
 
-use crate::catalog::{images, shapes};
+use crate::catalog::shapes;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::job::SERVERLESS;
 use crate::source::{SourceId, Span};
 use kdl::{Node, bound, string};
 pub use outcome::Outcome;
@@ -101,9 +102,8 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
 
 /// The request in a document, and the whole answer if it is one.
 fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
-    let is_job = |value: &&Value| {
-        ["AlgorithmSpecification", "ServerlessJobConfig"].iter().any(|name| value.get(name).is_some())
-    };
+    let is_job =
+        |value: &&Value| ["AlgorithmSpecification", SERVERLESS].iter().any(|name| value.get(name).is_some());
     // A capture wraps its request; some tools wrap an answer.
     let inner =
         [Some(value), value.get("request"), value.get("TrainingJob")].into_iter().flatten().find(is_job)?;
@@ -158,22 +158,32 @@ impl Reader {
                     .fold(Node::new("tags"), |node, (key, value)| node.prop(key, &string(&bound(value)))),
             );
         }
-        nodes.push(
+        // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model.
+        let own_machines = !(self.rest.0.contains_key(SERVERLESS)
+            && ["ResourceConfig", "StoppingCondition", "HyperParameters", "Environment"]
+                .iter()
+                .all(|name| !self.rest.0.contains_key(*name))
+            && uri.is_none());
+        nodes.extend(own_machines.then(|| {
             Node::comment(&[
                 "model \"…\": a request does not say what is trained; without it nothing is predicted.",
             ])
-            .apart(),
-        );
-        self.unsaid.add("`model`: what is trained, and so what fits and how long it takes");
+            .apart()
+        }));
+        if own_machines {
+            self.unsaid.add("`model`: what is trained, and so what fits and how long it takes");
+        }
 
         let (cluster, ground) = self.cluster(uri.as_deref());
-        nodes.push(cluster.apart());
+        nodes.extend(own_machines.then(|| cluster.apart()));
         let mut script = program::Script::of(&mut keys, &mut algorithm);
         let instance = ground.instance.clone();
         let launch =
             launch::launch(&mut script.launcher, instance.as_deref(), &ground.launch, &mut self.unsaid);
-        nodes.push(launch.parallel.clone().apart());
-        nodes.push(self.train(&launch).apart());
+        if own_machines {
+            nodes.push(launch.parallel.clone().apart());
+            nodes.push(self.train(&launch).apart());
+        }
 
         let mode = algorithm.text("TrainingInputMode").filter(|mode| mode != "File");
         if let Some(mode) = &mode {
@@ -184,7 +194,8 @@ impl Reader {
         let (storage, channels, code) =
             data::channels(&mut self.rest, isolated && script.is_script(), mode.as_deref(), &mut self.unsaid);
         let environment = self.rest.map("Environment");
-        nodes.push(script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid).apart());
+        let program = script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid);
+        nodes.extend(own_machines.then(|| program.apart()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).apart());
         }
@@ -231,20 +242,6 @@ impl Reader {
         if short.len() >= 8 {
             self.rest.0.values_mut().for_each(|value| walk(value, short));
         }
-    }
-
-    /// The region: as the job says it, else where its image or its default bucket lies.
-    fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
-        let written = keys
-            .iter()
-            .find(|(key, _)| key == "sagemaker_region")
-            .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
-        let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
-        let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
-        written.or_else(of_arn).or_else(of_image).unwrap_or_else(|| {
-            self.unsaid.add("`region`: nothing in the request tells it; `us-east-1` is a placeholder");
-            "us-east-1".to_owned()
-        })
     }
 
     /// A placeholder: exactly one length and one factor of the batch, so that it compiles.

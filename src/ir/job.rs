@@ -7,6 +7,9 @@ use super::origin::{Field, Val};
 use super::scalar::{RequestMember, Scalar};
 use crate::source::Span;
 
+/// The member of CreateTrainingJob that makes a job serverless.
+pub const SERVERLESS: &str = "ServerlessJobConfig";
+
 /// One job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {

@@ -1,7 +1,7 @@
 //! `request { ResourceConfig { InstancePreferences … } }`: an ordered list of types, of which the service takes the
 //! first that it has. A plan is made for the first.
 
-use super::job::{InstanceGroup, Job};
+use super::job::{InstanceGroup, Job, SERVERLESS};
 use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
 use crate::source::Spanned;
@@ -47,6 +47,11 @@ impl Job {
             .find(|name| has_gpus(name))
             .or_else(|| groups().next())
             .or_else(|| self.preferences().and_then(|(_, list)| list.first()?.instance))
+    }
+
+    /// The member of `request` that makes the job serverless.
+    pub fn serverless(&self) -> Option<&RequestMember> {
+        self.request.iter().find(|member| member.name == SERVERLESS)
     }
 
     /// Instances of the job, those of all groups together.

@@ -52,7 +52,12 @@ fn place(document: &Document) -> String {
 }
 
 fn cluster(plan: &Plan) -> Vec<String> {
-    let Some(cluster) = &plan.job.cluster else { return vec![format!("{UNKNOWN}: no `cluster` is written")] };
+    let Some(cluster) = &plan.job.cluster else {
+        return vec![match plan.job.serverless() {
+            Some(_) => "none: SageMaker chooses machines and container of a serverless job".to_owned(),
+            None => format!("{UNKNOWN}: no `cluster` is written"),
+        }];
+    };
     let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
         (Some(instance), _) => match cluster.nodes.get() {
             Some(nodes) => format!("{} × {instance}", text::group(nodes)),

@@ -7,10 +7,11 @@ use super::pick::{
 use super::{identity, parallel, storage};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::job::SERVERLESS;
 use crate::ir::{
     Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk,
     InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Placement, Program, Quantize, Raw,
-    Recompute, RequestMember, Scalar, Secret, Spot, Train, Val, Vary, Warmup,
+    Recompute, RequestMember, Scalar, Secret, Spot, Train, Val, Warmup,
 };
 use crate::source::{Span, Spanned};
 use crate::syntax::ast::{Node, Value};
@@ -40,7 +41,11 @@ const DIMENSIONS: &[&str] = &[
 pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let span = node.name.span;
     let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
-    let needs_program = node.child("parallel").is_none_or(parallel::needs_program);
+    // SageMaker chooses machines, container and code of a serverless job by its model and technique.
+    let serverless = node
+        .child("request")
+        .is_some_and(|raw| raw.children.iter().any(|member| member.name.value == SERVERLESS));
+    let needs_program = !serverless && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
         problems.push(
@@ -61,7 +66,8 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
                 && matches!(what, "region" | "output" | "role");
             // A plain script may train nothing: it prepares data, or evaluates.
             let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain);
-            if !local && !plain {
+            let chosen = serverless && matches!(what, "cluster" | "parallel" | "train");
+            if !local && !plain && !chosen {
                 missing(what, example);
             }
         }
@@ -108,7 +114,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
             hard: super::pick::boolean(n.prop("hard")),
         }),
         request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
-        sweep: node.child("sweep").map_or_else(Vec::new, sweep),
+        sweep: node.child("sweep").map_or_else(Vec::new, super::sweep::read),
         allows,
         is_whole: true,
         overrides: Vec::new(),
@@ -370,20 +376,6 @@ fn network(node: &Node) -> Network {
         isolation: switch(node.child("isolation")),
         encrypt_traffic: switch(node.child("encrypt-traffic")),
     }
-}
-
-fn sweep(node: &Node) -> Vec<Vary> {
-    node.children_named("vary")
-        .filter_map(|vary| {
-            let path = Val::written(vary.first_text()?.to_owned(), vary.arg(0)?.span);
-            let values = vary
-                .args
-                .get(1..)?
-                .iter()
-                .filter_map(|arg| Some(Val::written(super::pick::scalar_of(&arg.value)?, arg.span)));
-            Some(Vary { path, values: values.collect() })
-        })
-        .collect()
 }
 
 fn member(node: &Node) -> RequestMember {

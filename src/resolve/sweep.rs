@@ -3,6 +3,7 @@
 use super::{pick, set};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::{Val, Vary};
 use crate::syntax::ast::Node;
 
 declare_code!(T0213, "value-varied-twice", Warning, "a sweep that has one value twice");
@@ -32,4 +33,19 @@ pub(super) fn look(job: &Node, problems: &mut Problems) {
             }
         }
     }
+}
+
+/// What `sweep` varies: paths and their values.
+pub(super) fn read(node: &Node) -> Vec<Vary> {
+    node.children_named("vary")
+        .filter_map(|vary| {
+            let path = Val::written(vary.first_text()?.to_owned(), vary.arg(0)?.span);
+            let values = vary
+                .args
+                .get(1..)?
+                .iter()
+                .filter_map(|arg| Some(Val::written(pick::scalar_of(&arg.value)?, arg.span)));
+            Some(Vary { path, values: values.collect() })
+        })
+        .collect()
 }

@@ -57,6 +57,7 @@ mod request_members;
 mod role;
 mod s3_uris;
 mod schedule;
+mod serverless;
 mod shard_group;
 mod shared_checkpoints;
 mod smddp;
@@ -129,6 +130,7 @@ pub static RULES: &[Rule] = &[
     role::rule,
     s3_uris::rule,
     schedule::rule,
+    serverless::rule,
     shard_group::rule,
     shared_checkpoints::rule,
     smddp::rule,
@@ -205,6 +207,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         role::CODES,
         s3_uris::CODES,
         schedule::CODES,
+        serverless::CODES,
         shard_group::CODES,
         shared_checkpoints::CODES,
         smddp::CODES,

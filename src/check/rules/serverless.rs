@@ -1,0 +1,43 @@
+//! Serverless jobs: SageMaker brings machines, container and code.
+
+use crate::check::Context;
+use crate::declare_code;
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::job::SERVERLESS;
+use crate::text;
+
+declare_code!(
+    T0493,
+    "serverless-with-machines",
+    Warning,
+    "a serverless job that brings machines, a container or a program"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0493];
+
+/// Says once what of the manifest a serverless job has no use for.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let Some(member) = job.serverless() else { return };
+    let nodes = [
+        ("cluster", job.cluster.as_ref().map(|cluster| cluster.span)),
+        ("image", job.image.as_ref().map(|image| image.span)),
+        ("parallel", job.parallel.as_ref().map(|parallel| parallel.span)),
+        ("program", job.program.as_ref().map(|program| program.span)),
+        ("train", job.train.span),
+    ];
+    let written: Vec<_> = nodes.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
+    let Some((_, first)) = written.first() else { return };
+    let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+    problems.push(
+        Diagnostic::new(
+            &T0493,
+            *first,
+            format!("a serverless job, and the manifest says {} as well", text::ticked(&names, "and")),
+        )
+        .label(member.span, "serverless")
+        .help(format!("remove {}, or `{SERVERLESS}`", text::ticked(&names, "and")))
+        .note("the base model and the technique decide on machines, container and code (API reference, CreateTrainingJob)"),
+    );
+}
