@@ -106,6 +106,9 @@ fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
             with(Slot::Text(field));
         }
     }
+    for read in job.role.iter_mut().flat_map(|role| &mut role.reads) {
+        with(Slot::Text(&mut read.s3));
+    }
     if let Some(checkpoint) = &mut job.checkpoint {
         with(Slot::Text(&mut checkpoint.s3));
         with(Slot::Text(&mut checkpoint.local));

@@ -1,6 +1,6 @@
 //! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
 
-use super::Context;
+use super::{Context, rules};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity, find};
 use crate::ir::Allow;
@@ -66,7 +66,8 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             continue;
         }
         // What is unknown because of an error may hide the warning that is meant.
-        if errors == 0 && problems.errors() > 0 {
+        let mut others = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        if errors == 0 && others.any(|error| !rules::lets_stand(error.code, code)) {
             continue;
         }
         verdicts.push(idle(allow, code, span, errors > 0));

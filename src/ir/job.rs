@@ -690,6 +690,17 @@ pub struct Role {
     pub boundary: Field<String>,
     /// Path of a created role.
     pub path: Field<String>,
+    /// What a created role may read beside what the job's nodes name.
+    pub reads: Vec<RoleRead>,
+}
+
+/// `read` of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleRead {
+    /// The word `read`.
+    pub span: Span,
+    /// The S3 prefix.
+    pub s3: Field<String>,
 }
 
 /// `debugger`.

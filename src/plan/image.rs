@@ -94,7 +94,23 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         instance,
         smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
     };
-    match images::resolve(&query) {
+    let mut answer = images::resolve(&query);
+    // Another Python is one fault, and of the container that is meant: what else is wrong with that one is said too.
+    let meant = match &answer {
+        Err(ImageProblem::UnknownPython { known, .. }) if !ask.python.is_bad() => {
+            images::resolve(&ImageQuery { python: known.last().map(String::as_str), ..query }).ok()
+        }
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        if let Err(problem) = answer.as_ref()
+            && !meant.version_substituted
+        {
+            problems.push(refused(ask, job.region.span().unwrap_or(ask.span), problem));
+        }
+        answer = Ok(meant);
+    }
+    match answer {
         Ok(found) if found.version_substituted => {
             problems.push(substituted(ask, &found, instance));
             None
@@ -117,15 +133,6 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             },
         }),
         Err(problem) => {
-            // Another Python is a fault of the container that is meant, not of the one that would come instead.
-            let lenient = ImageQuery { python: None, ..query };
-            if matches!(problem, ImageProblem::UnknownPython { .. })
-                && let Ok(found) = images::resolve(&lenient)
-                && found.version_substituted
-            {
-                problems.push(substituted(ask, &found, instance));
-                return None;
-            }
             problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
             None
         }

@@ -3,7 +3,7 @@
 use super::defaults as default;
 use super::nodes::blame;
 use super::pick::{boolean, milliseconds, pairs, text};
-use crate::ir::{Collection, Debugger, Experiment, Profiler, Role, Tensorboard, Val};
+use crate::ir::{Collection, Debugger, Experiment, Profiler, Role, RoleRead, Tensorboard, Val};
 use crate::syntax::ast::Node;
 
 pub(super) fn role(node: &Node) -> Role {
@@ -20,6 +20,7 @@ pub(super) fn role(node: &Node) -> Role {
         arn: text(node.prop("arn")),
         boundary: text(node.prop("boundary")),
         path,
+        reads: node.children_named("read").map(|n| RoleRead { span: blame(n), s3: text(n.arg(0)) }).collect(),
     }
 }
 

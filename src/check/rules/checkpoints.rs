@@ -142,7 +142,8 @@ fn never_read(context: &Context, problems: &mut Problems) {
 /// Outputs below an input prefix are read as data by the next run.
 fn overlaps(context: &Context, problems: &mut Problems) {
     let all = s3_uris::all(context.plan);
-    let writes = |what: &str| !what.starts_with("channel") && what != "import" && what != "program s3=";
+    let reads = ["import", "program s3=", s3_uris::READ];
+    let writes = |what: &str| !what.starts_with("channel") && !reads.contains(&what);
     for (written, fallback, what) in all.iter().filter(|(_, _, what)| writes(what) && what != "export") {
         let Some(uri) = written.val() else { continue };
         for (read, _, channel) in all.iter().filter(|(_, _, what)| what == "channel s3=" || what == "import")

@@ -1,7 +1,7 @@
 //! A role that trainc makes: its path, its boundary, its name.
 
 use crate::catalog::{limits, shapes};
-use crate::check::Context;
+use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Plan, Role};
@@ -10,10 +10,16 @@ use crate::text;
 declare_code!(T0494, "role-path", Error, "a path that a role cannot have");
 declare_code!(T0495, "role-boundary", Error, "a permissions boundary that is no policy's ARN");
 declare_code!(T0497, "policy-widened", Warning, "a policy that reaches further than the manifest names");
+declare_code!(
+    T0504,
+    "manifest-objects-unreadable",
+    Warning,
+    "a created role that may not read what a manifest lists"
+);
 declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499];
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504];
 
 /// Judges the role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -24,6 +30,31 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         boundary(role, problems);
         name_cut(plan, role, problems);
         widened(plan, role, problems);
+        listed(plan, role, problems);
+    }
+}
+
+/// What a manifest lists stands in the manifest, which only the service reads: the policy cannot name it.
+fn listed(plan: &Plan, role: &Role, problems: &mut Problems) {
+    if !plan.deployable || !role.reads.is_empty() {
+        return;
+    }
+    for channel in &plan.job.channels {
+        let Some(uri) = channel.manifest.val().or_else(|| channel.augmented_manifest.val()) else { continue };
+        let Some(parts) = s3::parse(&uri.value) else { continue };
+        problems.push(
+            Diagnostic::new(
+                &T0504,
+                uri.span_or(channel.span),
+                "the role may read the manifest, and none of the objects that it lists",
+            )
+            .label(role.span, "the role that is made")
+            .help(format!(
+                "write `role create=#true {{ read \"s3://{}/\" }}`, with the prefix of what the manifest lists",
+                parts.bucket
+            ))
+            .note("SageMaker reads each listed object with the job's role (developer guide, \"SageMaker Roles\", CreateTrainingJob: s3:GetObject on the input)"),
+        );
     }
 }
 

@@ -48,8 +48,14 @@ pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
     if let Some(node) = &job.tensorboard {
         out.push((&node.s3, node.span, "tensorboard s3=".to_owned()));
     }
+    for read in job.role.iter().flat_map(|role| &role.reads) {
+        out.push((&read.s3, read.span, READ.to_owned()));
+    }
     out
 }
+
+/// The name of what a role may read, which is no place that the job writes.
+pub(super) const READ: &str = "role read";
 
 /// Judges each.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {

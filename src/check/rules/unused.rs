@@ -330,6 +330,9 @@ impl Judge<'_, '_> {
             let why = "it is for a role that trainc makes";
             self.unused(&role.boundary, "boundary", why, "remove it");
             self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+            for read in &role.reads {
+                self.unused(&read.s3, "read", why, "remove it, and let the role that exists read the prefix");
+            }
             let job = &self.context.plan.job;
             let help = "remove it, and grant the key to the role that exists";
             for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {

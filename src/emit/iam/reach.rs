@@ -15,6 +15,7 @@ pub(super) enum Purpose {
     Channels,
     Code,
     Worker,
+    Granted,
     Output,
     Checkpoints,
 }
@@ -38,13 +39,15 @@ pub(super) struct Reach {
 }
 
 impl Purpose {
-    const ALL: [Self; 5] = [Self::Channels, Self::Code, Self::Worker, Self::Output, Self::Checkpoints];
+    const ALL: [Self; 6] =
+        [Self::Channels, Self::Code, Self::Worker, Self::Granted, Self::Output, Self::Checkpoints];
 
     fn sid(self) -> &'static str {
         match self {
             Self::Channels => "ReadChannels",
             Self::Code => "ReadCode",
             Self::Worker => "ReadWorker",
+            Self::Granted => "ReadGranted",
             Self::Output => "WriteOutput",
             Self::Checkpoints => "SyncCheckpoints",
         }
@@ -53,7 +56,7 @@ impl Purpose {
     /// Only the checkpoint sync deletes: what goes locally goes in S3 too.
     fn actions(self) -> Vec<&'static str> {
         match self {
-            Self::Channels | Self::Code | Self::Worker => vec!["s3:GetObject"],
+            Self::Channels | Self::Code | Self::Worker | Self::Granted => vec!["s3:GetObject"],
             Self::Output => vec!["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
             Self::Checkpoints => {
                 vec!["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
@@ -152,6 +155,9 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
     add(Purpose::Code, packed, true, "`program s3=`".to_owned());
     if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
         add(Purpose::Worker, Some(&worker::prefix(plan)), false, "engine `worker`".to_owned());
+    }
+    for read in job.role.iter().flat_map(|role| &role.reads) {
+        add(Purpose::Granted, read.s3.value(), false, "`role { read … }`".to_owned());
     }
     let output = job.output.as_ref().and_then(|output| output.s3.value());
     add(Purpose::Output, output, false, "`output`".to_owned());

@@ -210,6 +210,21 @@ fn rules_run_as_processing_jobs_under_the_same_role() {
 }
 
 #[test]
+fn the_role_reads_what_it_is_granted() {
+    let plan = sample::small(
+        "small",
+        r#"channel "list" manifest="s3://example-in/lists/a.manifest"
+        role create=#true { read "s3://example-in/images/"; read "s3://example-more/{{ job.name }}/"; }"#,
+    );
+    hold(&plan);
+    let granted = find(&plan, "ReadGranted");
+    assert_eq!(granted.actions, ["s3:GetObject"]);
+    assert_eq!(granted.resources, ["arn:aws:s3:::example-in/images/*", "arn:aws:s3:::example-more/small/*"]);
+    assert_eq!(granted.because, "`role { read … }`");
+    assert!(find(&plan, "ListBucket1").conditions[0].values.contains(&"images/*".to_owned()));
+}
+
+#[test]
 fn web_addresses_are_the_bucket_and_key_that_they_name() {
     let plan =
         sample::small("small", r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#);

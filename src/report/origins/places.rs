@@ -3,7 +3,7 @@
 use super::{Table, scalar};
 use crate::ir::{
     Allow, Budget, Channel, Checkpoint, Collection, Debugger, Every, Experiment, Hyperparameter, ImageAsk,
-    Metric, Network, Output, Profiler, Program, Role, Secret, Storage, StorageLink, Tensorboard,
+    Metric, Network, Output, Profiler, Program, Role, RoleRead, Secret, Storage, StorageLink, Tensorboard,
 };
 use crate::text;
 
@@ -207,11 +207,14 @@ pub(super) fn output(table: &mut Table, it: &Output) {
 }
 
 pub(super) fn role(table: &mut Table, it: &Role) {
-    let Role { span: _, create, arn, boundary, path } = it;
+    let Role { span: _, create, arn, boundary, path, reads } = it;
     table.switch("create", create);
     table.text("arn", arn);
     table.text("boundary", boundary);
     table.text("path", path);
+    for RoleRead { span: _, s3 } in reads {
+        table.text("read", s3);
+    }
 }
 
 pub(super) fn debugger(table: &mut Table, it: &Debugger) {

@@ -2,6 +2,13 @@
 
 use crate::syntax::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
 
+static READ: NodeSpec = NodeSpec {
+    name: "read",
+    doc: "an S3 prefix that a created role may read as well: what a manifest lists, what the program fetches itself",
+    args: &[arg("s3", Ty::Text)],
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
 pub(crate) static ROLE: NodeSpec = NodeSpec {
     name: "role",
     doc: "the job's role: `create=#true`, or `arn=` of one that exists",
@@ -11,7 +18,8 @@ pub(crate) static ROLE: NodeSpec = NodeSpec {
         prop("boundary", Ty::Text, "permissions boundary of a created role"),
         prop("path", Ty::Text, "path of a created role; /trainc/ if left out"),
     ],
-    alternatives: &[&["create", "boundary", "path"], &["arn"]],
+    children: &[&READ],
+    alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],
     ..NodeSpec::LEAF
 };
 
