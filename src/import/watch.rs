@@ -3,6 +3,7 @@
 use super::kdl::{Node, bound, string};
 use super::rest::Rest;
 use super::unsaid::Unsaid;
+use crate::ir::job::SERVERLESS;
 use serde_json::{Map, Value};
 
 /// The nodes; what has none stays in the request.
@@ -16,6 +17,7 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
         rest.put_back("DebugHookConfig", hook);
     }
     match rest.object("ProfilerConfig") {
+        None if rest.0.contains_key(SERVERLESS) => {}
         None => unsaid.lose(
             "`profiler`: the request leaves it to the service; the manifest's request says that it is off",
         ),

@@ -42,6 +42,11 @@ impl Job {
         if !cluster.instance.is_absent() {
             return cluster.instance.value().map(String::as_str);
         }
+        // Where the manifest says on which group the ranks run, their container is of that group's kind.
+        let named = self.parallel.as_ref().is_some_and(|parallel| !parallel.group.is_absent());
+        if let Some(group) = self.rank_group().filter(|_| named) {
+            return group.instance.value().map(String::as_str);
+        }
         let groups = || cluster.groups.iter().filter_map(|group| group.instance.value().map(String::as_str));
         groups()
             .find(|name| has_gpus(name))

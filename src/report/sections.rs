@@ -80,7 +80,12 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if let Some(mesh) = &plan.mesh
         && machine.is_some_and(|machine| machine.gpu.is_some())
     {
-        let _ = write!(first, " = {}", text::count(mesh.gpus(), plan.chip_noun()));
+        let gpus = text::count(mesh.gpus(), plan.chip_noun());
+        first += &match plan.job.rank_group().and_then(|group| group.name.value()) {
+            Some(group) => format!(", the ranks on `{group}`: {gpus}"),
+            None if cluster.groups.is_empty() => format!(" = {gpus}"),
+            None => String::new(),
+        };
     }
     if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
         let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);

@@ -76,6 +76,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
             );
         }
+        // A policy's own stars are added behind the prefix; one in it would be taken as a character of a key.
+        if what == READ && uri.value.contains(['*', '?']) {
+            let prefix = uri.value.split(['*', '?']).next().unwrap_or_default();
+            let prefix = prefix.rsplit_once('/').map_or(prefix, |(head, _)| head);
+            problems.push(
+                Diagnostic::new(
+                    &T0439,
+                    span,
+                    format!("`{what}`: `{}` has a wildcard, and grants what begins with it", uri.value),
+                )
+                .help(format!("write `\"{prefix}/\"`: all below it may be read")),
+            );
+            continue;
+        }
         // Of CreateTrainingJob's addresses only these are sent as they stand; trainc writes below the others.
         let takes_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
         let judged = if takes_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };

@@ -3,6 +3,7 @@
 use super::class::Class;
 use super::code::Code;
 use super::{Script, plain};
+use crate::ir::Smp;
 use serde_json::Value;
 
 /// Defaults of the SDK that need no argument.
@@ -17,6 +18,11 @@ impl Script<'_> {
         let resolved = found
             .filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
         let mut by_version = false;
+        // The SDK finds the containers of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which a job of
+        // instance groups does not say there.
+        let grouped = self.plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
+        let apart = self.plan.smp == Some(Smp::V2) || self.plan.chip_noun() != "GPU";
+        let resolved = resolved.filter(|_| !(grouped && apart));
         if let (Some(image), Some(ask), true) = (resolved, ask, self.class != Class::Estimator) {
             let versions = match self.class {
                 Class::HuggingFace => {
