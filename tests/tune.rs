@@ -426,10 +426,41 @@ fn what_comes_next_says_why_it_lost() {
             "{}",
             ran.out
         );
+        assert!(ran.out.contains(" fit, 0 of them within the bounds"), "{}", ran.out);
+        assert!(ran.err.contains("too late or too dear"), "{}", ran.err);
     }
+    assert_eq!(run(&dir, &["tune", "job.kdl", "--deadline", "0s"]).code, Some(2));
     let page = run(&dir, &[&["tune", "job.kdl", "-o", "markdown"][..], &space].concat()).out;
     assert!(
         page.contains("| 1 | ") && page.contains("beaten by 1: ") && page.contains("refused by T0381"),
         "{page}"
     );
+}
+
+/// Terminal, JSON, page and `--write` count the same layouts in the same order, with a price or without.
+#[test]
+fn one_numbering_holds_everywhere() {
+    let dir = Scratch::new("tune-numbers");
+    dir.write("scripts/train.py", "import torch\n");
+    dir.write("job.kdl", job(&jobs()[1].1));
+    // `ml.p4de.24xlarge` has no public price: the fastest stands first, beside priced ones.
+    let space = ["--instances", "ml.p4d.24xlarge,ml.p4de.24xlarge", "--max-nodes", "4"];
+    let shown =
+        run(&dir, &[&["tune", "job.kdl", "-o", "json", "--report", "r.html"][..], &space].concat()).json();
+    let front = shown["front"].as_array().unwrap();
+    assert!(front.iter().any(|one| one["cost_usd"].is_null()), "{front:?}");
+    assert!(front.iter().any(|one| !one["cost_usd"].is_null()), "{front:?}");
+    let page = std::fs::read_to_string(dir.0.join("r.html")).unwrap();
+    let human = run(&dir, &[&["tune", "job.kdl"][..], &space].concat()).out;
+    for (number, one) in (1..).zip(front) {
+        assert_eq!(one["number"], number, "{one}");
+        let words = one["layout"].as_str().unwrap();
+        assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
+        let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
+        assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
+    }
+    assert!(page.contains(&format!("these {}", front.len())) || front.len() == 1, "{page}");
+    let first = shown["first_choice"].as_u64().unwrap();
+    let ran = run(&dir, &[&["tune", "job.kdl", "--write"][..], &space].concat());
+    assert!(ran.err.contains(&format!("wrote job.kdl: layout {first}, the fastest")), "{}", ran.err);
 }

@@ -2,9 +2,10 @@
 
 use super::fit::{OWN, Sample, fit, samples};
 use super::goals::{Group, missing};
-use super::noise::{Noise, noise};
+use super::noise::noise;
+use super::open::{open, ratios};
 use super::runs::{MemoryKind, Run, Table};
-use super::tiers::{Tier, half_width, left_out, own_half_width};
+use super::tiers::{Tier, half_width, left_out, own_half_width, residual_half_width};
 pub use super::verdict::{Bytes, Errors, Family, Grouped, Line, Ooms, Summary, Tiered, Time, Verdict};
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
 use crate::predict::{Constants, GpuKind, predict};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Judges a table with these constants; they are not fitted to it.
 pub fn judge(table: &Table, constants: &Constants) -> Verdict {
     let lines = table.runs.iter().map(|run| line(run, constants)).collect();
-    verdict(lines, BTreeMap::new(), noise(&table.runs))
+    verdict(lines, (table, constants), BTreeMap::new(), None)
 }
 
 /// The same with the tiers of a table that is large enough to say them: what constants that were fitted without a row,
@@ -22,14 +23,17 @@ pub fn judge_with_tiers(table: &Table, constants: &Constants) -> Verdict {
     let found = samples(&table.runs, constants);
     let lines: Vec<Line> = table.runs.iter().map(|run| line(run, constants)).collect();
     let mut tiers = BTreeMap::new();
+    let mut residual = None;
     if found.len() >= OWN {
         let all: Vec<Sample> = found.iter().map(|(_, one)| *one).collect();
-        for tier in Tier::ALL {
-            let times = times_of(&lines, &found, &left_out(tier, &all, constants));
-            tiers.insert(tier.word(), tiered(tier, table, &times));
+        let predictions: Vec<Vec<f64>> =
+            Tier::ALL.iter().map(|tier| left_out(*tier, &all, constants)).collect();
+        for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
+            tiers.insert(tier.word(), tiered(*tier, table, &times_of(&lines, &found, seconds)));
         }
+        residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
     }
-    verdict(lines, tiers, noise(&table.runs))
+    verdict(lines, (table, constants), tiers, residual)
 }
 
 /// Each sample's left-out prediction, with an interval as wide in proportion as its line's.
@@ -65,6 +69,7 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     let mut constants = fit(&all, start);
     super::memory::fit(&table.runs, &mut constants);
     let sources: BTreeSet<&str> = all.iter().map(|one| one.family).collect();
+    let residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
     if all.len() < OWN || sources.len() < 2 {
         // Runs of one's own say how far the next one of their kind will be; of other kinds they say nothing.
         for kind in GpuKind::chips() {
@@ -74,7 +79,7 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
             }
         }
     } else if let Some(slot) = constants.slot("interval.known") {
-        *slot = half_width(&all, predictions.get(1..).unwrap_or_default());
+        *slot = half_width(residual);
     }
     let mut lines: Vec<Line> = table.runs.iter().map(|run| line(run, &constants)).collect();
     let mut tiers = BTreeMap::new();
@@ -92,7 +97,9 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
             line.missing = if line.is_outside() { missing(&line.id) } else { None };
         }
     }
-    (constants, verdict(lines, tiers, noise(&table.runs)))
+    let residual = residual.filter(|_| all.len() >= OWN);
+    let verdict = verdict(lines, (table, &constants), tiers, residual);
+    (constants, verdict)
 }
 
 fn tiered(tier: Tier, table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
@@ -182,7 +189,10 @@ fn line(run: &Run, constants: &Constants) -> Line {
         }
     }
     if line.step_seconds.is_none() && line.peak_memory_bytes.is_none() && !(run.oom && line.fits.is_some()) {
-        line.skipped = Some(why.unwrap_or_else(|| "nothing of it is measured".to_owned()));
+        // Of a row that ran out of memory it is memory that would be judged.
+        let of_memory = run.memory_layout.as_ref().err().filter(|_| run.oom || run.peak_memory.is_some());
+        line.skipped =
+            Some(of_memory.cloned().or(why).unwrap_or_else(|| "nothing of it is measured".to_owned()));
     }
     line.missing = if line.is_outside() { missing(&run.id) } else { None };
     line
@@ -197,7 +207,13 @@ pub(super) fn instrument(kind: MemoryKind) -> MeasuredAs {
     }
 }
 
-fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>, noise: Noise) -> Verdict {
+fn verdict(
+    rows: Vec<Line>,
+    (table, constants): (&Table, &Constants),
+    by_tier: BTreeMap<&'static str, Tiered>,
+    residual_half_width: Option<f64>,
+) -> Verdict {
+    let open = open(&table.runs, constants);
     let times: Vec<&Time> = rows.iter().filter_map(|line| line.step_seconds.as_ref()).collect();
     let bytes: Vec<&Bytes> = rows.iter().filter_map(|line| line.peak_memory_bytes.as_ref()).collect();
     let mut widths: Vec<f64> =
@@ -224,6 +240,8 @@ fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>, noise: Nois
     };
     Verdict {
         format_version: "1.0",
+        open_ratios: ratios(&table.runs, &open),
+        open,
         summary: Summary {
             step_seconds: of_times(&times),
             step_seconds_families: mean(
@@ -232,9 +250,10 @@ fn verdict(rows: Vec<Line>, by_tier: BTreeMap<&'static str, Tiered>, noise: Nois
             peak_memory_bytes: of_peaks(&bytes),
             oom,
             interval_half_width: quantile(&mut widths, 0.5),
+            residual_half_width,
             by_family,
             by_tier,
-            noise,
+            noise: noise(&table.runs),
             skipped: rows.iter().filter(|line| line.skipped.is_some()).count(),
         },
         rows,

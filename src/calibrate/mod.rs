@@ -11,6 +11,7 @@ pub mod judge;
 mod keeps;
 mod memory;
 pub mod noise;
+pub mod open;
 mod row;
 pub mod runs;
 pub mod tiers;

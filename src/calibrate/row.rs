@@ -14,11 +14,13 @@ const VOCAB: f64 = 51_200.0;
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
     cells: BTreeMap<&'a str, &'a str>,
+    /// A micro-batch that is tried where the row gives none.
+    micro: Option<f64>,
 }
 
 impl<'a> Row<'a> {
     pub(super) fn new(cells: BTreeMap<&'a str, &'a str>) -> Self {
-        Self { cells }
+        Self { cells, micro: None }
     }
 
     pub(super) fn text(&self, name: &str) -> &str {
@@ -33,8 +35,9 @@ impl<'a> Row<'a> {
         self.number(name).filter(|value| *value > 0.0).ok_or_else(|| format!("`{name}` is not given"))
     }
 
-    pub(super) fn run(&self) -> Run {
+    pub(super) fn run(self) -> Run {
         let layout = self.layout();
+        let open = if layout.is_err() { self.open() } else { Vec::new() };
         Run {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
@@ -59,9 +62,26 @@ impl<'a> Row<'a> {
                 };
                 Some((gib * f64::from(1 << 30), kind))
             }),
+            step_seconds_open: open.first().and_then(|layout| self.step_seconds(layout).ok()),
+            open,
             memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
             layout,
         }
+    }
+
+    /// The layouts that the row may mean where it leaves the micro-batch open: one for each that divides what a data rank
+    /// takes in a step. None where the global batch is open too, or the row lacks something else.
+    fn open(&self) -> Vec<Layout> {
+        if self.number("micro_batch").is_some() || self.number("global_batch_sequences").is_none() {
+            return Vec::new();
+        }
+        let with = |micro: u64| Row { cells: self.cells.clone(), micro: Some(micro as f64) }.layout().ok();
+        let Some(smallest) = with(1).filter(|layout| layout.work.passes.fract() == 0.0) else {
+            return Vec::new();
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let each = smallest.work.passes as u64;
+        crate::plan::divisors::divisors(each).into_iter().filter_map(with).collect()
     }
 
     /// Seconds of a step as measured, converted where the row gives a rate.
@@ -129,7 +149,7 @@ impl<'a> Row<'a> {
         };
         let model = self.model()?;
         let sequence_length = self.needed("seq")?;
-        let mut micro_batch = self.needed("micro_batch")?;
+        let mut micro_batch = self.micro.map_or_else(|| self.needed("micro_batch"), Ok)?;
         let accumulation = self.number("grad_accum").filter(|k| *k > 0.0);
         let global_sequences = self
             .number("global_batch_sequences")

@@ -38,6 +38,10 @@ pub struct Run {
     pub has_links: bool,
     /// Measured seconds of a step, or why they are not known.
     pub step_seconds: Result<f64, String>,
+    /// Where the micro-batch alone is open: the layouts that the row may mean.
+    pub open: Vec<Layout>,
+    /// Measured seconds of a step of such a row.
+    pub step_seconds_open: Option<f64>,
     /// Measured peak memory of a GPU, bytes, and what the source measured.
     pub peak_memory: Option<(f64, MemoryKind)>,
     /// The layout as memory sees it, or why memory cannot be judged.

@@ -132,8 +132,20 @@ pub fn own_half_width(samples: &[Sample], predictions: &[f64], kind: GpuKind) ->
     errors.get(place - 1).map(|width| width.clamp(0.05, 0.5))
 }
 
-/// The half-width, a natural logarithm, that holds nine in ten of the left-out errors with some to spare.
-pub fn half_width(samples: &[Sample], predictions: &[Vec<f64>]) -> f64 {
+/// The least that is said of an interval's half-width: two runs of one layout differ by 6.5 % (BLOOM, three dates).
+const LEAST: f64 = 0.1;
+
+/// The most, a cap that is chosen and not fitted: a wider interval holds more runs and says less. It binds where
+/// [`residual_half_width`] is larger, and then the share of rows inside is what the tiers print, not 92 in a hundred.
+pub const MOST: f64 = 0.19;
+
+/// The half-width that is written, a natural logarithm: that of the residuals, at most [`MOST`].
+pub fn half_width(residual: Option<f64>) -> f64 {
+    residual.unwrap_or(MOST).clamp(LEAST, MOST)
+}
+
+/// The half-width, a natural logarithm, that holds 92 in a hundred of the left-out errors; none where there are none.
+pub fn residual_half_width(samples: &[Sample], predictions: &[Vec<f64>]) -> Option<f64> {
     let mut errors: Vec<f64> = predictions
         .iter()
         .flat_map(|tier| {
@@ -143,6 +155,18 @@ pub fn half_width(samples: &[Sample], predictions: &[Vec<f64>]) -> f64 {
         .collect();
     errors.sort_by(f64::total_cmp);
     let at = (errors.len() * 92 / 100).min(errors.len().saturating_sub(1));
-    // A tenth at least: two runs of one layout differ by 6.5 % (BLOOM, three dates).
-    errors.get(at).copied().unwrap_or(0.19).clamp(0.1, 0.19)
+    errors.get(at).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_half_width_is_that_of_the_residuals_up_to_the_cap() {
+        assert!((half_width(Some(0.15)) - 0.15).abs() < 1e-12);
+        assert!((half_width(Some(0.05)) - LEAST).abs() < 1e-12);
+        assert!((half_width(Some(0.3)) - MOST).abs() < 1e-12);
+        assert!(residual_half_width(&[], &[]).is_none());
+    }
 }

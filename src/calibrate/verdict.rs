@@ -1,6 +1,7 @@
 //! What a judged table comes to: plain data, as `calibrate -o json` prints it.
 
 use super::noise::Noise;
+use super::open::{Open, Ratio};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -11,6 +12,10 @@ pub struct Verdict {
     pub format_version: &'static str,
     /// A line for each row.
     pub rows: Vec<Line>,
+    /// Rows whose micro-batch is open, as ranges: calibration, not evidence, and in no error.
+    pub open: Vec<Open>,
+    /// How many times as fast one of them is as another of the same training.
+    pub open_ratios: Vec<Ratio>,
     /// All rows together.
     pub summary: Summary,
 }
@@ -121,6 +126,9 @@ pub struct Summary {
     pub oom: Ooms,
     /// Median half-width of the step times' intervals, a fraction of the prediction.
     pub interval_half_width: Option<f64>,
+    /// The half-width, a natural logarithm, that the residuals of models and sources that were left out ask for; what is
+    /// written is capped at [`MOST`](super::tiers::MOST).
+    pub residual_half_width: Option<f64>,
     /// Step times and peaks by family.
     pub by_family: BTreeMap<String, Family>,
     /// Step times by tier, where something was fitted.

@@ -1,9 +1,13 @@
 //! A verdict in words for the terminal.
 
 use super::judge::{Errors, Grouped, Line, Verdict};
-use super::tiers::Tier;
+use super::tiers::{MOST, Tier};
 use crate::text;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// What the median half-width of the intervals is to be at most, a fraction of the prediction.
+const HALF_WIDTH: f64 = 0.2;
 
 /// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off.
 pub fn human(verdict: &Verdict) -> String {
@@ -15,12 +19,33 @@ pub fn human(verdict: &Verdict) -> String {
         verdict.rows.len() - summary.skipped,
         summary.skipped
     );
+    skipped(&mut out, verdict);
     let _ = writeln!(out, "step time {}", line(&summary.step_seconds));
     if let Some(families) = summary.step_seconds_families {
         let _ = writeln!(out, "          families weighing alike: mean {}", percent(families));
     }
     if let Some(width) = summary.interval_half_width {
-        let _ = writeln!(out, "          interval: median half-width {}", percent(width));
+        let met = if width <= HALF_WIDTH { "met" } else { "missed" };
+        let _ = writeln!(
+            out,
+            "          interval: median half-width {} of the prediction, goal {}: {met}",
+            percent(width),
+            percent(HALF_WIDTH)
+        );
+    }
+    if let Some(asked) = summary.residual_half_width.filter(|asked| *asked > MOST) {
+        let inside: Vec<String> = Tier::ALL
+            .iter()
+            .filter_map(|tier| {
+                let errors = summary.by_tier.get(tier.word())?;
+                Some(format!("{} in tier {}", percent(errors.step_seconds.inside_interval?), tier.word()))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "          capped: what is written is ±{MOST} at most (a natural logarithm), the residuals ask for ±{asked:.3}; it holds {}",
+            text::list(&inside, "and")
+        );
     }
     if let (Some(median), Some(largest)) = (summary.noise.median_spread, summary.noise.largest_spread) {
         let _ = writeln!(
@@ -67,6 +92,7 @@ pub fn human(verdict: &Verdict) -> String {
             }
         }
     }
+    open(&mut out, verdict);
     outside(&mut out, verdict);
     let mut peaks: Vec<(&str, f64)> = verdict
         .rows
@@ -122,6 +148,45 @@ fn made_of(group: &Grouped) -> String {
     format!("of {}", words.join(", "))
 }
 
+/// Why rows are not judged, the most frequent reason first.
+fn skipped(out: &mut String, verdict: &Verdict) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for why in verdict.rows.iter().filter_map(|row| row.skipped.as_deref()) {
+        *counts.entry(why).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, rows)| std::cmp::Reverse(*rows));
+    for (why, rows) in counts {
+        let _ = writeln!(out, "          {rows:>3} skipped: {why}");
+    }
+}
+
+/// Rows whose micro-batch the source leaves open, as ranges.
+fn open(out: &mut String, verdict: &Verdict) {
+    if !verdict.open.is_empty() {
+        out.push_str("\nmicro-batch not given, varied over those that fit: calibration, not evidence\n");
+    }
+    for row in &verdict.open {
+        let micro: Vec<String> = row.micro_batches.iter().map(f64::to_string).collect();
+        let _ = writeln!(
+            out,
+            "  {}: published {} s a step, predicted {} to {} (micro-batch {})",
+            row.id,
+            text::short(row.published),
+            text::short(row.low),
+            text::short(row.high),
+            text::list(&micro, "or")
+        );
+    }
+    for one in &verdict.open_ratios {
+        let _ = writeln!(
+            out,
+            "  {} over {}: published {:.2} times as fast, predicted {:.2} to {:.2}",
+            one.fast, one.slow, one.published, one.low, one.high
+        );
+    }
+}
+
 /// Rows outside of their intervals, each with what is missing in the model.
 fn outside(out: &mut String, verdict: &Verdict) {
     let rows: Vec<&Line> = verdict.rows.iter().filter(|row| row.is_outside()).collect();
@@ -175,4 +240,30 @@ fn line(errors: &Errors) -> String {
         let _ = write!(out, ", {} inside", percent(inside));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::judge::judge;
+    use crate::predict::Constants;
+
+    #[test]
+    fn rows_that_are_skipped_say_why() {
+        let table = crate::calibrate::read(include_str!("../../data/runs.csv")).unwrap();
+        let verdict = judge(&table, Constants::shipped());
+        // What the source computed is no evidence, also where it says that it would not fit.
+        for id in ["kor-22b-none-mem", "kor-175b-none-mem", "kor-530b-none-mem", "kor-1t-none-mem"] {
+            let row = verdict.rows.iter().find(|row| row.id == id).unwrap();
+            let why = row.skipped.as_deref().unwrap();
+            assert!(why.contains("computed by the source"), "{id}: {why}");
+        }
+        let shown = human(&verdict);
+        let sum: usize = shown
+            .lines()
+            .filter_map(|line| line.split_once(" skipped: ")?.0.trim().parse::<usize>().ok())
+            .sum();
+        assert_eq!(sum, verdict.summary.skipped, "{shown}");
+        assert!(sum > 0 && shown.contains("goal 20.0 %"), "{shown}");
+    }
 }

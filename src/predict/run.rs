@@ -135,6 +135,12 @@ impl Terms {
         Self { bills: Bills::of(plan, price, instance.ebs_volume_ignored), ..self.clone() }
     }
 
+    /// The same job with so many times the steps.
+    #[must_use]
+    pub fn times(&self, share: f64) -> Self {
+        Self { steps: self.steps * share, ..self.clone() }
+    }
+
     /// The run of a layout whose step time is known.
     pub fn run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;

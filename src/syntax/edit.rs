@@ -96,6 +96,25 @@ pub fn set_property(
     replace_span(text, at..at, &format!(" {key}={value}"))
 }
 
+/// Removes a property of a node with the blanks before it; a node without it stays as it is.
+pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Result<Edited, EditError> {
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    let mut ranges: Vec<Range<usize>> = entries(node)
+        .filter(|entry| entry.key.is_some_and(|key| string(text, key) == property))
+        .map(|entry| {
+            let before = text.get(..entry.start).unwrap_or_default();
+            before.trim_end_matches([' ', '\t']).len()..entry.end
+        })
+        .collect();
+    let Some(last) = ranges.pop() else { return replace_span(text, node.start..node.start, "") };
+    let text = replace_all(
+        &replace_span(text, last.clone(), "")?.text,
+        &ranges.into_iter().map(|one| (one, String::new())).collect::<Vec<_>>(),
+    )?;
+    Ok(Edited { text, span: last.start..last.start, replaced: last })
+}
+
 /// Sets an argument of a node, counted from 0: replaces it, or adds it where it is the next.
 pub fn set_argument(
     text: &str,

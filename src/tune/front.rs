@@ -1,6 +1,7 @@
 //! The layouts that no other beats in both time and money.
 
 use super::search::{Point, Standing};
+use std::collections::BTreeSet;
 
 /// What a run costs for comparison: dollars; where no price is known anywhere, the time of all nodes stands for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +30,46 @@ impl Measure {
 /// Places of the sound points that no other beats in both time and money, the fastest first. Of equals the one that
 /// changes the manifest least stays, then the first.
 pub fn front(points: &[Point]) -> Vec<usize> {
+    front_of(points, |_| true)
+}
+
+/// By how much the times or the costs of two layouts may differ and yet not be told apart, a fraction (judgement: the
+/// same layout measured again differs by more, and the model by more still).
+pub const NOISE: f64 = 0.01;
+
+/// The front as it is offered. A member that may not fit gives way to one that surely fits where the two differ by less
+/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them.
+pub fn offered(points: &[Point]) -> Vec<usize> {
+    let measure = Measure::of(points);
+    let surely = front_of(points, Point::surely_fits);
+    let figures = |at: usize| points.get(at).map(|point| (point.seconds, measure.cost(point)));
+    let stands_in = |at: usize| {
+        let (seconds, cost) = figures(at)?;
+        surely.iter().copied().find(|other| {
+            figures(*other)
+                .is_some_and(|other| other.0 <= seconds * (1.0 + NOISE) && other.1 <= cost * (1.0 + NOISE))
+        })
+    };
+    let chosen = front(points).into_iter().map(|at| {
+        let is_sure = points.get(at).is_some_and(Point::surely_fits);
+        if is_sure { at } else { stands_in(at).unwrap_or(at) }
+    });
+    let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).collect();
+    let mut out: Vec<usize> = chosen.into_iter().collect();
+    out.sort_by(|a, b| {
+        let (Some(a), Some(b)) = (figures(*a), figures(*b)) else { return std::cmp::Ordering::Equal };
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    out
+}
+
+/// The front of those points that are kept, measured by what all can be compared by.
+fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     let measure = Measure::of(points);
     let mut order: Vec<(f64, f64, usize, usize)> = points
         .iter()
         .enumerate()
-        .filter(|(_, point)| point.standing == Standing::Sound)
+        .filter(|(_, point)| point.standing == Standing::Sound && keep(point))
         .map(|(at, point)| (point.seconds, measure.cost(point), point.changes, at))
         .collect();
     order.sort_unstable_by(|a, b| {

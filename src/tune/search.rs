@@ -36,12 +36,21 @@ pub struct Point {
     pub usd: Option<f64>,
     /// Memory of the fullest GPU, bytes.
     pub memory_bytes: f64,
+    /// The high end of it, bytes.
+    pub memory_high_bytes: f64,
     /// Memory that a GPU has, bytes.
     pub capacity_bytes: f64,
     /// On how many axes it differs from the manifest.
     pub changes: usize,
     /// Whether it can be chosen.
     pub standing: Standing,
+}
+
+impl Point {
+    /// Whether it fits even at the high end of its predicted memory.
+    pub fn surely_fits(&self) -> bool {
+        self.memory_high_bytes <= self.capacity_bytes
+    }
 }
 
 /// How a layout that fits stands to the bounds of a run.
@@ -80,6 +89,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             seconds,
             usd,
             memory_bytes,
+            memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
             changes: space.changes(choice),
             standing: Standing::Sound,

@@ -100,6 +100,7 @@ impl<'a> Space<'a> {
         let terms = Terms::of(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
         let sites = sites(plan, &base, &terms, limits);
         let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(mesh.nodes) };
+        let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
         let own = plan.instance.as_ref().map(|row| row.name.as_str());
         let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
         Ok(Self {
@@ -123,7 +124,7 @@ impl<'a> Space<'a> {
                 waiting: Waiting { activations: base.offload.activations, states: base.offload.parameters },
             },
             sites,
-            nodes: node_counts(most, mesh.nodes),
+            nodes: node_counts(most, mesh.nodes, shard_nodes),
             global: batch.global_sequences.value,
             base,
         })
@@ -272,10 +273,20 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     named.then_some(written).into_iter().chain(others).collect()
 }
 
-/// The manifest's own number first, then powers of two and the bound itself.
-fn node_counts(most: u64, own: u64) -> Vec<u64> {
+/// Multiples of a number of nodes that are looked at: more would take longer than anybody waits.
+const MULTIPLES: u64 = 8;
+
+/// The manifest's own number first, then powers of two, the bound itself, and the first multiples of the own number and
+/// of the nodes that a shard group takes.
+fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
     let mut out: Vec<u64> = (0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most).collect();
     out.push(most.max(1));
+    for unit in [own, shard_nodes] {
+        let multiples = (1..=MULTIPLES).map(|times| unit.saturating_mul(times));
+        out.extend(multiples.filter(|nodes| (1..=most).contains(nodes)));
+    }
+    out.sort_unstable();
+    out.dedup();
     if own <= most {
         out.retain(|nodes| *nodes != own);
         out.insert(0, own);
@@ -298,10 +309,13 @@ mod tests {
     use super::node_counts;
 
     #[test]
-    fn nodes_are_powers_of_two_the_bound_and_the_manifests_own() {
-        assert_eq!(node_counts(1, 1), [1]);
-        assert_eq!(node_counts(8, 8), [8, 1, 2, 4]);
-        assert_eq!(node_counts(12, 6), [6, 1, 2, 4, 8, 12]);
-        assert_eq!(node_counts(4, 32), [1, 2, 4]);
+    fn nodes_are_powers_of_two_the_bound_and_multiples_of_the_manifests_own() {
+        assert_eq!(node_counts(1, 1, 1), [1]);
+        assert_eq!(node_counts(8, 8, 8), [8, 1, 2, 4]);
+        assert_eq!(node_counts(13, 6, 6), [6, 1, 2, 4, 8, 12, 13]);
+        assert_eq!(node_counts(4, 32, 16), [1, 2, 4]);
+        assert_eq!(node_counts(64, 32, 16), [32, 1, 2, 4, 8, 16, 48, 64]);
+        // A few multiples, not all of thousands.
+        assert_eq!(node_counts(64, 1, 1), [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]);
     }
 }

@@ -2,7 +2,7 @@ use super::front::Measure;
 use super::meshes::Degrees;
 use super::reasons::next_best;
 use super::space::{Choice, Waiting};
-use super::{Point, Standing, front};
+use super::{Point, Standing, front, offered};
 use crate::predict::{Recompute, Sharding};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -30,6 +30,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         seconds: f64::from(seconds),
         usd: usd.map(f64::from),
         memory_bytes: f64::from(seconds),
+        memory_high_bytes: f64::from(seconds),
         capacity_bytes: 40.0,
         changes,
         standing,
@@ -96,6 +97,32 @@ proptest! {
             prop_assert!(one.standing != Standing::Barred);
         }
     }
+}
+
+/// A layout that leaves less room than its predicted memory may be off by.
+fn risky(seconds: f64, usd: f64) -> Point {
+    Point { seconds, usd: Some(usd), memory_high_bytes: 41.0, ..point(1, None, Standing::Sound, 0) }
+}
+
+fn sure(seconds: f64, usd: f64) -> Point {
+    Point { memory_high_bytes: 39.0, ..risky(seconds, usd) }
+}
+
+/// A third of a percent is less than the model can tell apart: what surely fits stands for what may not.
+#[test]
+fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
+    let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
+    assert_eq!((front(&near), offered(&near)), (vec![0], vec![1]));
+    // Farther off both are: the faster as it is, and the fastest that surely fits.
+    let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
+    assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
+    // Cheaper in the noise of time but dearer beyond it is another layout.
+    let dear = [risky(100.0, 100.0), sure(100.3, 110.0)];
+    assert_eq!(offered(&dear), [0, 1]);
+    // Where none surely fits, what may is all there is; where all do, it is the plain front.
+    assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
+    let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
+    assert_eq!(offered(&all), front(&all));
 }
 
 #[test]

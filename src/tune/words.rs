@@ -53,6 +53,18 @@ impl Space<'_> {
         out.join(", ")
     }
 
+    /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
+    pub fn looked_at(&self, layouts: usize) -> String {
+        let mut nodes = self.nodes.clone();
+        nodes.sort_unstable();
+        let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
+        format!(
+            "of the {} looked at (nodes {})",
+            text::count(layouts as u64, "layout"),
+            text::list(&nodes, "and")
+        )
+    }
+
     /// What varies, in words.
     pub fn varied(&self) -> Vec<String> {
         let mut out: Vec<String> = self.rules.varied().into_iter().map(str::to_owned).collect();

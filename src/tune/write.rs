@@ -46,6 +46,8 @@ fn put(text: &str, heads: Heads<'_>, set: &Set) -> Result<String, EditError> {
             let path = [node.as_slice(), &[PathStep::named(child)]].concat();
             match edit::set_argument(text, &path, 0, &value) {
                 Err(EditError::NotFound(_)) => edit::insert_child(text, &node, &format!("{child} {value}")),
+                // What says how something is done says nothing once it is not.
+                Ok(off) if is_off(set) => edit::remove_property(&off.text, &path, "horizon"),
                 done => done,
             }
         }
@@ -55,6 +57,11 @@ fn put(text: &str, heads: Heads<'_>, set: &Set) -> Result<String, EditError> {
         }
     };
     Ok(edited?.text)
+}
+
+/// Whether the value puts an end to the offload of activations, whose `horizon` nothing reads without it.
+pub fn is_off(set: &Set) -> bool {
+    set.path == "parallel.offload-activations" && set.value == "#false"
 }
 
 /// A value as KDL has it: switches and numbers as they are, words in quotes.
@@ -97,6 +104,17 @@ mod tests {
             written(text, HEADS, &sets).unwrap(),
             "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    }\n    train {\n        micro-batch 8\n    }\n}\n"
         );
+    }
+
+    #[test]
+    fn offload_that_ends_takes_its_horizon_with_it() {
+        let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #true horizon=4 // why\n    }\n}\n";
+        assert_eq!(
+            written(text, HEADS, &[set("parallel.offload-activations", "#false")]).unwrap(),
+            "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #false // why\n    }\n}\n"
+        );
+        let on = set("parallel.offload-activations", "#true");
+        assert_eq!(written(text, HEADS, &[on]).unwrap(), text);
     }
 
     #[test]

@@ -89,12 +89,15 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let host = host || after.host_bytes <= memory.host_bytes;
         host && limit.as_ref().is_none_or(|limit| limit.holds(new))
     };
-    let judge = Judge { seconds: &seconds_per_sequence, passes: &passes };
+    let seconds = |new: &Layout| training_seconds(context, layout, new);
+    let judge = Judge { seconds: &seconds, passes: &passes };
     let mut found = remedies(layout, &freedom, &judge);
-    // What can be written comes first, so that `check --fix` writes what the help says.
-    found.sort_by_key(|remedy| remedy::fix(context, &remedy.edits).is_none());
+    // What keeps the training comes first; of that what can be written, so that `check --fix` writes what the help says.
+    found.sort_by_key(|remedy| {
+        (other_batch(context, layout, remedy).is_some(), remedy::fix(context, &remedy.edits).is_none())
+    });
     let written: Vec<(String, &Remedy)> =
-        found.iter().map(|remedy| (words(context, memory, remedy), remedy)).collect();
+        found.iter().map(|remedy| (words(context, (layout, memory), remedy), remedy)).collect();
     diagnostic = diagnostic.fact(
         "edits",
         written
@@ -104,6 +107,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
                     "write": remedy::lines(context.plan, &remedy.edits),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
                     "slower": remedy.slower,
+                    "global_batch": other_batch(context, layout, remedy),
+                    "cost_usd": dollars(context, layout, &remedy.layout),
                 })
             })
             .collect::<Vec<_>>(),
@@ -149,14 +154,67 @@ fn longest(context: &Context, layout: &Layout) -> Option<Longest> {
     longest.holds(layout).then_some(longest)
 }
 
-/// Seconds that one sequence takes on the whole cluster, where speed is known.
-fn seconds_per_sequence(layout: &Layout) -> Option<f64> {
-    let speed = speed(layout, Constants::shipped()).ok()?;
-    Some(speed.step_seconds / layout.work.global_sequences)
+/// A layout as the manifest comes to it once its edits are written: where the global batch is written it stays, and
+/// more ranks take fewer passes.
+fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
+    let mut new = new.clone();
+    let more = new.work.global_sequences / before.work.global_sequences;
+    if more > 1.0 && context.plan.job.train.global_batch.get().is_some() {
+        new.work.global_sequences /= more;
+        new.work.passes = (new.work.passes / more).max(1.0);
+    }
+    new
 }
 
-/// `activation-checkpointing #true` (−14 GiB, +24% time).
-fn words(context: &Context, before: &Memory, remedy: &Remedy) -> String {
+/// How many times the steps of before a run takes: as many where steps are written; else the same sequences.
+fn steps(context: &Context, before: &Layout, written: &Layout) -> f64 {
+    if context.plan.job.train.steps.get().is_some() {
+        1.0
+    } else {
+        before.work.global_sequences / written.work.global_sequences
+    }
+}
+
+/// Seconds of the training as it is written, in steps of the layout before; none where speed is not known.
+fn training_seconds(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
+    let written = as_written(context, before, new);
+    let speed = speed(&written, Constants::shipped()).ok()?;
+    Some(speed.step_seconds * steps(context, before, &written))
+}
+
+/// US dollars of the run as it is written; none where its length or a price is not known.
+fn dollars(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
+    let written = as_written(context, before, new);
+    let terms = Terms::of(context.plan, Constants::shipped()).ok()?;
+    let speed = speed(&written, Constants::shipped()).ok()?;
+    terms.times(steps(context, before, &written)).run(&written, &speed).cost_usd
+}
+
+/// Sequences of a step after the edits, where they are not those of before: another training.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of sequences")]
+fn other_batch(context: &Context, before: &Layout, remedy: &Remedy) -> Option<u64> {
+    let after = as_written(context, before, &remedy.layout).work.global_sequences;
+    ((after - before.work.global_sequences).abs() > 0.5).then(|| after.round() as u64)
+}
+
+/// What more nodes mean beside time: the dollars of the run, and the global batch where it is another one.
+fn of_nodes(context: &Context, before: &Layout, remedy: &Remedy) -> String {
+    if remedy.layout.hardware.nodes <= before.hardware.nodes {
+        return String::new();
+    }
+    let usd = dollars(context, before, before).zip(dollars(context, before, &remedy.layout));
+    let usd = usd.map_or_else(String::new, |(old, new)| {
+        format!(", {} instead of {}", text::dollars(new), text::dollars(old))
+    });
+    let batch = other_batch(context, before, remedy).map_or_else(String::new, |batch| {
+        let old = before.work.global_sequences;
+        format!(", another training: global batch {} instead of {old:.0}", text::group(batch))
+    });
+    format!(" of the run{usd}{batch}")
+}
+
+/// `activation-checkpointing #true` (−14 GiB, +24% time); of more nodes also what they cost and change.
+fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> String {
     let lines: Vec<String> =
         remedy::lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
     let saved = format!("−{}", bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes));
@@ -165,7 +223,8 @@ fn words(context: &Context, before: &Memory, remedy: &Remedy) -> String {
         let sign = if percent < 0.0 { "−" } else { "+" };
         format!(", {sign}{:.0}% time", percent.abs())
     });
-    format!("{} ({saved}{time})", text::list(&lines, "and"))
+    let nodes = of_nodes(context, layout, remedy);
+    format!("{} ({saved}{time}{nodes})", text::list(&lines, "and"))
 }
 
 fn parts(memory: &Memory) -> String {

@@ -39,15 +39,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "USD", value_parser = usd)]
     max_usd: Option<f64>,
     /// Longest run, as 12h or 2d
-    #[arg(long, value_name = "DURATION", value_parser = super::args::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = deadline)]
     deadline: Option<std::time::Duration>,
     /// How many of those that come next are explained
     #[arg(long, value_name = "N", default_value = "6")]
     next: usize,
-    /// Put the one of that number into the manifest, keeping comments and formatting; the first, the fastest, where no
-    /// number is given
-    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
-    write: Option<usize>,
+    /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits where
+    /// no number is given
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+    write: Option<Option<usize>>,
     /// Write a page with a picture of time against cost: one HTML file that loads nothing
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -59,6 +59,11 @@ pub(super) struct Args {
 fn usd(written: &str) -> Result<f64, String> {
     let usd: f64 = written.parse().map_err(|_| format!("`{written}` is no number of dollars"))?;
     if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected more than nothing".to_owned()) }
+}
+
+fn deadline(written: &str) -> Result<std::time::Duration, String> {
+    let deadline = super::args::duration(written)?;
+    if deadline.is_zero() { Err("expected more than nothing".to_owned()) } else { Ok(deadline) }
 }
 
 fn instance(written: &str) -> Result<String, String> {
@@ -131,7 +136,16 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&format!("wrote {}\n", file.display()));
     }
     if judged.front.is_empty() {
-        io.note("note: no layout of the space fits, passes every check and keeps the bounds\n");
+        let (fit, within) = (judged.fit(), judged.within());
+        io.note(&match (fit, within) {
+            (0, _) => "note: no layout of the space fits\n".to_owned(),
+            (_, 0) => format!(
+                "note: {} and {} too late or too dear\n",
+                crate::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
+                if fit == 1 { "is" } else { "all are" }
+            ),
+            _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
+        });
         return exit::MANIFEST;
     }
     match args.write {

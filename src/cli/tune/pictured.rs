@@ -18,17 +18,20 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         let cost = if is_priced { cost } else { cost / 3_600.0 };
         cost.is_finite().then_some(Spot { seconds: point.seconds, cost })
     };
+    // Every member keeps its number, also what has no place on the picture: `--write=N` counts them all.
     let choice = |sound: &Sound| {
         let point = judged.points.get(sound.at)?;
         let (run, speed) = (sound.compiled.prediction.run.as_ref(), sound.compiled.prediction.speed.as_ref());
         Some(Choice {
-            spot: spot(point)?,
+            spot: spot(point),
+            seconds: point.seconds,
             words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
             sets: space.sets(&point.choice).iter().map(ToString::to_string).collect(),
             step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
             run_seconds: run.map(|run| run.seconds),
             cost_usd: run.and_then(|run| run.cost_usd),
             memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+            may_need_bytes: sound.tight(point),
         })
     };
     let shown: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
@@ -52,12 +55,14 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         best: judged.front.iter().filter_map(choice).collect(),
         beaten: thinned(beaten),
         written,
-        searched: judged.fit() as u64,
+        looked_at: space.looked_at(judged.points.len()),
+        fit: judged.fit() as u64,
+        first_choice: judged.first_choice(),
         is_priced,
-        is_on_demand: judged
-            .front
-            .iter()
-            .any(|one| one.compiled.prediction.run.as_ref().is_none_or(|run| run.cost_usd.is_none())),
+        is_on_demand: judged.front.iter().any(|one| {
+            let priced = judged.points.get(one.at).is_some_and(|point| point.usd.is_some());
+            priced && one.compiled.prediction.run.as_ref().is_none_or(|run| run.cost_usd.is_none())
+        }),
     }
 }
 

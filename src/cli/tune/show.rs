@@ -80,7 +80,11 @@ impl<'a> Page<'a> {
     pub(super) fn human(&self, width: usize) -> String {
         let mut out = format!("{}: {}\n\n", self.job, self.counts());
         if !self.front.is_empty() {
-            out.push_str("none beats these in time and money, the fastest first\n\n");
+            let _ = writeln!(
+                out,
+                "{}\n",
+                text::wrap(&format!("{}, the fastest first", self.claim()), width.max(20), 0).join("\n")
+            );
         }
         for (number, row) in (1..).zip(&self.front) {
             let figures = row.figures();
@@ -97,6 +101,7 @@ impl<'a> Page<'a> {
         }
         if self.front.iter().any(|row| row.sound.tight(&row.point).is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
+            let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
         }
         if !self.lost.is_empty() {
             out.push_str("\nwhat comes next, and why it lost\n\n");
@@ -115,6 +120,11 @@ impl<'a> Page<'a> {
         out
     }
 
+    /// What the front is, of what was looked at.
+    fn claim(&self) -> String {
+        format!("{} none beats these in time and money", self.space.looked_at(self.judged.points.len()))
+    }
+
     fn counts(&self) -> String {
         let dropped = self.judged.dropped;
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
@@ -125,15 +135,24 @@ impl<'a> Page<'a> {
         } else {
             String::new()
         };
+        let (fit, within) = (self.judged.fit(), self.judged.within());
+        let missed = if within == fit {
+            String::new()
+        } else {
+            format!(", {} of them within the bounds", text::group(within as u64))
+        };
         format!(
-            "{} looked at, {} fit{tight}{refused}",
+            "{} looked at, {} fit{missed}{tight}{refused}",
             text::count(self.judged.points.len() as u64, "layout"),
-            text::group((self.judged.fit() + dropped) as u64),
+            text::group(fit as u64),
         )
     }
 
     pub(super) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
+        if !self.front.is_empty() {
+            let _ = writeln!(out, "{}:\n", capital(&self.claim()));
+        }
         out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         for (number, row) in (1..).zip(&self.front) {
             let f = row.figures();
@@ -171,12 +190,14 @@ impl<'a> Page<'a> {
             "format_version": "1.0",
             "job": self.job,
             "searched": self.judged.points.len(),
-            "fit": self.judged.fit() + self.judged.dropped,
+            "fit": self.judged.fit(),
+            "within_bounds": self.judged.within(),
             "refused": self.judged.dropped,
             "cut": self.judged.cut,
+            "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
             "varied": self.space.varied(),
             "held": self.space.held(),
-            "front": self.front.iter().map(|row| row.json(self.space)).collect::<Vec<_>>(),
+            "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space)).collect::<Vec<_>>(),
             "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
         }));
         text.unwrap_or_default() + "\n"
@@ -218,10 +239,11 @@ impl Row<'_> {
         }
     }
 
-    fn json(&self, space: &Space) -> Value {
+    fn json(&self, number: usize, space: &Space) -> Value {
         let prediction = &self.sound.compiled.prediction;
         let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
         json!({
+            "number": number,
             "sets": texts(&self.sets),
             "layout": self.words,
             "instance": space.name(self.point.choice.site),
@@ -285,6 +307,11 @@ impl Lost {
 
 fn texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn changes(sets: &[Set]) -> String {

@@ -2,7 +2,8 @@
 
 use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
-use crate::tune::{Point, Refusal, Space, Standing, front};
+use crate::tune::write::is_off;
+use crate::tune::{Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +15,9 @@ const MOST_COMPILED: usize = 400;
 
 /// How many shapes of an instance type must be refused by one code at the type itself before the type is given up.
 const ENOUGH: usize = 3;
+
+/// The warning that nothing reads a parameter of what is off.
+const UNREAD: &str = "T0347";
 
 /// A member of the front, borne out by its own compilation.
 pub(super) struct Sound {
@@ -49,9 +53,24 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Layouts that fit and keep the bounds.
+    /// Layouts that are predicted to fit, whatever the bounds.
     pub(super) fn fit(&self) -> usize {
-        self.points.iter().filter(|point| point.standing == Standing::Sound).count()
+        self.count(&[Standing::Sound, Standing::Late, Standing::Dear, Standing::Barred])
+    }
+
+    /// Of them, those that keep the bounds of time and money.
+    pub(super) fn within(&self) -> usize {
+        self.count(&[Standing::Sound, Standing::Barred])
+    }
+
+    fn count(&self, standings: &[Standing]) -> usize {
+        self.points.iter().filter(|point| standings.contains(&point.standing)).count()
+    }
+
+    /// The number, from 1, of the one to write where none is named: the fastest that surely fits, else the fastest.
+    pub(super) fn first_choice(&self) -> usize {
+        let surely = |sound: &Sound| self.points.get(sound.at).is_some_and(Point::surely_fits);
+        self.front.iter().position(surely).unwrap_or(0) + 1
     }
 }
 
@@ -71,7 +90,7 @@ pub(super) fn judge(
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
     let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
     for compiled in 0.. {
-        let places: Vec<usize> = front(&alive).into_iter().take(SHOWN).collect();
+        let places = shown(&alive);
         let Some(at) = places.iter().copied().find(|at| !known.contains_key(at)) else {
             for at in places {
                 if let Some((compiled, warnings)) = known.remove(&at) {
@@ -88,8 +107,12 @@ pub(super) fn judge(
         match compile(held, options, space, &point) {
             Ok(compiled) => {
                 let new = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
-                let mut warnings: Vec<String> =
-                    new.map(|one| one.code.id.to_owned()).filter(|id| !old.contains(id.as_str())).collect();
+                // What `--write` takes out with the offload is not left to be warned of.
+                let goes = space.sets(&point.choice).iter().any(is_off).then_some(UNREAD);
+                let mut warnings: Vec<String> = new
+                    .map(|one| one.code.id.to_owned())
+                    .filter(|id| !old.contains(id.as_str()) && Some(id.as_str()) != goes)
+                    .collect();
                 warnings.sort();
                 warnings.dedup();
                 known.insert(at, (compiled, warnings));
@@ -119,6 +142,20 @@ pub(super) fn judge(
     }
     out.points = alive;
     out
+}
+
+/// The places that are shown: the fastest of the front, and among them the fastest that surely fits.
+fn shown(points: &[Point]) -> Vec<usize> {
+    let mut places = offered(points);
+    let surely = |at: &usize| points.get(*at).is_some_and(Point::surely_fits);
+    let beyond = places.iter().position(surely).filter(|place| *place >= SHOWN);
+    let kept = beyond.and_then(|place| places.get(place).copied());
+    places.truncate(SHOWN);
+    if let Some(at) = kept {
+        places.pop();
+        places.push(at);
+    }
+    places
 }
 
 /// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.

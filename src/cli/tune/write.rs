@@ -10,15 +10,17 @@ use crate::{Compiled, Options};
 use std::fs;
 use std::path::Path;
 
-/// Edits the manifest, and writes it only where the new text plans to what was shown.
+/// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
 pub(super) fn write(
     io: &mut Io,
     held: &mut Held,
     options: &Options,
     space: &Space,
     judged: &Judged,
-    number: usize,
+    number: Option<usize>,
 ) -> u8 {
+    let asked = number.is_some();
+    let number = number.unwrap_or_else(|| judged.first_choice());
     let chosen = number.checked_sub(1).and_then(|at| judged.front.get(at));
     let Some((sound, point)) = chosen.and_then(|sound| Some((sound, judged.points.get(sound.at)?))) else {
         io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
@@ -55,7 +57,13 @@ pub(super) fn write(
         io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
         return exit::USAGE;
     }
-    io.note(&format!("wrote {}\n", held.path));
+    let why = match (asked, point.surely_fits(), number) {
+        (true, ..) => "",
+        (false, true, 1) => ", the fastest, which surely fits",
+        (false, true, _) => ", the fastest that surely fits",
+        (false, false, _) => ", the fastest; none surely fits",
+    };
+    io.note(&format!("wrote {}: layout {number}{why}\n", held.path));
     if let Some(high) = sound.tight(point) {
         let [high, has] = [high, point.capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
         io.note(&format!(

@@ -11,9 +11,11 @@ use crate::predict::prediction::Memory;
 pub struct Remedy {
     /// One edit, or several where none alone is enough.
     pub edits: Vec<Edit>,
+    /// The layout after them.
+    pub layout: Layout,
     /// The memory after them.
     pub after: Memory,
-    /// How much longer a sequence takes, a fraction; none where speed is not known.
+    /// How much longer it takes by [`Judge::seconds`], a fraction; none where speed is not known.
     pub slower: Option<f64>,
 }
 
@@ -28,7 +30,7 @@ const WORTH: f64 = 0.01;
 
 /// What is known of a layout beside its memory.
 pub struct Judge<'a> {
-    /// The time of one sequence, where it is known.
+    /// The time that edits are priced in, of a sequence or of a run, where it is known.
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
     /// Whether nothing else refuses the layout: host memory, the longest run.
     pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
@@ -45,7 +47,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
         let after = memory(new);
         let fits = after.fits == Some(true) && (judge.passes)(new, &after);
         let slower = || Some((judge.seconds)(new)? / before? - 1.0);
-        fits.then(|| Remedy { edits: edits.to_vec(), slower: slower(), after })
+        fits.then(|| Remedy { edits: edits.to_vec(), layout: new.clone(), slower: slower(), after })
     };
     let kinds = candidates(freedom);
     let mut found: Vec<Remedy> = Vec::new();

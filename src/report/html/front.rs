@@ -16,14 +16,18 @@ pub struct Front {
     pub job: String,
     /// The manifest as it was named.
     pub manifest: String,
-    /// The layouts that none beats, the fastest first.
+    /// The layouts that none beats, the fastest first; the place of each, from 1, is its number everywhere.
     pub best: Vec<Choice>,
     /// Those that fit and are beaten.
     pub beaten: Vec<Spot>,
     /// Whether the manifest itself is one of those beaten: where it stands.
     pub written: Option<Spot>,
+    /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2 and 4)`.
+    pub looked_at: String,
     /// Layouts of the space that are predicted to fit.
-    pub searched: u64,
+    pub fit: u64,
+    /// The number of the one that `--write` takes where none is named.
+    pub first_choice: usize,
     /// Whether cost is in US dollars; in node-hours where no price is known.
     pub is_priced: bool,
     /// Whether those dollars are the price on demand while the job pays another that is not known (spot).
@@ -42,8 +46,10 @@ pub struct Spot {
 /// A layout of the front.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// Its place.
-    pub spot: Spot,
+    /// Its place; none where its price is not known beside others whose price is.
+    pub spot: Option<Spot>,
+    /// Seconds of the run: steps and start-up.
+    pub seconds: f64,
     /// In words, the instances first: `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
     pub words: String,
     /// What it changes, as `--set` takes it; empty for the manifest as it is.
@@ -56,6 +62,8 @@ pub struct Choice {
     pub cost_usd: Option<f64>,
     /// Memory of a GPU, bytes.
     pub memory_bytes: Option<f64>,
+    /// The high end of it, bytes, where that is more than the GPU has: it may not fit.
+    pub may_need_bytes: Option<f64>,
 }
 
 /// Height of the picture.
@@ -69,14 +77,22 @@ pub(super) fn page(front: &Front) -> Page {
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
         lead: format!(
-            "{} fit. Of those that pass every check none beats {} in both time and cost.",
-            text::count(front.searched, "layout"),
-            if best == 1 { "this one".to_owned() } else { format!("these {best}") }
+            "{} fit. Of those that pass every check none beats {} in both time and cost, {}.",
+            text::count(front.fit, "layout"),
+            if best == 1 { "this one".to_owned() } else { format!("these {best}") },
+            front.looked_at
         ),
         sections: vec![section(front)],
         footer: vec![
-            format!("Made by trainc {} with catalogue {}.", env!("CARGO_PKG_VERSION"), crate::catalog::VERSION),
-            "The global batch stays. Layouts of the front pass every check; `trainc tune --write` puts the fastest into the manifest.".to_owned(),
+            format!(
+                "Made by trainc {} with catalogue {}.",
+                env!("CARGO_PKG_VERSION"),
+                crate::catalog::VERSION
+            ),
+            format!(
+                "The global batch stays. Layouts of the front pass every check; `trainc tune --write=N` puts number N into the manifest, `--write` number {}.",
+                front.first_choice
+            ),
         ],
         ..Page::default()
     }
@@ -93,21 +109,44 @@ fn cost(front: &Front, amount: f64) -> String {
 
 fn section(front: &Front) -> Section {
     let mut section = Section { id: "front", title: "Time against cost", ..Section::default() };
-    let (Some(fastest), Some(cheapest)) = (front.best.first(), front.best.last()) else {
+    let Some(fastest) = front.best.first() else {
         section.text.push("No layout of the space fits, passes every check and keeps the bounds.".to_owned());
         return section;
     };
+    let costs = |one: &Choice| match one.spot {
+        Some(spot) => format!("costs {}", cost(front, spot.cost)),
+        None => "has no known price".to_owned(),
+    };
+    let price = |one: &&Choice| one.spot.map_or(f64::INFINITY, |spot| spot.cost);
+    let cheapest = front.best.iter().min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(fastest);
     section.text.push(if front.best.len() == 1 {
         "One layout is both the fastest and the cheapest.".to_owned()
     } else {
         format!(
-            "The fastest takes {} and costs {}; the cheapest takes {} and costs {}.",
-            about(fastest.spot.seconds),
-            cost(front, fastest.spot.cost),
-            about(cheapest.spot.seconds),
-            cost(front, cheapest.spot.cost)
+            "The fastest takes {} and {}; the cheapest takes {} and {}.",
+            about(fastest.seconds),
+            costs(fastest),
+            about(cheapest.seconds),
+            costs(cheapest)
         )
     });
+    let unpriced: Vec<String> = (1..)
+        .zip(&front.best)
+        .filter(|(_, one)| one.spot.is_none())
+        .map(|(number, _): (u64, _)| number.to_string())
+        .collect();
+    if !unpriced.is_empty() {
+        section.text.push(format!(
+            "Not on the picture, because the price is not known: {}.",
+            text::list(&unpriced, "and")
+        ));
+    }
+    if front.best.iter().any(|one| one.may_need_bytes.is_some()) {
+        section.text.push(format!(
+            "What may not fit leaves less room than the error of a predicted memory; `--write` takes number {}.",
+            front.first_choice
+        ));
+    }
     section.pictures.push(Picture::of(|width| draw(front, width)));
     section.caption = String::from(
         "Numbered: the front, in words in the table. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
@@ -125,7 +164,13 @@ fn section(front: &Front) -> Section {
                 one.run_seconds.map_or_else(|| "–".into(), |seconds| about(seconds).into()),
                 one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
                 format!("{} s", text::short(one.step_seconds)).into(),
-                one.memory_bytes.map_or_else(|| "–".into(), |bytes| gib(bytes).into()),
+                match (one.memory_bytes, one.may_need_bytes) {
+                    (None, _) => "–".into(),
+                    (Some(bytes), None) => gib(bytes).into(),
+                    (Some(bytes), Some(high)) => {
+                        format!("{}, up to {}: may not fit", gib(bytes), gib(high)).into()
+                    }
+                },
                 one.words.as_str().into(),
                 change.into(),
             ]
@@ -156,8 +201,9 @@ fn unit(longest: f64) -> (f64, &'static str) {
 fn draw(front: &Front, wide: f64) -> String {
     let left = if is_wide(wide) { 64.0 } else { 54.0 };
     let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
-    let spots =
-        || front.best.iter().map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written);
+    let spots = || {
+        front.best.iter().filter_map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written)
+    };
     let ends = |of: fn(Spot) -> f64| {
         let (low, high) =
             spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
@@ -194,15 +240,20 @@ fn draw(front: &Front, wide: f64) -> String {
             svg.circle("faint", at.0, at.1, 3.0);
         }
     }
-    let line: Vec<(f64, f64)> =
-        front.best.iter().map(|one| (x.at(one.spot.seconds / unit), y.at(one.spot.cost))).collect();
+    let placed: Vec<(usize, &Choice, (f64, f64))> = (1..)
+        .zip(&front.best)
+        .filter_map(|(number, one)| {
+            one.spot.map(|spot| (number, one, (x.at(spot.seconds / unit), y.at(spot.cost))))
+        })
+        .collect();
+    let line: Vec<(f64, f64)> = placed.iter().map(|(.., at)| *at).collect();
     svg.polyline("curve", &line);
-    for (number, (one, (px, py))) in (1..).zip(front.best.iter().zip(&line)) {
+    for (number, one, (px, py)) in &placed {
         svg.named_circle("dot", *px, *py, 5.0, &format!("{number}: {}", one.words));
     }
     // Below and left of the front nothing lies: there stand the names.
     let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();
-    for ((number, (px, py)), at) in (1..).zip(&line).zip(spread(&wanted, 16.0, (left, right - 4.0))) {
+    for ((number, _, (px, py)), at) in placed.iter().zip(spread(&wanted, 16.0, (left, right - 4.0))) {
         let below = (py + 22.0).min(bottom - 4.0);
         if (at - px).abs() > 4.0 {
             svg.line("tie", (*px, *py), (at, below - 11.0));

@@ -80,10 +80,10 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     if running.len() > 1 {
         section.pictures.push(Picture::of(|width| draw(points, &running, width)));
         section.caption = String::from(
-            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
+            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Ideal is the plan's own rate times the nodes: few nodes fall short of it where memory leaves them small micro-batches. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
         );
     }
-    let first = running.first().copied();
+    let first = anchor(&running);
     section.tables.push(Table {
         summary: None,
         head: vec![
@@ -110,7 +110,12 @@ fn runs(point: &Point) -> Option<&Runs> {
     }
 }
 
-/// Throughput over that of the smallest cluster times the nodes, a fraction.
+/// What the others are held against: the plan itself, or where it does not run the smallest that does.
+fn anchor<'a>(running: &[(&'a Point, &'a Runs)]) -> Option<(&'a Point, &'a Runs)> {
+    running.iter().find(|(point, _)| point.is_plan).or_else(|| running.first()).copied()
+}
+
+/// Throughput over that of the anchor times the nodes, a fraction.
 fn efficiency(point: &Point, runs: &Runs, first: Option<(&Point, &Runs)>) -> Option<f64> {
     let (least, its) = first?;
     Some(runs.tokens_per_second / (its.tokens_per_second * point.nodes as f64 / least.nodes as f64))
@@ -126,21 +131,20 @@ fn sentence(running: &[(&Point, &Runs)]) -> String {
             first.0.nodes
         );
     }
-    let gain = last.1.tokens_per_second / first.1.tokens_per_second;
-    let more = last.0.nodes as f64 / first.0.nodes as f64;
-    let how = if gain >= 1.0 {
-        format!("train {} times as fast", text::short(gain))
-    } else {
-        format!("are slower, at {} times the rate", text::short(gain))
-    };
+    let own = anchor(running).unwrap_or(*first);
+    // The most nodes against the plan; where the plan has the most, the fewest.
+    let other = if last.0.nodes == own.0.nodes { first } else { last };
+    let gain = other.1.tokens_per_second / own.1.tokens_per_second;
+    let share = efficiency(other.0, other.1, Some(own)).unwrap_or(gain);
     let mut out = format!(
-        "{} times the nodes ({} instead of {}) {how}",
-        text::short(more),
-        last.0.nodes,
-        first.0.nodes
+        "Training is {} times as fast on {} as on {}, {:.0}% of ideal",
+        text::short(gain),
+        text::count(other.0.nodes, "node"),
+        if own.0.is_plan { format!("the plan's {}", own.0.nodes) } else { own.0.nodes.to_string() },
+        100.0 * share
     );
-    if let (Some(less), Some(more)) = (first.1.cost_usd, last.1.cost_usd) {
-        out += &format!(", and a run costs {} instead of {}", text::dollars(more), text::dollars(less));
+    if let (Some(was), Some(is)) = (own.1.cost_usd, other.1.cost_usd) {
+        out += &format!(", and a run costs {} instead of {}", text::dollars(is), text::dollars(was));
     }
     out + "."
 }
@@ -186,7 +190,9 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let least = rates.clone().fold(f64::MAX, f64::min);
     let most = rates.fold(0.0, f64::max).max(ideal(running, last.nodes));
     let (top, bottom) = (26.0, 22.0 + UPPER);
-    let floor_rate = least / 1.45;
+    // Below the lowest bar stands its number: as much of the height as a line of text takes, however tall the panel's
+    // range.
+    let floor_rate = least / (most / least).powf(0.1).max(1.45);
     let y = Axis::log(floor_rate, most * 1.1, bottom, top);
     svg.text("b", Anchor::Start, 0.0, 13.0, "tokens/s");
     for mark in y.marks(6) {
@@ -199,7 +205,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     if let Some((from, _)) = running.first()
         && let Some(end) = line.last()
     {
-        let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes)));
+        let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes).max(floor_rate)));
         svg.polyline("ideal", &[start, *end]);
         let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
         let begin = wide - width(words, SMALL);
@@ -306,9 +312,9 @@ impl Below {
     }
 }
 
-/// The throughput that the smallest cluster would give with so many nodes.
+/// The throughput that the anchor would give with so many nodes.
 fn ideal(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
-    running.first().map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
+    anchor(running).map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
 }
 
 #[cfg(test)]
@@ -322,10 +328,25 @@ mod tests {
     }
 
     #[test]
-    fn efficiency_is_against_the_smallest_that_runs() {
+    fn efficiency_is_against_the_plan_or_the_smallest_that_runs() {
         let (one, four) = (point(1, 1_000.0), point(4, 3_000.0));
         let first = Some((&one, runs(&one).unwrap()));
         assert!((efficiency(&four, runs(&four).unwrap(), first).unwrap() - 0.75).abs() < 1e-12);
+        let plan = point(2, 2_500.0);
+        let running: Vec<(&Point, &Runs)> =
+            [&one, &plan, &four].into_iter().map(|point| (point, runs(point).unwrap())).collect();
+        assert_eq!(anchor(&running).unwrap().0.nodes, 2);
+        assert_eq!(anchor(&[running[0], running[2]]).unwrap().0.nodes, 1);
+        let words = sentence(&running);
+        assert!(
+            words.starts_with("Training is 1.2 times as fast on 4 nodes as on the plan's 2, 60% of ideal"),
+            "{words}"
+        );
+        let words = sentence(&running[..2]);
+        assert!(
+            words.starts_with("Training is 0.4 times as fast on 1 node as on the plan's 2, 80% of"),
+            "{words}"
+        );
     }
 
     #[test]

@@ -35,13 +35,15 @@ fn points(most: u32) -> Scaling {
 fn searched() -> Front {
     let spot = |n: f64| Spot { seconds: 3_600.0 * n, cost: 900.0 / n };
     let choice = |n: f64| Choice {
-        spot: spot(n),
+        spot: Some(spot(n)),
+        seconds: 3_600.0 * n,
         words: "8 × ml.p4d.24xlarge, shard 64, micro-batch 2 × 1 pass".to_owned(),
         sets: vec!["train.micro-batch=2".to_owned()],
         step_seconds: n,
         run_seconds: Some(3_600.0 * n),
         cost_usd: Some(900.0 / n),
         memory_bytes: Some(2e10),
+        may_need_bytes: None,
     };
     Front {
         job: "a".to_owned(),
@@ -49,7 +51,9 @@ fn searched() -> Front {
         best: (1..12).map(|n| choice(f64::from(n))).collect(),
         beaten: (1..200).map(|n| Spot { cost: 2_000.0, ..spot(f64::from(n) / 9.0) }).collect(),
         written: Some(Spot { seconds: 9e3, cost: 1_500.0 }),
-        searched: 210,
+        looked_at: "of the 525 layouts looked at (nodes 1 and 2)".to_owned(),
+        fit: 210,
+        first_choice: 1,
         is_priced: true,
         is_on_demand: false,
     }
@@ -150,6 +154,16 @@ fn a_search_is_a_page() {
         beaten: Vec::new(),
         ..searched()
     }));
+    // What has no price keeps its number, and what may not fit its mark.
+    let mut some = searched();
+    if let Some(first) = some.best.first_mut() {
+        (first.spot, first.cost_usd, first.may_need_bytes) = (None, None, Some(5e10));
+    }
+    let page = front(&some);
+    judge(&page);
+    assert!(page.contains("none beats these 11") && page.contains("not known: 1."), "{page}");
+    assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
+    assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
     let none = front(&Front { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
     judge(&none);
     assert!(none.contains("No layout of the space fits") && !none.contains("viewBox"));
