@@ -214,6 +214,7 @@ impl<'a> Row<'a> {
             optimizer_copies: false,
             per_parameter_sharding: engine.contains("fsdp2"),
             one_unit: false,
+            gathering: crate::predict::Gathering::default(),
             worker: crate::predict::WorkerSettings::default(),
             code,
         })

@@ -1,8 +1,8 @@
 //! A plan as a layout.
 
 use super::layout::{
-    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
-    Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
+    Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 use crate::catalog::accelerators;
 use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
@@ -89,13 +89,14 @@ impl Layout {
                     _ => None,
                 }
             }),
-            moments: moments(train),
+            moments: moments(plan),
             smddp: mesh.engine == Engine::Smddp,
             code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
             // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
             one_unit: one_unit(plan),
+            gathering: gathering(parallel),
             worker: worker(plan),
         })
     }
@@ -172,6 +173,48 @@ fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
     let prescaled =
         plan.job.parallel.as_ref().and_then(|parallel| parallel.prescaled_batch.get()) == Some(true);
     if matches!(plan.smp, Some(Smp::V1(_))) && !prescaled { tensor as f64 } else { 1.0 }
+}
+
+/// The written value of a parameter of the engine.
+fn option<'a>(parallel: Option<&'a Parallel>, name: &str) -> Option<&'a Scalar> {
+    parallel?.options.iter().find(|option| option.name == name)?.value.value()
+}
+
+fn gathering(parallel: Option<&Parallel>) -> Gathering {
+    let otherwise = Gathering::default();
+    let count = |name, otherwise| match option(parallel, name) {
+        Some(Scalar::Int(count)) => *count as f64,
+        _ => otherwise,
+    };
+    Gathering {
+        prefetch: match option(parallel, "prefetch") {
+            Some(Scalar::Text(what)) if what == "none" => Prefetch::None,
+            Some(Scalar::Text(what)) if what == "backward-post" => Prefetch::After,
+            _ => otherwise.prefetch,
+        },
+        limited: option(parallel, "limit-all-gathers") != Some(&Scalar::Bool(false)),
+        live_parameters: count("sdp-max-live-parameters", otherwise.live_parameters),
+        bucket: count("sdp-reduce-bucket-size", otherwise.bucket),
+    }
+}
+
+/// Parameters of an engine that change memory or time in ways that no formula here has.
+const UNCOUNTED: [&str; 9] = [
+    "min-parameters",
+    "optimize",
+    "auto-partition",
+    "default-partition",
+    "memory-weight",
+    "delayed-parameter-initialization",
+    "fp16-params",
+    "sdp-param-persistence-threshold",
+    "sdp-hierarchical-allgather",
+];
+
+/// Written parameters of the engine of which memory and time know nothing.
+pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
+    let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
+    written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name)).collect()
 }
 
 fn worker(plan: &Plan) -> WorkerSettings {
@@ -334,12 +377,7 @@ fn precision(train: &Train) -> Result<Precision, Unknown> {
 }
 
 fn on(parallel: Option<&Parallel>, name: &str) -> bool {
-    parallel.is_some_and(|parallel| {
-        parallel
-            .options
-            .iter()
-            .any(|option| option.name == name && option.value.value() == Some(&Scalar::Bool(true)))
-    })
+    option(parallel, name) == Some(&Scalar::Bool(true))
 }
 
 fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
@@ -357,11 +395,24 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
-fn moments(train: &Train) -> Moments {
-    match optimizer(train) {
+fn moments(plan: &Plan) -> Moments {
+    match optimizer(&plan.job.train) {
         name if name.contains("8bit") => Moments::TwoInt8,
-        name if name.starts_with("sgd") || name.starts_with("lion") => Moments::One,
+        // torch.optim.SGD keeps a buffer for its momentum, which is 0 unless the program is told otherwise.
+        "sgd" if !has_momentum(plan) => Moments::Zero,
+        "sgd" | "lion" => Moments::One,
         "adafactor" => Moments::Factored,
         _ => Moments::Two,
     }
+}
+
+/// Whether a hyperparameter of the program gives the optimizer a momentum.
+fn has_momentum(plan: &Plan) -> bool {
+    let hyperparameters = plan.job.program.iter().flat_map(|program| &program.hyperparameters);
+    hyperparameters.filter(|one| one.name.ends_with("momentum")).any(|one| match one.value.value() {
+        Some(Scalar::Int(momentum)) => *momentum != 0,
+        Some(Scalar::Float(momentum)) => *momentum != 0.0,
+        Some(Scalar::Text(momentum)) => momentum.parse::<f64>() != Ok(0.0),
+        _ => false,
+    })
 }

@@ -17,10 +17,10 @@ mod samples;
 pub mod speed;
 
 pub use constants::Constants;
-pub use from_plan::{Unknown, one_unit};
+pub use from_plan::{Unknown, one_unit, uncounted};
 pub use layout::{
-    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload,
-    Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
+    Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 pub use order::Order;
 pub use prediction::{

@@ -1,8 +1,8 @@
 //! Layouts that tests begin with.
 
 use super::layout::{
-    Attention, Code, Degrees, Hardware, Layout, Model, Moments, Offload, Precision, Recompute, Sharding,
-    System, Work, WorkerSettings,
+    Attention, Code, Degrees, Gathering, Hardware, Layout, Model, Moments, Offload, Precision, Recompute,
+    Sharding, System, Work, WorkerSettings,
 };
 
 /// One GPU of which nothing is known, one sequence of 512 tokens, mixed precision, nothing recomputed, AdamW.
@@ -57,6 +57,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         optimizer_copies: false,
         per_parameter_sharding: false,
         one_unit: false,
+        gathering: Gathering::default(),
         worker: WorkerSettings::default(),
     }
 }

@@ -25,6 +25,9 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             });
         }
     }
+    for name in plan.into_iter().flat_map(crate::predict::uncounted) {
+        out.push(format!("parallel.{name}: not in the prediction of memory and time"));
+    }
     if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
         && mesh.world_size > LISTED_RANKS
         && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline]

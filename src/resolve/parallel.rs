@@ -3,7 +3,7 @@
 use super::nodes::{T0222, T0223};
 use super::pick::{first, pairs, scalar, switch, text, whole};
 use crate::diag::{Diagnostic, Problems};
-use crate::ir::{Engine, EngineOption, Field, Parallel, Val};
+use crate::ir::{Engine, EngineOption, Field, Parallel, Scalar, Val};
 use crate::syntax::ast::{Node, Value};
 use crate::syntax::nodes::{ENGINE_NAMES, OPTIONS, engines_of};
 use crate::text as words;
@@ -21,7 +21,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
             let child = node.child(row.spec.name)?;
             let value = match child.arg(0) {
                 // A switch that stands alone is on.
-                None => Field::Is(Val::written(crate::ir::Scalar::Bool(true), child.name.span)),
+                None => Field::Is(Val::written(Scalar::Bool(true), child.name.span)),
                 some => scalar(some),
             };
             Some(EngineOption { name: row.spec.name, span: child.name.span, value })
@@ -120,7 +120,33 @@ fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// Words that FSDP's `prefetch` takes: PyTorch's `BackwardPrefetch`, and none of it.
+const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
+
+/// `prefetch` is a word to FSDP and a number of units to the worker.
+fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
+    let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
+    let Field::Is(written) = scalar(Some(value)) else { return };
+    let (takes, help) = match (engine, &written.value) {
+        (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
+        (Engine::Worker, Scalar::Int(_)) => return,
+        (Engine::Fsdp, _) => {
+            (words::ticked(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, PyTorch's own default")
+        }
+        (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
+        _ => return,
+    };
+    let span = written.span_or(node.name.span);
+    let found = match &written.value {
+        Scalar::Text(text) => format!("`{text}`"),
+        other => other.type_word().to_owned(),
+    };
+    let message = format!("`prefetch` of engine `{}` is {takes}, not {found}", engine.name());
+    problems.push(Diagnostic::new(&T0222, span, message).help(help));
+}
+
 fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
+    check_prefetch(node, engine, problems);
     for child in &node.children {
         let name = child.name.value.as_str();
         let Some(takers) = child.spec.and_then(engines_of) else { continue };

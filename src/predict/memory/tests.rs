@@ -4,7 +4,8 @@ use super::remedies::{Edit, Freedom, Judge, remedies};
 use super::*;
 use crate::ir::architecture::{Architecture, Dimensions, Family};
 use crate::predict::layout::{
-    AdapterKind, Attention, Code, Lora, Model, Moments, Precision, Quantisation, Recompute, Sharding,
+    AdapterKind, Attention, Code, Lora, Model, Moments, Precision, Prefetch, Quantisation, Recompute,
+    Sharding,
 };
 use crate::predict::samples::one_gpu;
 use proptest::prelude::*;
@@ -479,6 +480,68 @@ fn one_unit_is_gathered_whole() {
     let states = states::states(&layout, &stage);
     let kept = states.parameters + states.gradients + states.optimizer;
     near(host::peak_checkpoint(&layout) - kept, 2.0 * layout.model.parameters, 1e-6);
+}
+
+/// What is written of gathering and reducing is what lies there, to the byte.
+#[test]
+fn what_may_be_gathered_at_once() {
+    let of = |layout: &Layout| {
+        let stage = stages::stages(layout).next().unwrap();
+        let found = units::units(layout, &stage);
+        (found.gathered, found.buffers)
+    };
+    let mut smp = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    assert_eq!(of(&smp), (2.0 * 1e9, 2.0 * 5e8));
+    (smp.gathering.live_parameters, smp.gathering.bucket) = (3e9, 2e8);
+    assert_eq!(of(&smp), (2.0 * 3e9, 2.0 * 2e8));
+    // Never less than the layer that is computed, never more than there is.
+    smp.gathering.live_parameters = 0.0;
+    assert_eq!(of(&smp).0, 2.0 * smp.model.layer_parameters);
+    smp.gathering.live_parameters = 1e12;
+    assert_eq!(of(&smp).0, 2.0 * smp.model.parameters);
+
+    let mut fsdp = sharded(&gpt2_30b(), System::Fsdp, 128.0, 40.0);
+    let unit = 2.0 * fsdp.model.layer_parameters;
+    let two = of(&fsdp).0;
+    for (prefetch, limited, more) in [
+        (Prefetch::None, true, -1.0),
+        (Prefetch::After, true, -1.0),
+        (Prefetch::None, false, 0.0),
+        (Prefetch::Before, false, 1.0),
+    ] {
+        (fsdp.gathering.prefetch, fsdp.gathering.limited) = (prefetch, limited);
+        assert_eq!(of(&fsdp).0 - two, more * unit, "{prefetch:?} {limited}");
+    }
+
+    let mut worker = sharded(&gpt2_30b(), System::Worker, 128.0, 40.0);
+    for (ahead, more) in [(0.0, -1.0), (1.0, 0.0), (4.0, 3.0)] {
+        worker.worker.prefetch = ahead;
+        near(of(&worker).0, two + more * unit, 1e-12);
+    }
+    worker.worker.reshard = false;
+    near(of(&worker).0, two + (worker.model.layers - 2.0) * unit, 1e-12);
+}
+
+/// Towards a full card and past it the whole grows with every byte that is allocated, and it fits up to the card.
+#[test]
+fn memory_rises_through_a_full_card() {
+    let constants = MemoryConstants::of(Constants::shipped());
+    let layout = sharded(&gpt2_30b(), System::Fsdp, 64.0, 40.0);
+    let capacity = 40.0 * GIB;
+    let whole =
+        |allocated: f64| allocated + reserve::reserve(allocated, &layout, Some(capacity), &constants).total();
+    let mut last = 0.0;
+    let mut full = 0;
+    for step in 0..1_000 {
+        let found = whole(45.0 * GIB * f64::from(step) / 1_000.0);
+        assert!(found > last, "{step}: {found} after {last}");
+        full += i32::from((found / capacity - 1.0).abs() < 1e-4);
+        last = found;
+    }
+    assert!(full <= 1, "{full} sizes fill the card exactly");
+    // What the driver keeps of a card is not there to be used: 39.58 GiB of 40.
+    let room = capacity * (1.0 - 0.0104) - constants.context_bytes - constants.nccl_bytes;
+    near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
 }
 
 /// Parts of the experts lie inside the shard group, so all ranks of it together hold the model once, whatever the degree.

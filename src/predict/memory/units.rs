@@ -2,7 +2,7 @@
 
 use super::stages::{self, Stage};
 use super::states::frozen_bytes_per_parameter;
-use crate::predict::layout::{Layout, Precision, Sharding, System};
+use crate::predict::layout::{Layout, Precision, Prefetch, Sharding, System};
 
 /// Bytes of what is gathered and of buffers while a layer is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,11 +13,10 @@ pub(super) struct Units {
     pub(super) buffers: f64,
 }
 
-/// Parameters that DeepSpeed lets live at once (`stage3_max_live_parameters`), and that SMP v1 does
-/// (`sdp_max_live_parameters`, SageMaker Python SDK documentation).
+/// Parameters that DeepSpeed lets live at once (`stage3_max_live_parameters`).
 const LIVE_PARAMETERS: f64 = 1e9;
 
-/// Elements of a reduce bucket (`reduce_bucket_size` of DeepSpeed, `sdp_reduce_bucket_size` of SMP v1).
+/// Elements of a reduce bucket of DeepSpeed (`reduce_bucket_size`).
 const BUCKET: f64 = 5e8;
 
 /// Bytes of one element as it is gathered and multiplied.
@@ -32,10 +31,9 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
     let count = stage.parameters();
     match layout.system {
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Full => {
-            fully_sharded(layout, stage, 2.0)
+            fully_sharded(layout, stage, live_units(layout, stage))
         }
-        // The pool has one slot and `prefetch` more (one by default).
-        System::Worker if sharded => fully_sharded(layout, stage, 2.0),
+        System::Worker if sharded => fully_sharded(layout, stage, live_units(layout, stage)),
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Gradients => {
             let unit = if layout.one_unit { count } else { stages::layer_parameters(layout) };
             Units { gathered: width * (count + unit), buffers: 0.0 }
@@ -47,7 +45,9 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
             Units { gathered, buffers: if layout.sharding == Sharding::None { 0.0 } else { bucket } }
         }
         System::SmpV1 if layout.sharding == Sharding::Full => {
-            Units { gathered: width * LIVE_PARAMETERS.min(count), buffers: width * BUCKET.min(count) }
+            // The layer that is computed is gathered whatever the bound.
+            let live = layout.gathering.live_parameters.max(stages::layer_parameters(layout));
+            Units { gathered: width * live.min(count), buffers: width * layout.gathering.bucket.min(count) }
         }
         System::Megatron => Units { gathered: 0.0, buffers: megatron_buffers(layout, count) },
         System::Ddp => data_parallel(layout, count),
@@ -55,9 +55,28 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
     }
 }
 
+/// Units that are gathered at once, in the backward pass, where one unit's gradient lies beside them.
+///
+/// FSDP: this one and the next, which `BACKWARD_PRE` gathers ahead; without it this one alone (FullyShardedDataParallel
+/// documentation, `backward_prefetch`: "the next set of parameters" is held beside "the current set of parameters"
+/// under `BACKWARD_PRE` only). Without `limit_all_gathers` nothing bounds how far the host runs ahead but the
+/// allocator, which waits for freed blocks when the card is full: one more unit is counted. The worker's pool has one
+/// slot and `prefetch` more, and one for each block where blocks are not freed.
+fn live_units(layout: &Layout, stage: &Stage) -> f64 {
+    let live = match layout.system {
+        System::Worker if !layout.worker.reshard => stage.layers,
+        System::Worker => 1.0 + layout.worker.prefetch,
+        _ => {
+            let ahead = if layout.gathering.prefetch == Prefetch::Before { 2.0 } else { 1.0 };
+            ahead + if layout.gathering.limited { 0.0 } else { 1.0 }
+        }
+    };
+    live.min(stage.layers.max(1.0))
+}
+
 /// FSDP: `live` units and the root unit are gathered, and one unit's whole gradient waits for its reduce-scatter.
 ///
-/// Two units: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root unit
+/// Two units by default: `limit_all_gathers`, or FSDP2's two all-gather outputs (PyTorch #104900, #128884). The root unit
 /// (embeddings and head) stays gathered through forward and backward (FullyShardedDataParallel documentation).
 fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
     let width = compute_width(layout);

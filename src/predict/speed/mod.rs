@@ -12,7 +12,7 @@ mod tests;
 
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
-use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Recompute, Sharding, System};
+use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
 /// What the machine does in a second, and the constants at hand.
@@ -179,7 +179,12 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         ..SpeedParts::default()
     };
     if stages > 1.0 {
-        parts.bubble = (stages - 1.0) / layout.degrees.virtual_stages.max(1.0) * (stage + send);
+        // With fewer micro-batches in flight than stages, each stage waits for one to come back: `passes / flying` trips
+        // through all stages instead of `passes` turns of one. With as many, filling and draining is all that is left
+        // (Narayanan et al. 2021, section 2.2).
+        let flying = work.active_microbatches.unwrap_or(stages).min(stages).min(passes).max(1.0);
+        let turns = passes * (stages / flying - 1.0) + flying - 1.0;
+        parts.bubble = turns / layout.degrees.virtual_stages.max(1.0) * (stage + send);
     }
     let mut over_links = Communication {
         tensor: passes * layers * tensor.min(layer),
@@ -196,6 +201,14 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
             over_links.scatter = over_links.gather * links::scatter_share(layout);
             let gather = shards + hop / passes;
+            // What is not gathered ahead in the backward pass has nothing to hide behind; forward the host runs ahead.
+            let late = match layout.gathering.prefetch {
+                Prefetch::None if layout.sharding == Sharding::Full => {
+                    0.5 * shards * (1.0 - links::scatter_share(layout))
+                }
+                _ => 0.0,
+            };
+            let gather = gather - late;
             let share = match layout.system {
                 // One unit's gather comes before everything that it could hide behind, its scatter after.
                 _ if layout.one_unit => 1.0,
@@ -204,7 +217,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             };
             // The longer of the two, and a share of the shorter that is not hidden.
             let together = one.max(gather) + share * one.min(gather);
-            parts.exposed_communication += passes * (together - one);
+            parts.exposed_communication += passes * (together - one + late);
         }
     } else if layout.degrees.data() > 1.0 && layout.system != System::DeviceMap {
         let reduce = links::gradients(layout, machine);

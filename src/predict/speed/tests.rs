@@ -426,6 +426,46 @@ fn options_without_effect_cost_nothing() {
     assert_eq!(bytes(&offloaded), bytes(&plain));
 }
 
+/// By hand: one micro-batch in flight over four stages is no pipeline, all stages' work one after the other; two halve
+/// it; as many as stages, or more, leave the filling and draining of three turns.
+#[test]
+fn fewer_in_flight_than_stages_wait_for_each_other() {
+    let mut layout = gpt2_30b(1.0, 1.0, 2048.0, 1.0, 8.0);
+    layout.system = System::SmpV1;
+    layout.sharding = Sharding::None;
+    layout.degrees = Degrees { replicas: 2.0, shard: 1.0, pipeline: 4.0, ..layout.degrees };
+    (layout.work.passes, layout.work.microbatches) = (8.0, 8.0);
+    let bubble = |active| {
+        let mut layout = layout.clone();
+        layout.work.active_microbatches = active;
+        seconds(&layout).parts.bubble
+    };
+    let turn = bubble(None) / 3.0;
+    assert!(turn > 0.0);
+    for (active, turns) in [(1.0, 24.0), (2.0, 9.0), (4.0, 3.0), (6.0, 3.0)] {
+        let found = bubble(Some(active)) / turn;
+        assert!((found / turns - 1.0).abs() < 1e-9, "{active} in flight: {found} turns, expected {turns}");
+    }
+    // Fewer micro-batches than stages: three trips' worth of filling as before.
+    layout.work.passes = 2.0;
+    let two = seconds(&layout).parts.bubble;
+    layout.work.active_microbatches = Some(1.0);
+    assert!(seconds(&layout).parts.bubble > two);
+}
+
+/// Without prefetching the backward pass waits for each unit; beside the forward pass it is still gathered ahead.
+#[test]
+fn units_that_are_not_prefetched_are_waited_for() {
+    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    layout.system = System::Fsdp;
+    let with = seconds(&layout);
+    layout.gathering.prefetch = Prefetch::None;
+    let without = seconds(&layout);
+    let late = 0.5 * (with.communication.gather - with.communication.scatter);
+    let more = without.parts.exposed_communication - with.parts.exposed_communication;
+    assert!(more > 0.0 && more <= late, "{more} of {late}");
+}
+
 /// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.
 #[test]
 fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
