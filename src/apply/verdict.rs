@@ -1,6 +1,8 @@
 //! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
 //! code and the next step.
 
+mod worker;
+
 use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
@@ -9,6 +11,9 @@ use crate::diag::{Code, Diagnostic};
 use crate::ir::Plan;
 use crate::source::Span;
 use crate::text;
+
+pub use worker::worker;
+use worker::{T0617, T0620, T0643};
 
 declare_code!(T0601, "access-denied", Error, "the caller may not do what is needed");
 declare_code!(T0602, "no-credentials", Error, "no credentials, or wrong or expired ones");
@@ -25,15 +30,13 @@ declare_code!(T0613, "token-reused", Error, "a token that was used with other se
 declare_code!(T0614, "took-too-long", Error, "something that takes longer than anyone waits");
 declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
-declare_code!(T0617, "worker-not-uploaded", Error, "no binary of the Rust worker that could be uploaded");
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
-declare_code!(T0620, "worker-without-device", Error, "the Rust worker on GPUs, which it does not use yet");
 
-/// The codes of this file.
+/// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643,
 ];
 
 /// Exit codes of the command line, as far as an account decides them.
@@ -324,47 +327,6 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
         exit: exit::MANIFEST,
         flag: None,
     }
-}
-
-/// Engine `worker`: what a job could not be started with.
-pub fn worker(plan: &Plan) -> Option<Verdict> {
-    let parallel = plan.job.parallel.as_ref()?;
-    let (worker, span) = (plan.worker.as_ref()?, parallel.engine.span().unwrap_or(parallel.span));
-    let refused = |diagnostic| Some(Verdict { diagnostic, exit: exit::MANIFEST, flag: None });
-    if let Some(gpu) = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()) {
-        let cluster = plan.job.cluster.as_ref();
-        let kind = cluster.and_then(|cluster| cluster.instance.value()).map_or("the cluster", String::as_str);
-        return refused(
-            Diagnostic::new(
-                &T0620,
-                span,
-                format!("engine `worker` trains on CPU ranks today, and `{kind}` is paid for its {gpu}"),
-            )
-            .help("write `engine=\"fsdp\"` with a program, or a type without GPUs, as `cluster \"ml.c7i.48xlarge\" nodes=1 { ranks 8 }`")
-            .note("the worker has no CUDA device yet: the job would start its instances, and end with code 14")
-            .note("`plan`, `emit` and `run` take the manifest as it stands"),
-        );
-    }
-    let missing = |message: &str| {
-        refused(
-            Diagnostic::new(&T0617, span, message)
-                .help("build it with `cargo build --release -p trainc-worker`, and name it with `--worker`")
-                .note("the job's channel `worker` holds `trainc-worker` and `worker.json`, below the job's digest"),
-        )
-    };
-    match &worker.binary {
-        None => missing("there is no `trainc-worker` beside trainc to upload, so the job would find none"),
-        Some(file) if !runs_in_container(&file.bytes) => {
-            missing("`trainc-worker` is no program for Linux on x86-64, so the container could not start it")
-        }
-        Some(_) => None,
-    }
-}
-
-/// Whether a file is a 64-bit ELF program for x86-64, which all containers of instances without GPUs are for: the
-/// magic number, the class, the byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
-fn runs_in_container(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
 }
 
 /// The manifest's account against the caller's.

@@ -8,6 +8,7 @@ pub mod job;
 pub mod mesh;
 pub mod model;
 pub mod origin;
+pub mod parts;
 pub mod plan;
 pub mod preferences;
 pub mod s3;

@@ -89,6 +89,16 @@ fn what_cannot_train_is_refused_and_still_planned() {
     assert!(words.contains("CPU ranks") && words.contains("`ml.p4d.24xlarge`"), "{words}");
     let (code, words) = refused(CPU, None).unwrap();
     assert_eq!((code, words.contains("beside trainc")), ("T0617", true), "{words}");
+    // On two hosts, a group over both has no directory of checkpoints; one on each host needs none.
+    let spread = |sets: &[&str]| {
+        let verdict = verdict::worker(&plan_with(CPU, sets, Some(elf())))?;
+        Some((verdict.exit, verdict.diagnostic.code.id, verdict.diagnostic.message))
+    };
+    let (exit, code, words) =
+        spread(&["cluster.nodes=2", "train.global-batch=32", "parallel.shard-degree=8"]).unwrap();
+    assert_eq!((exit, code), (3, "T0643"), "{words}");
+    assert!(words.contains("2 hosts"), "{words}");
+    assert_eq!(spread(&["cluster.nodes=2", "train.global-batch=32", "parallel.shard-degree=4"]), None);
     let script = refused(CPU, Some(b"#!/bin/sh\n".to_vec())).unwrap();
     assert_eq!((script.0, script.1.contains("x86-64")), ("T0617", true), "{}", script.1);
 }

@@ -275,6 +275,7 @@ pub fn main() -> ExitCode {
         Ok(app) => app,
         Err(error) => error.exit(),
     };
+    signals::survive_large_files();
     match run(app.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

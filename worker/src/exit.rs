@@ -22,6 +22,8 @@ pub enum Code {
     Peer = 13,
     /// A device or library is missing.
     Device = 14,
+    /// Results cannot be written.
+    Output = 15,
     /// Stopped by signal or time limit with a checkpoint: start again to go on.
     Saved = 75,
     /// Stopped by signal without a checkpoint.
@@ -29,7 +31,7 @@ pub enum Code {
 }
 
 /// Every code with its meaning, as `--help` prints it.
-pub const TABLE: [(Code, &str); 10] = [
+pub const TABLE: [(Code, &str); 11] = [
     (Code::Bug, "a bug in the worker"),
     (Code::Usage, "wrong usage"),
     (Code::Config, "the config is wrong, or wrong for this machine"),
@@ -38,6 +40,7 @@ pub const TABLE: [(Code, &str); 10] = [
     (Code::Loss, "the loss is not finite or over its limit"),
     (Code::Peer, "a peer failed or a deadline passed"),
     (Code::Device, "a device or library is missing"),
+    (Code::Output, "results cannot be written"),
     (Code::Saved, "stopped by a signal or limit with a checkpoint: start again to go on"),
     (Code::Unsaved, "stopped by a signal without a checkpoint"),
 ];

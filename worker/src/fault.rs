@@ -14,6 +14,13 @@ pub(crate) fn hang(place: &str) {
     }
 }
 
+/// Stands still for half a second when the environment names this place.
+pub(crate) fn slow(place: &str) {
+    if set(place) {
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// The length of a preflight's minute, so that a test need not wait so long: `TRAINC_WORKER_MINUTE=<seconds>`.
 pub(crate) fn minute() -> Option<Duration> {
     let text = std::env::var("TRAINC_WORKER_MINUTE").ok().filter(|_| cfg!(debug_assertions))?;

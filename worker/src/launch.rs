@@ -312,8 +312,16 @@ fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
             format!("rank {rank} was killed by signal {signal} ({})", 128 + signal),
         );
     }
-    let known =
-        [Code::Config, Code::Data, Code::Checkpoint, Code::Loss, Code::Peer, Code::Device, Code::Unsaved];
+    let known = [
+        Code::Config,
+        Code::Data,
+        Code::Checkpoint,
+        Code::Loss,
+        Code::Peer,
+        Code::Device,
+        Code::Output,
+        Code::Unsaved,
+    ];
     let number = status.code().unwrap_or(1);
     let code = known.into_iter().find(|c| *c as i32 == number).unwrap_or(Code::Bug);
     let message = match watch.said(*rank) {

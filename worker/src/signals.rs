@@ -1,7 +1,10 @@
 //! Which signals tell a run to stop, and what becomes of it when the process that started it dies.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::exit::{Code, Failure};
 
@@ -10,6 +13,13 @@ pub(crate) fn stopping() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = (!is_ignored(&status, SIGHUP)).then_some(SIGHUP);
     [SIGTERM, SIGINT].into_iter().chain(hangup).collect()
+}
+
+/// A file over the limit of sizes (`ulimit -f`) is then a failed write, which has a name and a code, not the end of the
+/// process.
+pub(crate) fn survive_large_files() {
+    // Where it cannot be caught, it ends the process as before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Whether the text of /proc/self/status says so: bit n - 1 of `SigIgn` is signal n.

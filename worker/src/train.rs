@@ -94,8 +94,8 @@ pub fn run(
         let o = &config.output;
         for (name, place, code) in [
             ("checkpoint.directory", &config.checkpoint.directory, Code::Checkpoint),
-            ("output.model", &o.model, Code::Config),
-            ("output.data", &o.data, Code::Config),
+            ("output.model", &o.model, Code::Output),
+            ("output.data", &o.data, Code::Output),
         ] {
             crate::preflight::probe(Path::new(place), rank, 1)
                 .map_err(|e| Failure::new(code, format!("`{name}` {place}: {e}")))?;
@@ -235,7 +235,11 @@ pub fn run(
         if !loss.is_finite() || !norm.is_finite() || loss > limit {
             return Err(Failure::new(
                 Code::Loss,
-                format!("step {}: loss {loss}, gradient norm {norm}: not finite or over {limit}", step + 1),
+                format!(
+                    "step {}: loss {loss}, gradient norm {norm}: {}",
+                    step + 1,
+                    unusable(loss, norm, limit)
+                ),
             ));
         }
         let rate = optim::learning_rate(config.optimizer.learning_rate, &config.schedule, step);
@@ -248,7 +252,10 @@ pub fn run(
         }
         // Whoever is told to stop has its grace for the save, not for this.
         if sums[2] == 0.0
-            && config.log.evaluate_every_steps.is_some_and(|every| step.is_multiple_of(every))
+            && config
+                .log
+                .evaluate_every_steps
+                .is_some_and(|every| step.is_multiple_of(every) || step == steps)
             && let Some(validation) = &validation
         {
             match evaluate(config, &mut engine, validation, stop)? {
@@ -278,8 +285,22 @@ pub fn run(
         }
     }
     save(&mut saver, &mut engine, step, saved_at)?;
-    crate::hf::export(&mut engine, config, Path::new(&config.output.model))?;
-    Ok(Outcome::Done)
+    let whole = crate::hf::export(&mut engine, config, Path::new(&config.output.model), stop)?;
+    if !whole && rank == 0 {
+        report
+            .note("stopped before the model was written: all steps are saved, and the next start writes it");
+    }
+    Ok(if whole { Outcome::Done } else { Outcome::Saved })
+}
+
+/// What is wrong with a step's sums, which are not all finite, or whose loss is over its limit.
+fn unusable(loss: f64, norm: f64, limit: f64) -> String {
+    match (loss.is_finite(), norm.is_finite()) {
+        (true, true) => format!("the loss is over `limits.max_loss` {limit}"),
+        (true, false) => "the gradient norm is not finite".to_owned(),
+        (false, true) => "the loss is not finite".to_owned(),
+        (false, false) => "neither is finite".to_owned(),
+    }
 }
 
 /// Where `data.epochs` and `schedule.steps` say different lengths: the shorter one counts.
@@ -336,4 +357,17 @@ fn evaluate(
     let mut sums = [loss, count];
     engine.groups.world.all_reduce_f64(&mut sums)?;
     Ok(Some(sums[0] / sums[1].max(1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_sum_is_unusable() {
+        assert_eq!(unusable(4.0, 1.0, 3.0), "the loss is over `limits.max_loss` 3");
+        assert_eq!(unusable(4.0, f64::INFINITY, f64::INFINITY), "the gradient norm is not finite");
+        assert_eq!(unusable(f64::NAN, 1.0, 3.0), "the loss is not finite");
+        assert_eq!(unusable(f64::NAN, f64::NAN, 3.0), "neither is finite");
+    }
 }

@@ -124,6 +124,69 @@ fn a_disk_that_fills_up_loses_nothing() {
     assert_eq!(said, ["code 11 latest step-00000002", "code 0 latest step-00000004 step-00000005"]);
 }
 
+/// Every file below a directory of a model, with its bytes.
+fn files(directory: &str) -> Vec<(String, Vec<u8>)> {
+    let read = |name: String| (name.clone(), std::fs::read(Path::new(directory).join(name)).unwrap());
+    names(directory).into_iter().map(read).collect()
+}
+
+#[test]
+fn an_export_that_is_cut_short_leaves_the_old_model() {
+    let _alone = alone();
+    let (place, mut config) = place("export");
+    config["checkpoint"]["resume"] = json!("auto");
+    let model = config["output"]["model"].as_str().unwrap().to_owned();
+    assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
+    let old = files(&model);
+    // Two more steps make another model.
+    config["schedule"]["steps"] = json!(12);
+    let path = write(&place, &config);
+    for (signal, code) in [("-TERM", Some(75)), ("-KILL", None)] {
+        let mut run = Command::new(WORKER)
+            .args(["launch", &path])
+            .env("TRAINC_WORKER_FAULT", "export")
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let began = std::time::Instant::now();
+        while !names(&model).iter().any(|name| name.ends_with(".safetensors.partial")) {
+            assert!(run.try_wait().unwrap().is_none(), "the run ended before its export");
+            assert!(began.elapsed().as_secs() < 60, "no export within a minute");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        crate::processes::signal(run.id(), signal);
+        assert_eq!(run.wait().unwrap().code(), code);
+        let mut found = files(&model);
+        if code.is_some() {
+            assert_eq!(names(&model), old.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+        }
+        found.retain(|(name, _)| !name.ends_with(".partial"));
+        assert!(found == old, "after {signal}");
+        let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).unwrap();
+        assert_eq!(trainc_worker::checkpoint::state(&newest).unwrap().step, 12);
+    }
+    let output = worker(&["launch", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let new = files(&model);
+    let named = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(named(&new), named(&old));
+    assert!(new != old);
+    // A limit on the size of files that the checkpoint is already under: the model is what does not fit.
+    let largest = new.iter().map(|(_, bytes)| bytes.len()).max().unwrap();
+    let blocks = (largest / 512 - 1).to_string();
+    let output = Command::new("bash")
+        .args(["-c", "ulimit -S -f $2; exec \"$0\" export \"$1\" --out \"$3\"", WORKER, &path, &blocks])
+        .arg(place.at("exported"))
+        .env("POSIXLY_CORRECT", "1")
+        .output()
+        .unwrap();
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(15), "{errors}");
+    assert!(errors.contains("File too large"), "{errors}");
+    assert!(names(&place.at("exported")).is_empty());
+}
+
 #[test]
 fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
     let _alone = alone();

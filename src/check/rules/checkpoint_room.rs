@@ -1,10 +1,10 @@
 //! Checkpoints against the disk that they are written to.
 
-use super::checkpoints::file_system_of;
 use super::predicted_cost::whole;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::parts::file_system_of;
 use crate::ir::size::GIB;
 use crate::ir::{Checkpoint, Cluster, Plan};
 use crate::predict::{Layout, run};

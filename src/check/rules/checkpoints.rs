@@ -4,7 +4,8 @@ use super::s3_uris;
 use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Channel, Every, Plan, Scalar};
+use crate::ir::parts::LOCAL;
+use crate::ir::{Every, Scalar};
 use crate::text;
 
 declare_code!(T0448, "checkpoint-shared", Warning, "checkpoints that two versions of a job would share");
@@ -14,21 +15,6 @@ declare_code!(T0264, "checkpoint-never-written", Warning, "an interval longer th
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264];
-
-/// Where the service puts and finds checkpoints if `local` is not written (CheckpointConfig, LocalPath).
-pub(super) const LOCAL: &str = "/opt/ml/checkpoints";
-
-/// The channel of a file system on which the checkpoints lie and which the job writes to, if they lie on one.
-pub(super) fn file_system_of(plan: &Plan) -> Option<&Channel> {
-    let local = plan.job.checkpoint.as_ref()?.local.value()?;
-    plan.job.channels.iter().find(|channel| {
-        let Some(name) = channel.name.value() else { return false };
-        let mount = format!("/opt/ml/input/data/{name}");
-        !channel.from.is_absent()
-            && channel.mode.value().map(String::as_str) == Some("rw")
-            && (*local == mount || local.starts_with(&format!("{mount}/")))
-    })
-}
 
 /// `checkpoint` and the prefixes that are written to.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {

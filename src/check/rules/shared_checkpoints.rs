@@ -1,10 +1,9 @@
 //! Checkpoints of the Rust worker where a shard group lies on several hosts: their files belong into one directory.
 
-use super::checkpoints::{LOCAL, file_system_of};
 use crate::check::{Context, file_system};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::Engine;
+use crate::ir::parts::{LOCAL, apart};
 use crate::text;
 
 declare_code!(
@@ -21,19 +20,15 @@ pub(super) static CODES: &[&Code] = &[&T0487];
 /// names it once all are there.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    let (ranks, here) = (mesh.shard_degree.value, mesh.processes_per_node);
-    if mesh.engine != Engine::Worker || !plan.deployable || here == 0 || ranks <= here {
+    let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, apart(plan)) else {
         return;
-    }
+    };
+    let (ranks, here) = (apart.ranks, apart.here);
     let checkpoint = plan.job.checkpoint.as_ref();
-    if checkpoint.is_some_and(|checkpoint| checkpoint.local.is_bad()) || file_system_of(plan).is_some() {
-        return;
-    }
     let local = checkpoint.and_then(|checkpoint| checkpoint.local.value()).map_or(LOCAL, String::as_str);
     let span =
         checkpoint.map_or(parallel.span, |checkpoint| checkpoint.local.span().unwrap_or(checkpoint.span));
-    let hosts = text::count(ranks.div_ceil(here), "host");
+    let hosts = text::count(apart.hosts(), "host");
     let mut diagnostic = Diagnostic::new(
         &T0487,
         span,
@@ -54,7 +49,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(
         diagnostic
             .help(help)
+            .note("the worker ends such a run with code 11 before its first step, and `apply` starts none")
             .note("each rank of a shard group writes one file, and a checkpoint is all of them in one directory; what SageMaker copies to S3 from each host is not put together either")
-            .fact("hosts", ranks.div_ceil(here)),
+            .fact("hosts", apart.hosts()),
     );
 }

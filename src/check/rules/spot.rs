@@ -1,9 +1,9 @@
 //! Spot capacity: how long to wait, where to go on from, and what it excludes.
 
-use super::checkpoints::file_system_of;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::parts::file_system_of;
 use crate::ir::{Cluster, Plan, Spot};
 use crate::text;
 

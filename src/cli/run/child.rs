@@ -333,6 +333,7 @@ fn meaning(code: i32) -> &'static str {
         12 => "the loss is not finite or over its limit",
         13 => "a rank failed or a deadline passed",
         14 => "a device or a library is missing",
+        15 => "results cannot be written",
         76 => "stopped without a checkpoint",
         1 | 101 => "a bug in the worker",
         _ => "a code that this version of trainc does not know",

@@ -30,6 +30,16 @@ pub struct Choice {
     pub(super) back: Back,
 }
 
+/// What a checkpoint says of itself, or which can be taken instead.
+fn stated(path: &Path, back: Back) -> Result<State, Failure> {
+    state(path).map_err(|failure| {
+        // Without its state, the name says where it stands among the others.
+        let name = path.file_name().and_then(|name| name.to_str());
+        let step = name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0);
+        Failure::new(failure.code, failure.message + &back.help(path, step))
+    })
+}
+
 /// What `checkpoint.resume` means here and now.
 ///
 /// A path is where a run begins. Once the run has a checkpoint of its own that came from there, a restart goes on from
@@ -43,22 +53,21 @@ pub fn choose(config: &Config) -> Result<Option<Choice>, Failure> {
     let found = newest(directory);
     if c.resume == "auto" {
         let Some(path) = found else { return Ok(None) };
-        return Ok(Some(Choice { state: state(&path)?, path, own: true, back: Back::Latest }));
+        return Ok(Some(Choice { state: stated(&path, Back::Latest)?, path, own: true, back: Back::Latest }));
     }
-    let continued = found.and_then(|path| {
-        let state = state(&path).ok()?;
-        let ours = state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest;
-        ours.then_some(Choice { path, state, own: true, back: Back::Latest })
-    });
-    if continued.is_some() {
-        return Ok(continued);
+    // One whose state cannot be read may be this run's: to begin at the path again would lose what it has done.
+    if let Some(path) = found {
+        let state = stated(&path, Back::Latest)?;
+        if state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest {
+            return Ok(Some(Choice { path, state, own: true, back: Back::Latest }));
+        }
     }
     let path = PathBuf::from(&c.resume);
     let own = match (path.parent().map(fs::canonicalize), fs::canonicalize(directory)) {
         (Some(Ok(beside)), Ok(directory)) => beside == directory,
         _ => false,
     };
-    Ok(Some(Choice { state: state(&path)?, path, own, back: Back::Resume }))
+    Ok(Some(Choice { state: stated(&path, Back::Resume)?, path, own, back: Back::Resume }))
 }
 
 /// Whether a checkpoint is of this model: its tensors, and the function that they are part of.
@@ -95,7 +104,14 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
     }
     let global = config.batch.global_sequences as u64;
     if !state.sequences.is_multiple_of(global) || state.sequences / global != state.step as u64 {
-        return Err(fail(path, "it was trained with another global batch"));
+        let (sequences, step) = (state.sequences, state.step);
+        return Err(fail(
+            path,
+            format!(
+                "it says {sequences} sequences in {step} steps, and `batch.global_sequences` is {global}: it was trained with \
+                 another global batch"
+            ),
+        ));
     }
     for (shard, (_, bytes)) in state.files.iter().enumerate() {
         let name = file_name(shard, state.shards);

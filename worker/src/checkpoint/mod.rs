@@ -65,6 +65,31 @@ pub struct State {
     /// What of the config says how it is trained; absent in what older binaries wrote.
     #[serde(default)]
     pub settings: Option<serde_json::Value>,
+    /// sha256 of this file's text with zeros in this place; absent in what older binaries wrote.
+    #[serde(default)]
+    pub digest: Option<String>,
+}
+
+/// What stands in a state's text for its digest while that is computed.
+const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The text of `state.json`, with its digest.
+fn sealed(state: &State) -> serde_json::Result<String> {
+    let blank = State { digest: Some(BLANK.to_owned()), ..state.clone() };
+    let text = serde_json::to_string_pretty(&blank)?;
+    let digest = hex(&Sha256::digest(&text));
+    // The last of the file's members: zeros elsewhere stay.
+    Ok(text
+        .rfind(BLANK)
+        .map_or(text.clone(), |at| format!("{}{digest}{}", &text[..at], &text[at + BLANK.len()..])))
+}
+
+/// Whether a text is the one that was written; one without a digest is taken as it is.
+fn is_intact(text: &str, state: &State) -> bool {
+    let Some(digest) = &state.digest else { return true };
+    let Some(at) = text.rfind(digest.as_str()).filter(|_| digest.len() == BLANK.len()) else { return false };
+    let blank = format!("{}{BLANK}{}", &text[..at], &text[at + BLANK.len()..]);
+    hex(&Sha256::digest(blank)) == *digest
 }
 
 /// What of a config says how a model is trained, and may change from one run to the next.
@@ -156,10 +181,17 @@ pub fn newest(directory: &Path) -> Option<PathBuf> {
 
 /// Reads `state.json`.
 pub fn state(path: &Path) -> Result<State, Failure> {
-    let text = fs::read(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
-    let state: State = serde_json::from_slice(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;
+    let text =
+        fs::read_to_string(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
+    let state: State = serde_json::from_str(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;
     if state.form != FORM {
         return Err(fail(path, format!("state.json: form `{}` is not `{FORM}`", state.form)));
+    }
+    if !is_intact(&text, &state) {
+        return Err(fail(
+            path,
+            "state.json is damaged: its text is not the one that its `digest` was made of",
+        ));
     }
     let (files, shards) = (state.files.len(), state.shards);
     if shards == 0 || files != shards {

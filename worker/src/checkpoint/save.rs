@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{FORM, LATEST, State, fail, file_name, layout, steps, sync, units};
+use super::{FORM, LATEST, State, fail, file_name, layout, sealed, steps, sync, units};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault;
@@ -235,6 +235,7 @@ impl Saver {
                 began: self.run.began.clone(),
                 model: Some(self.run.model.clone()),
                 settings: Some(self.run.settings.clone()),
+                digest: None,
             };
             let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
             let name = move || name(&directory, &partial, &state, keep, stays.as_deref());
@@ -323,7 +324,7 @@ fn name(
 ) -> io::Result<()> {
     let file = format!("step-{:08}", state.step);
     let done = directory.join(&file);
-    replace(&partial.join("state.json"), &serde_json::to_vec_pretty(state)?)?;
+    replace(&partial.join("state.json"), sealed(state)?.as_bytes())?;
     fault::point("state");
     if done.exists() {
         // One of an abandoned run; in its place at every moment there is one that is complete.

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::names::{self, Form, Part};
-use super::{Failure, fail};
+use super::{Failure, partial, remove, replace, unwritten};
 use crate::config::{Config, Family};
 use crate::model::layout::Shape;
 use crate::safetensors;
@@ -16,7 +16,7 @@ use crate::safetensors;
 pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<(), Failure> {
     let shape = Shape::of(&config.model);
     let Some(lora) = &shape.adapter else { return Ok(()) };
-    let io = |e: std::io::Error| fail(directory, e);
+    let io = |e: std::io::Error| unwritten(directory, e);
     fs::create_dir_all(directory).map_err(io)?;
     let (family, stem) = (config.model.family, names::stem(config.model.family));
     let mut tensors = Vec::new();
@@ -40,7 +40,12 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
     }
     let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
     let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
-    safetensors::write(&directory.join("adapter_model.safetensors"), &metadata, &tensors).map_err(io)?;
+    let (model, said) = (directory.join("adapter_model.safetensors"), directory.join("adapter_config.json"));
+    let written = safetensors::write(&partial(&model), &metadata, &tensors);
+    if written.is_err() {
+        let _ = fs::remove_file(partial(&model));
+    }
+    written.map_err(io)?;
     let alpha = config.model.adapter.as_ref().map_or(0.0, |a| a.alpha);
     // peft takes an integer or a number.
     let alpha = if alpha.fract() == 0.0 { json!(alpha as i64) } else { json!(alpha) };
@@ -51,5 +56,7 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
         "modules_to_save": null, "layers_to_transform": null, "layers_pattern": null, "rank_pattern": {},
         "alpha_pattern": {}, "use_rslora": false, "use_dora": false, "revision": null,
     });
-    fs::write(directory.join("adapter_config.json"), format!("{card:#}\n")).map_err(io)
+    // Between the two renames there is no adapter, rather than one under another's settings.
+    remove(&said).and_then(|()| fs::rename(partial(&model), &model)).map_err(io)?;
+    replace(&said, format!("{card:#}\n").as_bytes()).map_err(io)
 }

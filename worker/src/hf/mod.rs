@@ -7,13 +7,16 @@ pub mod names;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{self, AtomicBool};
 
 use serde_json::{Value, json};
 
 use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
+use crate::fault;
 use crate::fsdp::Engine;
 use crate::model::layout::{Shape, Unit};
 use crate::safetensors::{self, Reader};
@@ -21,6 +24,37 @@ use names::{Form, Part};
 
 pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
+}
+
+/// What is written cannot be.
+fn unwritten(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Output, format!("model {}: {what}", path.display()))
+}
+
+/// A file's name until it is whole.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// A small file that is either the old or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let beside = partial(path);
+    let written = fs::File::create(&beside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written?;
+    fs::rename(beside, path)
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path).or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 /// The files of a directory of weights, with what their index says.
@@ -194,7 +228,9 @@ const COMPANIONS: [&str; 9] = [
     "generation_config.json",
 ];
 
-/// Writes a model as `transformers` reads it, unit by unit. A model that its family cannot say is written under this
+/// Writes a model as `transformers` reads it, unit by unit: each file beside the old one, until `finish` names them all,
+/// the index last. An export that is cut short leaves the old model, or, for the moment of the renames, one without an
+/// index, but never a mixture that loads. A model that its family cannot say is written under this
 /// project's own names, without a config.json.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -206,6 +242,16 @@ pub struct Writer<'a> {
     done: usize,
     map: BTreeMap<String, String>,
     total: usize,
+    /// Files that still have their partial names; what is left of them goes with the writer.
+    beside: Vec<PathBuf>,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        for path in &self.beside {
+            let _ = fs::remove_file(partial(path));
+        }
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -216,10 +262,10 @@ impl<'a> Writer<'a> {
         count: usize,
         dtype: &'static str,
     ) -> Result<Self, Failure> {
-        fs::create_dir_all(directory).map_err(|e| fail(directory, e))?;
+        fs::create_dir_all(directory).map_err(|e| unwritten(directory, e))?;
         let named = names::unsayable(config).is_empty();
         let (directory, map) = (directory.to_path_buf(), BTreeMap::new());
-        Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0 })
+        Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0, beside: Vec::new() })
     }
 
     /// The next unit.
@@ -251,43 +297,68 @@ impl<'a> Writer<'a> {
         }
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
         let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
-        safetensors::write_as(&self.directory.join(&file), self.dtype, &metadata, &tensors)
-            .map_err(|e| fail(&self.directory, e))?;
+        let path = self.directory.join(&file);
+        self.beside.push(path.clone());
+        safetensors::write_as(&partial(&path), self.dtype, &metadata, &tensors)
+            .map_err(|e| unwritten(&self.directory, format!("{file}: {e}")))?;
         Ok(())
     }
 
-    /// Index, config.json and what stood beside the weights that training began from.
+    /// Names the files, then config.json, what stood beside the weights that training began from, and the index.
     pub fn finish(self) -> Result<(), Failure> {
-        let io = |e: std::io::Error| fail(&self.directory, e);
+        let directory = self.directory.clone();
+        let io = |e: std::io::Error| unwritten(&directory, e);
         let index = json!({"metadata": {"total_size": self.total}, "weight_map": self.map});
-        fs::write(self.directory.join("model.safetensors.index.json"), format!("{index:#}\n")).map_err(io)?;
+        let index_path = directory.join("model.safetensors.index.json");
         let began = self.config.model.weights.as_deref().map(Path::new);
+        let base = if self.named { began.map(card_of).transpose()?.flatten() } else { None };
+        remove(&index_path).map_err(io)?;
+        for path in &self.beside {
+            fs::rename(partial(path), path).map_err(io)?;
+        }
         if self.named {
-            let base = began.map(card_of).transpose()?.flatten();
             let card = card::write(self.config, base.as_ref(), self.dtype);
-            fs::write(self.directory.join("config.json"), format!("{card:#}\n")).map_err(io)?;
+            replace(&directory.join("config.json"), format!("{card:#}\n").as_bytes()).map_err(io)?;
         }
         for name in COMPANIONS {
             let from = began.map(|began| began.join(name)).filter(|from| from.is_file());
             if let Some(from) = from {
-                fs::copy(from, self.directory.join(name)).map_err(io)?;
+                fs::copy(from, directory.join(name)).map_err(io)?;
             }
         }
-        Ok(())
+        replace(&index_path, format!("{index:#}\n").as_bytes()).map_err(io)?;
+        fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(io)
     }
 }
 
-/// Writes an engine's weights, or its adapters where there are any; every rank calls it.
-pub fn export(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
+/// Whether a rank was told to stop; every rank calls it, and hears the same.
+fn told(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failure> {
+    fault::slow("export");
+    let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
+    engine.groups.world.all_reduce_f64(&mut flag)?;
+    Ok(flag[0] > 0.0)
+}
+
+/// Writes an engine's weights, or its adapters where there are any; every rank calls it. False: `stop` was set before
+/// all were gathered, and what lay in the directory lies there as it was.
+pub fn export(
+    engine: &mut Engine,
+    config: &Config,
+    directory: &Path,
+    stop: &AtomicBool,
+) -> Result<bool, Failure> {
     if config.model.adapter.is_some() {
         let mut units = Vec::new();
         for layer in 0..config.model.layers {
+            if told(engine, stop)? {
+                return Ok(false);
+            }
             units.push(engine.whole_unit(config.model.layers + 2 + layer)?);
         }
         if engine.groups.world.rank() == 0 {
             adapter::write(config, directory, &units)?;
         }
-        return engine.groups.world.barrier();
+        return engine.groups.world.barrier().map(|()| true);
     }
     let count = engine.shards.len();
     let mut writer = if engine.groups.world.rank() == 0 {
@@ -296,13 +367,16 @@ pub fn export(engine: &mut Engine, config: &Config, directory: &Path) -> Result<
         None
     };
     for unit in 0..count {
+        if told(engine, stop)? {
+            return Ok(false);
+        }
         let values = engine.whole_unit(unit)?;
         if let Some(writer) = &mut writer {
             writer.unit(&engine.shards[unit].unit, &values)?;
         }
     }
     writer.map_or(Ok(()), Writer::finish)?;
-    engine.groups.world.barrier()
+    engine.groups.world.barrier().map(|()| true)
 }
 
 /// Writes the model of a checkpoint, holding one unit at a time; `merge` adds adapters to the weights that they were
