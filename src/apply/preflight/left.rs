@@ -8,7 +8,7 @@ use crate::ir::Plan;
 
 declare_code!(
     T0643,
-    "file-system-left",
+    "file-system-unnamed",
     Warning,
     "a file system of the job that its manifest no longer names"
 );
@@ -58,11 +58,11 @@ mod tests {
             capacity_gib: 1_200,
             storage_type: "SSD".to_owned(),
             deployment: Some("PERSISTENT_2".to_owned()),
-            throughput: Some(250),
+            throughput: Some(125),
             ..FileSystem::default()
         };
-        let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250));
-        assert_eq!(monthly_usd("us-east-1", &system), price.map(|price| 1_200.0 * price.usd_per_gb_month));
+        let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
+        assert_eq!(monthly_usd("us-east-1", &system), Some(1_200.0 * price.usd_per_gb_month));
         system.deployment = None;
         assert_eq!(monthly_usd("us-east-1", &system), None);
     }
