@@ -75,6 +75,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0641", "apply/preflights: an account in memory"),
     ("T0642", "apply/preflights: an account in memory"),
     ("T0643", "apply/workers: an account in memory"),
+    ("T0644", "apply/commands: an account in memory"),
     ("T0650", "apply/followed: an account in memory"),
     ("T0651", "apply/followed: an account in memory"),
     ("T0652", "apply/followed: an account in memory"),

@@ -16,10 +16,17 @@ declare_code!(T0656, "job-image-failed", Error, "a training job whose image coul
 declare_code!(T0657, "job-without-capacity", Error, "a training job that found no machines");
 declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
 declare_code!(T0659, "job-out-of-time", Error, "a training job that reached its longest run or wait");
+declare_code!(T0660, "job-service-failed", Error, "a training job that failed inside SageMaker");
+declare_code!(
+    T0661,
+    "job-input-refused",
+    Error,
+    "a training job that could not read its input or write its output"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =
-    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659];
+    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661];
 
 /// The kind of a cause. Those that follow from others come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +41,10 @@ pub enum Kind {
     Image,
     /// No machines.
     Capacity,
+    /// A fault of the service.
+    Service,
+    /// What SageMaker moves between S3 and the hosts.
+    Input,
     /// An exception of the program.
     Program,
     /// Hosts that lost each other: often because one of them failed.
@@ -90,6 +101,8 @@ impl Kind {
             Self::Capacity => &T0657,
             Self::Stopped => &T0658,
             Self::Time => &T0659,
+            Self::Service => &T0660,
+            Self::Input => &T0661,
             Self::Unknown => &T0650,
         }
     }
@@ -106,6 +119,8 @@ impl Kind {
             Self::Collective => "a collective operation failed: the hosts lost each other",
             Self::Stopped => "somebody stopped it",
             Self::Time => "it reached its longest run or wait",
+            Self::Service => "SageMaker had a fault of its own",
+            Self::Input => "SageMaker could not fetch its input or upload its output",
             Self::Unknown => "for a reason that its log does not show",
         }
     }
@@ -121,7 +136,8 @@ impl Kind {
             Self::Capacity => &["T0604"],
             Self::Program => &["T0260", "T0502"],
             Self::Time => &["T0422", "T0425"],
-            Self::Stopped | Self::Unknown => &[],
+            Self::Input => &["T0628"],
+            Self::Stopped | Self::Service | Self::Unknown => &[],
         }
     }
 
@@ -143,6 +159,10 @@ impl Kind {
             Self::Time => format!(
                 "raise `max-run`, then trainc apply {manifest} --new-run; it finds the old checkpoints where their path does not name the digest"
             ),
+            Self::Service => {
+                format!("trainc apply {manifest} --new-run: it is nothing that the manifest says")
+            }
+            Self::Input => format!("trainc plan {manifest} asks for the buckets and what lies in them"),
             Self::Unknown => format!("trainc logs {manifest}"),
         }
     }
@@ -217,7 +237,16 @@ impl Autopsy {
         if reason.contains("pull") && reason.contains("image") || reason.contains("CannotPullContainer") {
             return Kind::Image;
         }
-        if let Some(kind) = kind_of(reason).filter(|kind| *kind == Kind::Permission) {
+        let said = kind_of_reason(reason);
+        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Permission | Kind::Service)) {
+            return kind;
+        }
+        // Who was killed for its memory seldom has the time to say so.
+        let known = |kind| self.causes.contains_key(&kind);
+        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Memory | Kind::Disk))
+            && !known(Kind::Memory)
+            && !known(Kind::Disk)
+        {
             return kind;
         }
         // What follows from another cause is named only when there is no other.
@@ -229,7 +258,7 @@ impl Autopsy {
             (None, Some(program), Some(collective)) if collective.time < program.time => Kind::Collective,
             (None, Some(_), _) => Kind::Program,
             (None, None, Some(_)) => Kind::Collective,
-            (None, None, None) => kind_of(reason).unwrap_or(Kind::Unknown),
+            (None, None, None) => said.unwrap_or(Kind::Unknown),
         }
     }
 
@@ -256,6 +285,41 @@ pub struct Finding {
     pub kind: Kind,
     /// Where it was said first.
     pub cause: Option<Cause>,
+}
+
+/// The kind of cause that a FailureReason is. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
+/// service's own words for whose fault it is, and no exception of the program. A container that the kernel killed ends
+/// with 137: 128, and signal 9.
+fn kind_of_reason(reason: &str) -> Option<Kind> {
+    let signs = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| reason.contains(sign)));
+    if let Some((kind, _)) = signs {
+        return Some(*kind);
+    }
+    let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    let killed = reason.match_indices("137").any(|(at, _)| {
+        let before = reason.get(..at).unwrap_or_default().trim_end();
+        let after = reason.get(at + 3..).unwrap_or_default();
+        (before.ends_with("exit code:") || before.ends_with("exit code") || before.ends_with("ExitCode"))
+            && !after.starts_with(|next: char| next.is_ascii_digit())
+    });
+    if killed || has(&["more memory", "OutOfMemory", "out of memory"]) {
+        return Some(Kind::Memory);
+    }
+    if has(&["no space left", "disk space", "larger volume", "VolumeSizeInGB"]) {
+        return Some(Kind::Disk);
+    }
+    if reason.starts_with("InternalServerError") {
+        return Some(Kind::Service);
+    }
+    if has(&["ExecuteUserScriptError", "Traceback (most recent call last)"]) {
+        return Some(Kind::Program);
+    }
+    if reason.starts_with("ClientError") {
+        let refused =
+            has(&["expired", "credential", "not authorized", "ermission", "Forbidden", "assume role"]);
+        return Some(if refused { Kind::Permission } else { Kind::Input });
+    }
+    None
 }
 
 /// The kind of cause that a line is, if it is one.
@@ -304,5 +368,38 @@ mod tests {
         let network = read(&[("algo-2", 3, "NCCL error"), ("algo-1", 9, "RuntimeError: aborted")]);
         assert_eq!(network.kind, Kind::Collective);
         assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, Kind::Unknown);
+    }
+
+    /// Reasons as the service words them.
+    #[test]
+    fn a_reason_of_the_service_is_no_error_of_the_program() {
+        for (reason, kind) in [
+            ("InternalServerError: We encountered an internal error. Please try again.", Kind::Service),
+            ("ClientError: Artifact upload failed: the provided token has expired", Kind::Permission),
+            ("ClientError: Data download failed: no objects below s3://b/p", Kind::Input),
+            ("ClientError: Please use an instance type with more memory, or reduce the size", Kind::Memory),
+            ("AlgorithmError: , exit code: 137", Kind::Memory),
+            ("AlgorithmError: , exit code: 1370", Kind::Unknown),
+            ("AlgorithmError: , exit code: 1", Kind::Unknown),
+            ("AlgorithmError: [Errno 28] No space left on device", Kind::Disk),
+            (
+                "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"KeyError: 'x'\"",
+                Kind::Program,
+            ),
+        ] {
+            let job = TrainingJob {
+                status: "Failed".to_owned(),
+                failure: Some(reason.to_owned()),
+                ..TrainingJob::default()
+            };
+            assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
+        }
+        // What the host said before it was killed is the cause all the same where it names one.
+        let mut autopsy = Autopsy::default();
+        let text = "OSError: [Errno 28] No space left on device".to_owned();
+        autopsy.read("algo-1", &LogEvent { time: 1, text });
+        let failure = Some("AlgorithmError: , exit code: 137".to_owned());
+        let job = TrainingJob { status: "Failed".to_owned(), failure, ..TrainingJob::default() };
+        assert_eq!(autopsy.finding(&job).kind, Kind::Disk);
     }
 }

@@ -172,7 +172,7 @@ calls! {
     DeleteObject Write "s3" "DeleteObject" Object [] [Destroy];
     CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob ["sagemaker:AddTags", "iam:PassRole"] [Apply];
     AddTags Write "sagemaker" "AddTags" TrainingJob [] [Apply];
-    StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [] [Stop, Destroy];
+    StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [] [Apply, Stop, Destroy];
 }
 
 impl Call {

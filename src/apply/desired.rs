@@ -21,6 +21,8 @@ pub struct Desired {
     pub account: String,
     /// The role that trainc makes.
     pub role: Option<WantedRole>,
+    /// The name that a role which trainc makes for the job has, also where the manifest names another one.
+    pub role_name: String,
     /// The role that the job runs as, made or given.
     pub role_arn: String,
     /// File systems that trainc makes.
@@ -111,6 +113,7 @@ impl Desired {
             region: plan.job.region.value().cloned().unwrap_or_default(),
             account: account.to_owned(),
             role,
+            role_name: emit::role_name(plan),
             role_arn,
             file_systems: file_systems(plan, &identity, account),
             bucket,

@@ -8,7 +8,7 @@ use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item, Telling};
 use super::observed::{Look, ObservedRole};
 use super::patience::{Wait, absent};
-use super::remains::kind_of;
+use super::remains::{kind_of, theirs};
 use crate::emit::iam::POLICY_NAME;
 
 pub use super::remains::{Consent, Remains, Removal};
@@ -41,8 +41,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let mut waited = false;
         for (system, links) in &remains.file_systems {
             let item = Item::new("file-system", &system.id);
-            let used = remains.in_use.iter().any(|(id, _)| *id == system.id);
-            if used || !(consent.delete_data || remains.releases(&system.id)) {
+            if remains.user(&system.id).is_some() || !(consent.delete_data || remains.releases(&system.id)) {
                 self.telling.done(&item, "kept", None);
                 continue;
             }
@@ -58,6 +57,18 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 self.telling.left(item);
             }
         }
+        // Whatever has begun since to run as the role, or from an upload, keeps it.
+        let used = match self.look.users(remains).await {
+            Ok(used) => used,
+            Err(fault) => {
+                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                let all = remains.removals(consent);
+                let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
+                rest.for_each(|one| self.telling.left(one.item));
+                return;
+            }
+        };
+        let is_used = |what: &str| used.iter().any(|(id, _)| id == what) || remains.user(what).is_some();
         // That took minutes, in which an apply may have come to its end.
         if waited && !self.nothing_started(remains).await {
             let all = remains.removals(consent);
@@ -67,10 +78,18 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
         if let Some(found) = &remains.role {
             let item = Item::new("role", &found.role.name);
-            self.settle(&item, self.delete_role(&item, found).await, "deleted");
+            if is_used(&found.role.name) {
+                self.telling.done(&item, "kept", None);
+            } else {
+                self.settle(&item, self.delete_role(&item, found).await, "deleted");
+            }
         }
         for (bucket, key) in &remains.objects {
             let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
+            if is_used(&item.name) {
+                self.telling.done(&item, "kept", None);
+                continue;
+            }
             self.telling.doing(&item, "delete");
             let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
             self.settle(&item, gone.map_err(Cause::Fault), "deleted");
@@ -84,7 +103,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 
     /// Whether no run of the job has begun since it was looked at; one that has is told.
     async fn nothing_started(&self, remains: &Remains) -> bool {
-        match self.look.ours_running(remains).await {
+        match self.look.ours_running(&remains.stem, &remains.job).await {
             Ok(jobs) => {
                 let known = |job: &&TrainingJob| remains.running.iter().any(|one| one.name == job.name);
                 let started: Vec<&TrainingJob> = jobs.iter().filter(|job| !known(job)).collect();
@@ -215,15 +234,13 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 
     async fn delete_role(&self, item: &Item, found: &ObservedRole) -> Result<(), Cause> {
         let name = found.role.name.as_str();
-        let more: Vec<&String> =
-            found.inline.iter().filter(|policy| *policy != POLICY_NAME).chain(&found.attached).collect();
-        if !more.is_empty() {
+        if let Some(more) = theirs(found) {
             // Somebody added these: the role has become theirs as well.
             return Err(Cause::Fault(Fault::answered(
                 super::calls::Call::DeleteRole,
                 Some(409),
                 "DeleteConflict",
-                &format!("somebody added {} to it", crate::text::ticked(&more, "and")),
+                &format!("somebody added {more} to it"),
             )));
         }
         let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);

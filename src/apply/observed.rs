@@ -18,6 +18,8 @@ pub struct Observed {
     pub role: Option<ObservedRole>,
     /// For each file system that trainc makes, those that carry its tags.
     pub file_systems: Vec<ObservedFileSystem>,
+    /// File systems with the job's tags that the manifest no longer names, where it names any.
+    pub left: Vec<FileSystem>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
     /// Whether it is another account's.
@@ -105,9 +107,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let bucket = bucket?;
+        let (file_systems, left) = file_systems?;
         Ok(Observed {
             role: role?,
-            file_systems: file_systems?,
+            file_systems,
+            left,
             bucket: bucket.is_some(),
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             uploads: uploads?,
@@ -117,7 +121,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// The role of a plan.
     pub async fn role(&self, wanted: &WantedRole) -> Answer<Option<ObservedRole>> {
-        let name = wanted.create.role_name.as_str();
+        self.role_named(&wanted.create.role_name).await
+    }
+
+    /// A role of a name, with its policies.
+    pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
         let Some(role) = absent(self.ask(async |cloud| cloud.role(name).await).await)? else {
             return Ok(None);
         };
@@ -134,9 +142,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }))
     }
 
-    async fn file_systems(&self, desired: &Desired) -> Answer<Vec<ObservedFileSystem>> {
+    /// Those of each storage, and those of ours that no storage names.
+    async fn file_systems(&self, desired: &Desired) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>)> {
         if desired.file_systems.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         }
         let all = self.ask(async |cloud| cloud.file_systems().await).await?;
         let found = desired.file_systems.iter().map(async |wanted| {
@@ -147,7 +156,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             };
             Ok(ObservedFileSystem { systems, associations })
         });
-        join_all(found).await.into_iter().collect()
+        let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
+        let named = |system: &FileSystem| {
+            found.iter().any(|one: &ObservedFileSystem| one.systems.iter().any(|known| known.id == system.id))
+        };
+        let ours = all.iter().filter(|system| {
+            super::diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
+        });
+        let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
+        Ok((found, left))
     }
 
     /// The file systems that carry the tags of one storage.

@@ -4,9 +4,11 @@ use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, split_uri};
 use super::diff;
+use super::fault::{Class, Fault};
 use super::ledger::Item;
 use super::observed::{Look, ObservedRole};
 use super::patience::absent;
+use crate::emit::iam::POLICY_NAME;
 use crate::emit::{WORKER_BINARY, WORKER_CONFIG};
 
 /// What there is of a job, and what becomes of each.
@@ -22,7 +24,8 @@ pub struct Remains {
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
     /// Of them, those that the manifest lets go with the job (`delete-after-job`): ids.
     pub released: Vec<String>,
-    /// File systems that a running job of somebody else reads: id and job.
+    /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
+    /// role, the `s3://bucket/key` of an upload.
     pub in_use: Vec<(String, String)>,
     /// The role.
     pub role: Option<ObservedRole>,
@@ -52,8 +55,6 @@ pub struct Removal {
     pub because: String,
 }
 
-/// The most jobs of others that are asked which file systems they read.
-const MOST_RUNNING: usize = 20;
 /// The most source archives that one look finds.
 const MOST_OBJECTS: usize = 1_000;
 
@@ -70,6 +71,23 @@ impl Remains {
     /// Whether the manifest lets a file system go with the job.
     pub(super) fn releases(&self, id: &str) -> bool {
         self.released.iter().any(|released| released == id)
+    }
+
+    /// The running job of somebody else that uses something: an id, a name, an address.
+    pub(super) fn user(&self, what: &str) -> Option<&str> {
+        self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
+    }
+
+    /// Whether something that would go stays because a job that is not ours uses it.
+    pub fn is_held(&self, consent: Consent) -> bool {
+        let kept = |id: &str| !consent.delete_data && !self.releases(id);
+        let data = |id: &str| self.file_systems.iter().any(|(system, _)| system.id == id);
+        self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
+    }
+
+    /// Whether somebody else's policies are in the role.
+    pub fn is_shared(&self) -> bool {
+        self.role.as_ref().is_some_and(|found| theirs(found).is_some())
     }
 
     /// Only the file systems that the manifest lets go with the job, where no job of anybody runs on them.
@@ -93,8 +111,7 @@ impl Remains {
             out.push(line("training-job", &job.name, "stop", format!("it is {}", job.status)));
         }
         for (system, links) in &self.file_systems {
-            let user = self.in_use.iter().find(|(id, _)| *id == system.id).map(|(_, job)| job.as_str());
-            let keep = if let Some(job) = user {
+            let keep = if let Some(job) = self.user(&system.id) {
                 Some(format!("{job} reads it"))
             } else if consent.delete_data || self.releases(&system.id) {
                 None
@@ -104,8 +121,7 @@ impl Remains {
             let action = if keep.is_some() { "keep" } else { "delete" };
             if keep.is_none() {
                 for link in links {
-                    let because = format!("its file system {} goes; files in S3 stay", system.id);
-                    out.push(line("association", &link.id, "delete", because));
+                    out.push(line("association", &link.id, "delete", unlinked(system, link)));
                 }
             }
             let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
@@ -113,7 +129,15 @@ impl Remains {
             out.push(line("file-system", &system.id, action, keep.unwrap_or(size)));
         }
         if let Some(found) = &self.role {
-            out.push(line("role", &found.role.name, "delete", "only this job runs as it".to_owned()));
+            let name = found.role.name.as_str();
+            let (action, because) = if let Some(job) = self.user(name) {
+                ("keep", format!("{job} runs as it, and has no tag `trainc:job` of this job"))
+            } else if let Some(more) = theirs(found) {
+                ("keep", format!("somebody added {more} to it"))
+            } else {
+                ("delete", "no running job but this one's runs as it".to_owned())
+            };
+            out.push(line("role", name, action, because));
         }
         if let Some(found) = &self.foreign_role {
             let because = format!("it belongs to {}", diff::owner(&found.role.tags));
@@ -121,7 +145,12 @@ impl Remains {
         }
         for (bucket, key) in &self.objects {
             let (kind, because) = kind_of(key);
-            out.push(line(kind, &format!("s3://{bucket}/{key}"), "delete", because.to_owned()));
+            let uri = format!("s3://{bucket}/{key}");
+            let (action, because) = match self.user(&uri) {
+                Some(job) => ("keep", format!("{because} that {job} was started with")),
+                None => ("delete", because.to_owned()),
+            };
+            out.push(line(kind, &uri, action, because));
         }
         for (bucket, key, _) in &self.uploads {
             let because = "an upload that was never finished".to_owned();
@@ -136,7 +165,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// its uploads (`s3://bucket/prefix`).
     pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
         let mut out = Remains { job: desired.job.clone(), stem: desired.stem.clone(), ..Remains::default() };
-        out.running = self.ours_running(&out).await?;
+        out.running = self.ours_running(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
             let ours =
                 diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
@@ -153,15 +182,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 out.file_systems.push((system, links));
             }
         }
-        if !out.file_systems.is_empty() {
-            out.in_use = self.users(&out).await?;
-        }
-        if let Some(wanted) = &desired.role
-            && let Some(found) = self.role(wanted).await?
+        // Also where the manifest names a role of its own by now: the one that was made before is ours still.
+        let found = match (self.role_named(&desired.role_name).await, &desired.role) {
+            (Err(Fault { class: Class::Denied, .. }), None) => None,
+            (found, _) => found?,
+        };
+        if let Some(found) =
+            found.filter(|found| desired.role.is_some() || found.role.arn != desired.role_arn)
         {
             if diff::is_ours(&found.role.tags, &desired.job) {
                 out.role = Some(found);
-            } else {
+            } else if desired.role.is_some() {
                 out.foreign_role = Some(found);
             }
         }
@@ -176,15 +207,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
         }
+        out.in_use = self.users(&out).await?;
         Ok(out)
     }
 
     /// Runs of the job that are not over.
-    pub(super) async fn ours_running(&self, remains: &Remains) -> Answer<Vec<TrainingJob>> {
+    pub async fn ours_running(&self, stem: &str, name: &str) -> Answer<Vec<TrainingJob>> {
         let mut out = Vec::new();
-        for summary in self.running(&remains.stem).await? {
+        for summary in self.running(stem).await? {
             if let Some((job, tags)) = self.job(&summary.name).await?
-                && diff::is_ours(&tags, &remains.job)
+                && diff::is_ours(&tags, name)
                 && !job.is_over()
             {
                 out.push(job);
@@ -202,21 +234,66 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(listed)
     }
 
-    /// Running jobs of others that read one of the file systems.
-    async fn users(&self, remains: &Remains) -> Answer<Vec<(String, String)>> {
+    /// What running jobs that are not ours use of what there is, also those of our name that lost their tags.
+    pub(super) async fn users(&self, remains: &Remains) -> Answer<Vec<(String, String)>> {
         let mut out = Vec::new();
-        let running = self.ask(async |cloud| cloud.running_jobs().await).await?;
-        let others = running.iter().filter(|one| remains.running.iter().all(|ours| ours.name != one.name));
-        for one in others.take(MOST_RUNNING) {
-            let found = absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
-            let inputs = found.and_then(|job| job.request.get("InputDataConfig").map(ToString::to_string));
-            let inputs = inputs.unwrap_or_default();
-            for (system, _) in remains.file_systems.iter().filter(|(system, _)| inputs.contains(&system.id)) {
-                out.push((system.id.clone(), one.name.clone()));
+        if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
+            return Ok(out);
+        }
+        let mut running = self.ask(async |cloud| cloud.running_jobs().await).await?;
+        for one in self.running(&remains.stem).await? {
+            if running.iter().all(|known| known.name != one.name) {
+                running.push(one);
             }
+        }
+        for one in running.iter().filter(|one| remains.running.iter().all(|ours| ours.name != one.name)) {
+            let found = absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
+            let Some(job) = found.filter(|job| !job.is_over()) else { continue };
+            out.extend(remains.used_by(&job).into_iter().map(|used| (used, one.name.clone())));
         }
         Ok(out)
     }
+}
+
+impl Remains {
+    /// What a job names in its request: ids, names and addresses as in `in_use`.
+    fn used_by(&self, job: &TrainingJob) -> Vec<String> {
+        let inputs = job.request.get("InputDataConfig").map(ToString::to_string).unwrap_or_default();
+        let systems = self.file_systems.iter().map(|(system, _)| system.id.clone());
+        let mut out: Vec<String> = systems.filter(|id| inputs.contains(id.as_str())).collect();
+        let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str()).unwrap_or_default();
+        let role = self.role.as_ref().filter(|found| arn == found.role.arn);
+        out.extend(role.map(|found| found.role.name.clone()));
+        let request = job.request.to_string();
+        let uris = self.objects.iter().map(|(bucket, key)| format!("s3://{bucket}/{key}"));
+        // A channel names the folder, which holds a digest and nothing else.
+        out.extend(uris.filter(|uri| uri.rsplit_once('/').is_some_and(|(dir, _)| request.contains(dir))));
+        out
+    }
+}
+
+/// What becomes of the files of a link when it goes with its file system.
+fn unlinked(system: &FileSystem, link: &Association) -> String {
+    let goes = format!("its file system {} goes", system.id);
+    if link.export.is_empty() {
+        return format!("{goes}; it exports nothing: what was written below {} is in no bucket", link.path);
+    }
+    // Only a link that works exports, and how far it is nobody asks the account.
+    let stands = match link.lifecycle.as_str() {
+        "AVAILABLE" => String::new(),
+        state => format!("it is {state} and may export nothing now; "),
+    };
+    format!(
+        "{goes}; {stands}changes below {} that are not yet exported to {} are lost, what is there stays",
+        link.path, link.s3
+    )
+}
+
+/// Policies that somebody else added to a role: it is theirs as well.
+pub(super) fn theirs(found: &ObservedRole) -> Option<String> {
+    let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
+    let more: Vec<&String> = inline.chain(&found.attached).collect();
+    (!more.is_empty()).then(|| crate::text::ticked(&more, "and"))
 }
 
 /// Whether a key is an upload of ours: the digits of a digest below the home, then the name.

@@ -154,7 +154,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),
         Obstacle::OtherDigest => diagnostic
-            .help("add `--new-run`: it is started beside the other, which `trainc stop` ends if it is not wanted")
+            .help("add `--new-run`: it is started beside the other, which `trainc stop --run NAME` ends if it still runs and is not wanted")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
         Obstacle::Started => diagnostic
             .help("run `trainc destroy` again: it shows that job as well")

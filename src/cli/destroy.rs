@@ -83,9 +83,14 @@ impl Task for Destroy {
         if let Some(found) = &remains.foreign_role {
             io.note(&foreign_role(&found.role, &remains.job));
         }
+        // What is theirs as well is known before anything goes.
+        let theirs = remains.foreign_role.is_some() || remains.is_held(self.consent);
+        if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
+            io.note("warning: what a link has not yet exported to S3 goes with its file system; see that nothing is left to export before you agree\n");
+        }
         if !goes {
-            io.note("nothing to remove\n");
-            return if remains.foreign_role.is_some() { verdict::exit::FOREIGN } else { exit::DONE };
+            io.note(if removals.is_empty() { "nothing to remove\n" } else { "nothing is removed\n" });
+            return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
         }
         if !self.yes {
             if !std::io::stdin().is_terminal() {
@@ -105,7 +110,7 @@ impl Task for Destroy {
         for (item, cause) in ledger.failed() {
             codes.push(self.about.fail(io, verdict::verdict(&self.about.plan, &item, &cause)));
         }
-        if remains.foreign_role.is_some() {
+        if theirs {
             codes.push(verdict::exit::FOREIGN);
         }
         let code = verdict::worst(codes).unwrap_or(exit::DONE);
@@ -113,6 +118,8 @@ impl Task for Destroy {
             json_line(&json!({"type": "result", "exit": code}));
         } else if code == exit::DONE {
             io.print("removed\n");
+        } else if code == verdict::exit::FOREIGN {
+            io.print("what is not only ours stays; the rest is removed, or was said above\n");
         } else {
             io.print("incomplete, safe to run again\n");
         }

@@ -150,8 +150,20 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }
 
+/// All runs of the job that are not over, of whatever digest.
+pub(super) async fn running<C: Observe, K: Clock>(
+    look: &Look<'_, C, K>,
+    about: &About,
+    desired: &Desired,
+) -> Result<Vec<TrainingJob>, Verdict> {
+    let found = look.ours_running(&desired.stem, &desired.job).await;
+    found.map_err(|fault| verdict::look_failed(&about.plan, &fault))
+}
+
 /// A training job that is there.
 pub(super) struct Existing {
+    /// What the manifest needs.
+    pub desired: Desired,
     /// The job.
     pub job: TrainingJob,
     /// Whether it is of another digest than the manifest's.
@@ -165,7 +177,7 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     about: &About,
 ) -> Result<Existing, u8> {
     match find(look, &about.plan).await {
-        Ok(Found { job: Some((job, _)), is_other, .. }) => Ok(Existing { job, is_other }),
+        Ok(Found { desired, job: Some((job, _)), is_other }) => Ok(Existing { desired, job, is_other }),
         Ok(_) => Err(none(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),
     }

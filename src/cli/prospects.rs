@@ -75,7 +75,8 @@ async fn one<C: Observe, K: Clock>(
     }
     let starting = matches!(prospect.target, Target::Start(_));
     let facts = look.facts(plan, &prospect.desired, &prospect.caller, starting).await;
-    let findings = preflight::judge(plan, &facts);
+    let mut findings = preflight::judge(plan, &facts);
+    preflight::left(plan, &prospect.observed.left, &mut findings);
     let exit = preflight::exit(&findings);
     let obstacles = prospect
         .obstacles()

@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, clock, each, existing};
+use super::job::{About, JobArgs, clock, each, existing, running};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
@@ -12,6 +12,7 @@ use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
 use crate::apply::status::{Status, status};
 use crate::text;
+use serde_json::json;
 
 /// Show where the job stands: its states so far, its figures, what it has cost
 #[derive(clap::Args, Debug)]
@@ -51,13 +52,34 @@ impl Task for Show {
         if let Err(fault) = read.await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
+        let beside = match running(&look, &self.about, &found.desired).await {
+            Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
         let now = status(&self.about.plan, &job, &metrics, look.clock.now());
         if self.output == "json" {
-            let text = serde_json::to_string_pretty(&now).unwrap_or_default();
+            let mut object = serde_json::to_value(&now).unwrap_or_default();
+            if let Some(members) = object.as_object_mut() {
+                let all = beside.iter().map(|one| {
+                    json!({"training_job": one.name, "status": one.status, "secondary_status": one.secondary})
+                });
+                members.insert("also_running".to_owned(), all.collect());
+            }
+            let text = serde_json::to_string_pretty(&object).unwrap_or_default();
             io.print(&format!("{text}\n"));
         } else {
             let other = if found.is_other { " (another digest than the manifest's now)" } else { "" };
             io.print(&page(&now, other));
+            for one in &beside {
+                io.print(&format!(
+                    "{} runs too: {}, {}\n  end it with trainc stop {} --run {}\n",
+                    one.name,
+                    one.status,
+                    one.secondary,
+                    crate::emit::quoted(&self.about.manifest.path),
+                    one.name
+                ));
+            }
         }
         exit::DONE
     }
@@ -72,7 +94,11 @@ fn page(now: &Status, other: &str) -> String {
             let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
             format!("{:>8}", text::duration(time.as_secs()))
         });
-        out.push_str(&format!("  {when}  {:<14}{lasted:<9} {}\n", one.status, one.message));
+        out.push_str(&format!(
+            "  {when}  {:<14}{lasted:<9} {}\n",
+            one.status,
+            crate::diag::safe(&one.message)
+        ));
     }
     let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
     for (name, figure) in now.figures() {
@@ -88,7 +114,9 @@ fn page(now: &Status, other: &str) -> String {
         field("cost", format!("{}{most}, instances only, at the price on demand", text::dollars(usd)));
     }
     if let Some(reason) = &now.failure_reason {
-        field("because", reason.split_whitespace().collect::<Vec<_>>().join(" "));
+        // The end of the program's own output: it may hold anything.
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        field("because", crate::diag::safe(&reason).to_string());
     }
     // The service names the place from the start; something lies there when the job has completed.
     if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {

@@ -5,36 +5,46 @@ use super::args::Global;
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, each, find};
+use super::job::{About, Found, JobArgs, each, find, running};
 use super::progress::{Mode, Progress};
+use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::Remover;
+use crate::apply::diff::{foreign_run, is_ours};
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
+use crate::emit::quoted;
 use std::io::IsTerminal as _;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes")]
+#[command(
+    after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes\n  trainc stop job.kdl --run job-7cdda7f2"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// Which run, by the name of its training job, where several are not over
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
 }
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     each(io, global, &args.job, "stop", |about| Stop {
         yes: args.yes || args.job.account.simulate.is_some(),
+        run: args.run.clone(),
         about,
     })
 }
 
 struct Stop {
     yes: bool,
+    run: Option<String>,
     about: About,
 }
 
@@ -44,10 +54,17 @@ impl Task for Stop {
             Ok(found) => found,
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let ours = found.job.filter(|(_, tags)| tags.get("trainc:job") == Some(&found.desired.job));
-        let Some((job, _)) = ours.filter(|(job, _)| !job.is_over()) else {
-            io.print("nothing to stop: no job of this manifest is running\n");
-            return exit::DONE;
+        let mut all = match running(&look, &self.about, &found.desired).await {
+            Ok(all) => all,
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
+        if let Some(name) = &self.run {
+            all.retain(|job| job.name == *name);
+        }
+        let job = match all.as_slice() {
+            [job] => job,
+            [] => return self.nothing(io, found),
+            several => return self.which(io, several),
         };
         if !self.yes && !std::io::stdin().is_terminal() {
             io.note("nobody is here to ask: say `--yes`\n");
@@ -72,5 +89,37 @@ impl Task for Stop {
                 self.about.fail(io, verdict)
             }
         }
+    }
+}
+
+impl Stop {
+    /// Nothing of ours runs; a run under our name that is not ours is said to be theirs.
+    fn nothing(&self, io: &mut Io<'_>, found: Found) -> u8 {
+        if let Some(name) = &self.run {
+            io.note(&format!("error: no run `{name}` of this job is in progress\n"));
+            return exit::USAGE;
+        }
+        let ours = &found.desired.job;
+        let Some((job, tags)) = found.job.filter(|(job, tags)| !job.is_over() && !is_ours(tags, ours)) else {
+            io.print("nothing to stop: no job of this manifest is running\n");
+            return exit::DONE;
+        };
+        let change = foreign_run(&job, &tags);
+        let item = Item::new("training-job", &job.name);
+        let span = verdict::place(&self.about.plan, &item);
+        self.about.fail(io, verdict::obstacle(&change, span))
+    }
+
+    /// Several run side by side: which is meant only the user knows.
+    fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
+        let path = quoted(&self.about.manifest.path);
+        io.note(&format!(
+            "error: {} runs of this job are in progress: say which one to stop\n",
+            several.len()
+        ));
+        for job in several {
+            io.note(&format!("  trainc stop {path} --run {}\n", job.name));
+        }
+        exit::USAGE
     }
 }

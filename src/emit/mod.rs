@@ -145,6 +145,11 @@ pub fn run_name(plan: &Plan, digest: &str, run: u32) -> String {
     if run <= 1 { names::training_job(plan, digest) } else { names::repeated_job(plan, digest, run) }
 }
 
+/// The name of the role that trainc makes for the job: the same whatever the manifest says of its role.
+pub fn role_name(plan: &Plan) -> String {
+    names::role(plan)
+}
+
 /// What all runs of the job have at the start of their names, whatever their digest.
 pub fn run_stem(plan: &Plan) -> String {
     names::training_job_pattern(plan).trim_end_matches(['*', '-']).to_owned()

@@ -175,3 +175,22 @@ fn a_role_at_another_path_is_taken_as_it_is() {
     assert_eq!(job.job.request["RoleArn"], arn.as_str());
     second_plan_is_empty(&cloud, "starter");
 }
+
+/// Who else could assume the role is what the user must see before it is taken.
+#[test]
+fn the_principal_of_a_foreign_role_is_shown() {
+    let mut account = applied("starter");
+    account.jobs.clear();
+    let theirs = "arn:aws:iam::999999999999:root";
+    for state in account.roles.values_mut() {
+        state.role.tags.clear();
+        let mut trust: serde_json::Value = serde_json::from_str(&state.role.trust).unwrap();
+        trust["Statement"][0]["Principal"] = serde_json::json!({"AWS": theirs});
+        state.role.trust = trust.to_string();
+    }
+    let seen = prospect(&Fake::new(account), "starter", &[], ADOPT);
+    let role = change(&seen, "role");
+    let one = role.differences.iter().find(|one| one.what.ends_with(".Principal.AWS")).unwrap();
+    assert_eq!((one.found.as_str(), one.wanted.as_str()), (theirs, "none"));
+    assert!(role.differences.iter().all(|one| one.what != "AssumeRolePolicyDocument"), "{role:#?}");
+}

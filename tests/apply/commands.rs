@@ -243,10 +243,108 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     let started = repo.run(&["apply", path, "--yes", "--set", "train.steps=77", "--new-run"]);
     assert_eq!(started.code, Some(0), "{}", started.err);
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
+    // Two run side by side: both are shown, and which of them is to stop only the user knows.
+    let names: Vec<String> = repo.account()["jobs"].as_object().unwrap().keys().cloned().collect();
+    let shown = repo.run(&["status", path]);
+    let data = repo.run(&["status", path, "-o", "json"]);
+    let data: serde_json::Value = serde_json::from_str(&data.out).unwrap();
+    let other = names.iter().find(|name| data["training_job"] != name.as_str()).unwrap();
+    assert_eq!(data["also_running"][0]["training_job"], other.as_str());
+    assert!(names.iter().all(|name| shown.out.contains(name)), "{}", shown.out);
+    assert!(shown.out.contains(&format!("trainc stop {path} --run {other}")), "{}", shown.out);
+    let which = repo.run(&["stop", path, "--yes"]);
+    assert_eq!(which.code, Some(2), "{}", which.out);
+    assert!(names.iter().all(|name| which.err.contains(&format!("--run {name}"))), "{}", which.err);
+    let going = |repo: &Repo| {
+        let account = repo.account();
+        let jobs = account["jobs"].as_object().unwrap();
+        jobs.values().filter(|one| one["job"]["status"] == "InProgress").count()
+    };
+    assert_eq!(going(&repo), 2);
+    assert_eq!(repo.run(&["stop", path, "--yes", "--run", "nobody"]).code, Some(2));
+    assert_eq!(repo.run(&["stop", path, "--yes", "--run", other]).code, Some(0));
+    assert_eq!((going(&repo), &repo.account()["jobs"][other]["job"]["status"]), (1, &"Stopped".into()));
     assert_eq!(repo.run(&["stop", path, "--yes"]).code, Some(0));
+    assert_eq!(going(&repo), 0);
     let stopped = repo.run(&["watch", path]);
     assert_eq!(stopped.code, Some(8), "{}", stopped.err);
     assert!(stopped.err.contains("T0658"), "{}", stopped.err);
+}
+
+/// Without its tags a run of our name is nobody's that trainc knows: it is shown, and neither stopped nor denied.
+#[test]
+fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
+    let repo = Repo::new("apply-untagged", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    for state in account["jobs"].as_object_mut().unwrap().values_mut() {
+        state["tags"] = serde_json::json!({});
+    }
+    for state in account["roles"].as_object_mut().unwrap().values_mut() {
+        state["policies"]["theirs"] = "{}".into();
+    }
+    repo.0.write("account.json", &account.to_string());
+    let ran = repo.run(&["stop", path, "--yes"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.out);
+    assert!(ran.err.contains("T0605") && ran.err.contains("is InProgress and belongs to"), "{}", ran.err);
+    let planned = repo.run(&["plan", path]);
+    let role = planned.out.lines().find(|line| line.contains("unchanged role trainc-")).unwrap();
+    assert!(role.contains("wider"), "{role}");
+    let destroyed = repo.run(&["destroy", path, "--yes"]);
+    assert_eq!(destroyed.code, Some(7), "{}", destroyed.out);
+    assert!(
+        destroyed.out.contains("keep    role") && destroyed.out.contains("runs as it"),
+        "{}",
+        destroyed.out
+    );
+    assert_eq!(repo.account()["roles"].as_object().unwrap().len(), 1);
+}
+
+/// What was chosen is chosen again by the command to type next, and only what is safe to repeat is called so.
+#[test]
+fn what_to_type_after_a_failure_is_the_same_command() {
+    let repo = Repo::new("apply-again", &["starter"]);
+    let path = "starter/trainc.kdl";
+    repo.0.write("account.json", r#"{"denied": ["iam:CreateRole"]}"#);
+    let ran = repo.run(&["apply", path, "--yes", "--new-run", "--adopt"]);
+    assert_eq!(ran.code, Some(6), "{}", ran.err);
+    let next = format!("trainc apply {path} --simulate=account.json --new-run --adopt");
+    assert!(ran.out.contains(&next) && !ran.out.contains("safe to run again"), "{}", ran.out);
+    assert_eq!(repo.run(&["plan", path, "--save", "kept.plan"]).code, Some(0));
+    let ran = repo.run(&["apply", "kept.plan"]);
+    assert!(ran.out.contains("trainc apply kept.plan --simulate=account.json"), "{}{}", ran.out, ran.err);
+}
+
+/// A reason is the end of the program's own output.
+#[test]
+fn a_reason_moves_no_cursor() {
+    let repo = Repo::new("apply-escape", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    for state in account["jobs"].as_object_mut().unwrap().values_mut() {
+        state["job"]["status"] = "Failed".into();
+        state["job"]["failure"] = "AlgorithmError: \u{1b}[2Jgone".into();
+    }
+    repo.0.write("account.json", &account.to_string());
+    let shown = repo.run(&["status", path]);
+    assert!(shown.out.contains("gone") && !shown.out.contains('\u{1b}'), "{:?}", shown.out);
+}
+
+/// A storage under another name is another file system, and the first one is still paid for.
+#[test]
+fn a_renamed_storage_says_what_is_left() {
+    let repo = Repo::new("apply-renamed", &["llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let id = repo.account()["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    assert!(!repo.run(&["plan", LLAMA]).err.contains("T0644"));
+    let mut account = repo.account();
+    account["file_systems"][&id]["system"]["tags"]["trainc:resource"] = "file-system/before".into();
+    repo.0.write("account.json", &account.to_string());
+    let planned = repo.run(&["plan", LLAMA, "-v"]);
+    let said = format!("{}{}", planned.out, planned.err);
+    assert!(said.contains("T0644") && said.contains(&id), "{said}");
 }
 
 #[test]

@@ -102,9 +102,9 @@ fn what_is_not_ours_or_is_in_use_stays() {
     account.roles.values_mut().for_each(|role| role.role.tags.clear());
     let busy = Fake::new(account);
     let (remains, _) = run(&busy, destroy(&busy, &plan, ALL)).unwrap();
-    assert_eq!(remains.in_use, [(id, "somebody-else".to_owned())]);
+    assert_eq!(remains.in_use[0], (id, "somebody-else".to_owned()));
     assert!(remains.foreign_role.is_some());
-    assert_eq!(left(&busy.account()), [1, 1, 1, 0]);
+    assert_eq!(left(&busy.account()), [1, 1, 1, 1]);
     assert!(!busy.calls().contains(&Call::DeleteRole));
     assert_eq!(busy.account().jobs["somebody-else"].job.status, "InProgress");
 }
@@ -183,4 +183,111 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
     let account = shared.account();
     let running = account.jobs.values().filter(|state| state.job.status == "InProgress").count();
     assert_eq!((account.roles.len(), account.objects.len(), running), (1, 1, 1), "{unfinished}");
+}
+
+/// A job of our name that lost its tags, or one of others that was given our role: both run as what would go.
+#[test]
+fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    for foreign in [false, true] {
+        let mut account = applied(&plan);
+        account.jobs.values_mut().for_each(|state| state.tags.clear());
+        if foreign {
+            let mut state = account.jobs.pop_first().unwrap().1;
+            "somebody-elses".clone_into(&mut state.job.name);
+            account.jobs.insert(state.job.name.clone(), state);
+        }
+        let user = account.jobs.keys().next().unwrap().clone();
+        let cloud = Fake::new(account);
+        let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
+        assert_eq!(unfinished, 0);
+        let removals = remains.removals(ALL);
+        assert!(removals.iter().all(|one| one.action == "keep"), "{removals:#?}");
+        assert!(removals.iter().all(|one| one.because.contains(&user)), "{removals:#?}");
+        assert!(remains.is_held(Consent::default()));
+        assert_eq!(left(&cloud.account()), [1; 4]);
+        // Once it is over, all of it goes.
+        let mut account = cloud.account();
+        account.now += 1e6;
+        let cloud = Fake::new(account);
+        run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
+        assert_eq!(left(&cloud.account()), [0; 4]);
+    }
+}
+
+/// One that is started with our role while a file system goes keeps it as well.
+#[test]
+fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut over = applied(&plan);
+    over.now += 1e6;
+    let mut theirs = over.jobs.values().next().unwrap().clone();
+    "somebody-elses".clone_into(&mut theirs.job.name);
+    theirs.job.request["InputDataConfig"] = serde_json::Value::Null;
+    theirs.tags.clear();
+    let cloud = Fake::new(over);
+    let remains = run(&cloud, async {
+        let desired = Desired::of(&plan, &cloud.caller_identity().await.unwrap()).unwrap();
+        let homes = [trainc::emit::archive_home(&plan).replace("${account}", "111122223333")];
+        look(&cloud).remains(&desired, &homes).await.unwrap()
+    })
+    .unwrap();
+    assert!(remains.in_use.is_empty());
+    let mut account = cloud.account();
+    theirs.job.transitions.clear();
+    theirs.job.created = account.now;
+    "InProgress".clone_into(&mut theirs.job.status);
+    account.jobs.insert(theirs.job.name.clone(), theirs);
+    let cloud = Fake::new(account);
+    let ledger = Ledger::default();
+    let telling = Telling { ledger: &ledger, listener: &Silence };
+    run(&cloud, Remover { look: look(&cloud), telling }.run(&remains, ALL)).unwrap();
+    assert_eq!(left(&cloud.account()), [1, 0, 0, 1], "{:#?}", ledger.events());
+}
+
+#[test]
+fn what_is_not_yet_exported_is_said_to_be_lost() {
+    let plan = plan("llama-7b-fsdp", &[]);
+    let mut account = applied(&plan);
+    for (export, lifecycle, words) in [
+        (true, "AVAILABLE", "not yet exported to s3://"),
+        (true, "MISCONFIGURED", "is MISCONFIGURED and may export nothing now"),
+        (false, "AVAILABLE", "is in no bucket"),
+    ] {
+        for state in account.associations.values_mut() {
+            state.association.export = if export { vec!["NEW".to_owned()] } else { Vec::new() };
+            lifecycle.clone_into(&mut state.association.lifecycle);
+        }
+        let cloud = Fake::new(account.clone());
+        let (remains, _) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
+        let removals = remains.removals(ALL);
+        let link = removals.iter().find(|one| one.item.kind == "association").unwrap();
+        assert!(link.because.contains(words), "{}", link.because);
+    }
+}
+
+/// The manifest names a role of its own now; the one that was made for it before is found by its name and its tags.
+#[test]
+fn a_role_that_the_manifest_no_longer_makes_goes_too() {
+    let moved = plan("starter", &["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
+    let cloud = Fake::new(applied(&plan("starter", &[])));
+    run(&cloud, destroy(&cloud, &moved, ALL)).unwrap();
+    assert_eq!(left(&cloud.account())[0], 0);
+}
+
+/// Policies that somebody added are found before anything goes.
+#[test]
+fn a_role_with_policies_of_others_is_shown_to_stay() {
+    let plan = plan("starter", &[]);
+    let mut account = applied(&plan);
+    for state in account.roles.values_mut() {
+        state.policies.insert("theirs".to_owned(), "{}".to_owned());
+    }
+    let cloud = Fake::new(account);
+    let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
+    let removals = remains.removals(ALL);
+    let role = removals.iter().find(|one| one.item.kind == "role").unwrap();
+    assert_eq!((role.action, role.because.as_str()), ("keep", "somebody added `theirs` to it"));
+    assert!(remains.is_shared() && unfinished == 1);
+    assert_eq!(left(&cloud.account())[0], 1);
 }

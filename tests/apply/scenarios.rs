@@ -310,3 +310,40 @@ fn a_refusal_stops_before_anything_dear_is_made() {
     assert!(denied.account().file_systems.is_empty());
     assert!(denied.account().jobs.is_empty());
 }
+
+/// Two versions of a job are applied at the same moment: neither is there for the other to see, and one stays.
+#[test]
+fn two_versions_at_once_leave_one() {
+    for order in [false, true] {
+        let (a, b) = (plan("starter", &[]), plan("starter", &["cluster.max-run=3h"]));
+        let (first, second) = if order { (&a, &b) } else { (&b, &a) };
+        let shared = Fake::default();
+        let none = Choices::default();
+        let ends = run(&shared, async {
+            futures_util::join!(apply(&shared, first, none), apply(&shared, second, none))
+        });
+        let (one, other) = ends.unwrap();
+        let account = shared.account();
+        let going = account.jobs.values().filter(|state| state.job.status == "InProgress").count();
+        assert_eq!((account.jobs.len(), going), (2, 1), "{one:?} / {other:?}");
+        let lost = [one, other].into_iter().filter_map(|end| match end {
+            End::Failed(failed) => Some(failed),
+            _ => None,
+        });
+        let lost: Vec<_> = lost.flatten().collect();
+        let [(_, Cause::Obstacle(change))] = lost.as_slice() else { panic!("{lost:?}") };
+        assert_eq!(change.action, Action::Stop(Obstacle::OtherDigest));
+        let winner = account.jobs.values().find(|state| state.job.status == "InProgress").unwrap();
+        let loser = account.jobs.values().find(|state| state.job.status != "InProgress").unwrap();
+        assert!(winner.job.created < loser.job.created);
+        assert_eq!(change.name, loser.job.name);
+        assert!(change.because.starts_with(&winner.job.name), "{}", change.because);
+    }
+    // Who says so starts both.
+    let (a, b) = (plan("starter", &[]), plan("starter", &["cluster.max-run=3h"]));
+    let shared = Fake::default();
+    let again = Choices { new_run: true, ..Choices::default() };
+    run(&shared, async { futures_util::join!(apply(&shared, &a, again), apply(&shared, &b, again)) })
+        .unwrap();
+    assert_eq!(shared.account().jobs.values().filter(|state| state.job.status == "InProgress").count(), 2);
+}

@@ -123,6 +123,23 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
     }
 }
 
+/// A run under a name of ours that is not ours: in the way of whoever would end it.
+pub fn foreign_run(found: &TrainingJob, tags: &Tags) -> Change {
+    let because = format!("`{}` is {} and belongs to {}", found.name, found.status, owner(tags));
+    Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
+}
+
+/// Another version of the job that was asked for at the same time, a moment before the run of this name.
+pub(in crate::apply) fn overtaken(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
+    let because = format!(
+        "{} is another digest of this job and was started at the same time, before {name}, which is stopped",
+        other.name
+    );
+    let mut change = Change::new("training-job", name, Action::Stop(Obstacle::OtherDigest), because);
+    change.differences = differences(desired, other);
+    change
+}
+
 /// What differs in a job of our name that is not ours: its tags, and what it was started with.
 pub(in crate::apply) fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
     let mut out = tag_differences(&missing_tags(&desired.job_tags(), tags), tags);

@@ -7,11 +7,11 @@ mod policy;
 mod role;
 mod storage;
 
-pub use job::{Runs, Target, lacked_capacity, target};
+pub use job::{Runs, Target, foreign_run, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::{is_same, job, of_foreign};
+pub(super) use job::{is_same, job, of_foreign, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
@@ -193,7 +193,7 @@ pub fn is_empty(changes: &[Change]) -> bool {
 }
 
 /// Whether the tags say that an object is this job's.
-pub(super) fn is_ours(tags: &Tags, job: &str) -> bool {
+pub fn is_ours(tags: &Tags, job: &str) -> bool {
     tags.get("trainc:job").is_some_and(|owner| owner == job)
 }
 

@@ -47,11 +47,7 @@ pub fn role(
         steps.push(RoleStep::Tag(missing));
     }
     if !same_policy(&found.role.trust, &wanted.create.assume_role_policy_document) {
-        differences.push(Difference::of(
-            "AssumeRolePolicyDocument",
-            &found.role.trust,
-            &wanted.create.assume_role_policy_document,
-        ));
+        differences.extend(members(&found.role.trust, &wanted.create.assume_role_policy_document));
         steps.push(RoleStep::Trust);
     }
     let same = found.policy.as_deref().is_some_and(|policy| same_policy(policy, &wanted.policy));
@@ -82,7 +78,7 @@ pub fn role(
         }
         Action::Update => "it differs from the plan".to_owned(),
         _ => match more_than_ours(wanted, found) {
-            Some(more) => format!("as the plan has it, and {more}"),
+            Some(more) => format!("{more}; the rest is as the plan has it"),
             None => "as the plan has it".to_owned(),
         },
     };
@@ -133,6 +129,53 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     }
     (!more.is_empty())
         .then(|| format!("wider: somebody added {}; trainc leaves that", crate::text::ticked(&more, "and")))
+}
+
+/// The members of a trust policy that differ: as one text the principal would be lost behind what is the same.
+fn members(found: &str, wanted: &str) -> Vec<Difference> {
+    let document = "AssumeRolePolicyDocument";
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let mut out = Vec::new();
+    if let (Some(found), Some(wanted)) = (read(found), read(wanted)) {
+        apart(document, &found, &wanted, &mut out);
+    }
+    if out.is_empty() {
+        out.push(Difference::of(document, found, wanted));
+    }
+    out
+}
+
+fn apart(path: &str, found: &serde_json::Value, wanted: &serde_json::Value, out: &mut Vec<Difference>) {
+    use serde_json::Value;
+    let none = Value::Null;
+    match (found, wanted) {
+        (found, wanted) if found == wanted => {}
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                let (found, wanted) = (left.get(key).unwrap_or(&none), right.get(key).unwrap_or(&none));
+                apart(&format!("{path}.{key}"), found, wanted, out);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if path.ends_with(".Statement") => {
+            for at in 0..left.len().max(right.len()) {
+                let (found, wanted) = (left.get(at).unwrap_or(&none), right.get(at).unwrap_or(&none));
+                apart(&format!("{path}.{at}"), found, wanted, out);
+            }
+        }
+        // A statement that is only on one side, member by member.
+        (Value::Object(_), Value::Null) => apart(path, found, &Value::Object(serde_json::Map::new()), out),
+        (Value::Null, Value::Object(_)) => apart(path, &Value::Object(serde_json::Map::new()), wanted, out),
+        (found, wanted) => out.push(Difference::of(path, plain(found), plain(wanted))),
+    }
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "none".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Statements that are only on one side, by their Sid.

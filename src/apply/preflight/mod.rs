@@ -5,6 +5,7 @@
 
 mod data;
 mod facts;
+mod left;
 mod needs;
 mod network;
 mod questions;
@@ -13,6 +14,7 @@ mod release;
 mod role;
 
 pub use facts::{Facts, Seen};
+pub use left::left;
 pub(in crate::apply) use needs::places;
 pub use quota::Together;
 
@@ -26,7 +28,8 @@ declare_code!(T0636, "not-looked-at", Note, "something that the caller may not l
 
 /// The codes of this stage.
 pub(super) fn codes() -> Vec<&'static Code> {
-    [&[&T0636][..], data::CODES, network::CODES, quota::CODES, release::CODES, role::CODES].concat()
+    [&[&T0636][..], data::CODES, left::CODES, network::CODES, quota::CODES, release::CODES, role::CODES]
+        .concat()
 }
 
 /// Judges what was seen.

@@ -92,6 +92,54 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
+    /// Looks once more, right after the job was asked for: another version may have been asked for at the same time, and
+    /// neither was there for the other to see. The later one, by its creation time and then by its name, ends its own.
+    async fn contested(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
+        let (look, desired) = (&self.look, self.desired);
+        let mut unseen = self.unseen();
+        let running = loop {
+            let running = look.running(&desired.stem).await?;
+            // Who does not see itself yet may not see the other either.
+            if job.is_over() || unseen.is_over(look.clock) || running.iter().any(|one| one.name == job.name) {
+                break running;
+            }
+            if look.job(&job.name).await?.is_none_or(|(now, _)| now.is_over()) {
+                break running;
+            }
+            self.pause(item, &mut unseen, "until SageMaker lists the job").await?;
+        };
+        for one in running.iter().filter(|one| desired.run_of(&one.name).is_none()) {
+            if (one.created, one.name.as_str()) >= (job.created, job.name.as_str()) {
+                continue;
+            }
+            let Some((other, _)) = self.ours_beside(&one.name).await? else { continue };
+            let name = job.name.as_str();
+            match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
+                Ok(()) => {}
+                // It is over, or ending already.
+                Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {}
+                Err(fault) => return Err(fault.into()),
+            }
+            return Err(Cause::Obstacle(diff::overtaken(desired, &other, name)));
+        }
+        Ok(())
+    }
+
+    /// A run of another digest of the job, if it is that and not over. Its tags may show later than it.
+    async fn ours_beside(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
+        let mut unseen = self.unseen();
+        loop {
+            let Some((job, tags)) = self.look.job(name).await? else { return Ok(None) };
+            if job.is_over() || (tags.is_empty() && unseen.is_over(self.look.clock)) {
+                return Ok(None);
+            }
+            if !tags.is_empty() {
+                return Ok(diff::is_ours(&tags, &self.desired.job).then_some((job, tags)));
+            }
+            unseen.short(self.look.clock, &self.look.patience).await;
+        }
+    }
+
     async fn start(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
         let look = &self.look;
         let request = self.desired.request_as(name, systems);
@@ -108,6 +156,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 if !diff::is_same(self.desired, &tags) {
                     return Err(Cause::Obstacle(foreign(self.desired, &job, &tags)));
+                }
+                if made.is_some() && !self.choices.new_run {
+                    self.contested(item, &job).await?;
                 }
                 self.telling.done(item, made.unwrap_or("found"), None);
                 return Ok(job.name);

@@ -136,6 +136,19 @@ impl One<'_> {
         out + &self.args.account.again()
     }
 
+    /// What follows `trainc plan` or `trainc apply`, so that the same is asked for again: the saved plan where there is one,
+    /// else the manifest, with all that was chosen.
+    fn again(&self, command: &str) -> String {
+        let file = self.args.input.named.manifests.first();
+        if let (Some(_), Some(file), "apply") = (self.saved, file, command) {
+            return quoted(file) + &self.args.account.again();
+        }
+        let choices = self.choices();
+        let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
+        let said = flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| format!(" {flag}"));
+        self.path() + &said.collect::<String>()
+    }
+
     /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
     /// command, so that only it can.
     fn following(&self) -> Option<String> {
@@ -286,7 +299,15 @@ impl One<'_> {
                 }
             }
             None => {
-                io.print(&format!("incomplete, safe to run again\n  next  trainc apply {}\n", self.path()));
+                let (words, next) = match code {
+                    exit::DIFFERENT => ("not applied: another version of the job is there", "plan"),
+                    verdict::exit::FOREIGN => {
+                        ("not applied: something that is not ours is in the way", "plan")
+                    }
+                    verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
+                    _ => ("incomplete, safe to run again", "apply"),
+                };
+                io.print(&format!("{words}\n  next  trainc {next} {}\n", self.again(next)));
             }
         }
         code
