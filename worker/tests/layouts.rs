@@ -111,7 +111,8 @@ fn a_resumed_run_equals_an_unbroken_one() {
     close(&all, &unbroken, "4 -> 1 -> 4 copies on 2 hosts -> 2 x 2");
     let (_, none_left, _) = threads_as_ranks(&parse(&mesh(base.clone(), 2, 1, 1))).unwrap();
     assert!(none_left.is_empty());
-    assert_eq!(evaluations.len(), 3);
+    // After steps 3, 6 and 9, and after the last, which is the tenth.
+    assert_eq!(evaluations.len(), 4);
     assert!(evaluations[2] < evaluations[0]);
     base["data"]["seed"] = json!(18);
     assert_eq!(threads_as_ranks(&parse(&base)).unwrap_err().code, Code::Checkpoint);

@@ -287,7 +287,7 @@ fn what_cannot_run_is_refused() {
         c["data"]["epochs"] = json!(1);
     });
     case(11, "state.json", |c| c["checkpoint"]["resume"] = json!("/nowhere"));
-    case(12, "not finite or over 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
+    case(12, "the loss is over `limits.max_loss` 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
     for (code, message, change) in cases {
         let mut config = base.clone();
         change(&mut config);

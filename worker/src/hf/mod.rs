@@ -26,6 +26,15 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
 }
 
+/// What went wrong with a file of tensors: numbers that its type cannot hold are the weights' fault, the rest the
+/// disk's.
+fn unwritten_tensors(directory: &Path, file: &str, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::InvalidData {
+        return fail(directory, error);
+    }
+    unwritten(directory, format!("{file}: {error}"))
+}
+
 /// What is written cannot be.
 fn unwritten(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Output, format!("model {}: {what}", path.display()))
@@ -300,7 +309,7 @@ impl<'a> Writer<'a> {
         let path = self.directory.join(&file);
         self.beside.push(path.clone());
         safetensors::write_as(&partial(&path), self.dtype, &metadata, &tensors)
-            .map_err(|e| unwritten(&self.directory, format!("{file}: {e}")))?;
+            .map_err(|e| unwritten_tensors(&self.directory, &file, &e))?;
         Ok(())
     }
 
