@@ -116,7 +116,7 @@ fn page(now: &Status, other: &str) -> String {
     if let Some(reason) = &now.failure_reason {
         // The end of the program's own output: it may hold anything.
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        field("because", crate::diag::safe(&reason).to_string());
+        field("because", crate::diag::safe(&reason));
     }
     // The service names the place from the start; something lies there when the job has completed.
     if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {

@@ -291,24 +291,19 @@ impl One<'_> {
             self.object(io, json!({"type": "applied", "training_job": job, "exit": code}));
             return code;
         }
-        match job {
-            Some(job) => {
-                io.print(&format!("applied: {job}\n"));
-                if let Some(next) = self.following() {
-                    io.print(&format!("  next  {next}\n"));
-                }
+        if let Some(job) = job {
+            io.print(&format!("applied: {job}\n"));
+            if let Some(next) = self.following() {
+                io.print(&format!("  next  {next}\n"));
             }
-            None => {
-                let (words, next) = match code {
-                    exit::DIFFERENT => ("not applied: another version of the job is there", "plan"),
-                    verdict::exit::FOREIGN => {
-                        ("not applied: something that is not ours is in the way", "plan")
-                    }
-                    verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
-                    _ => ("incomplete, safe to run again", "apply"),
-                };
-                io.print(&format!("{words}\n  next  trainc {next} {}\n", self.again(next)));
-            }
+        } else {
+            let (words, next) = match code {
+                exit::DIFFERENT => ("not applied: another version of the job is there", "plan"),
+                verdict::exit::FOREIGN => ("not applied: something that is not ours is in the way", "plan"),
+                verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
+                _ => ("incomplete, safe to run again", "apply"),
+            };
+            io.print(&format!("{words}\n  next  trainc {next} {}\n", self.again(next)));
         }
         code
     }
