@@ -3,10 +3,12 @@
 //! A figure inside such a range agrees with the model and does not test it: it is calibration, not evidence, and no such
 //! row is fitted or counted among the errors.
 
+use super::row::Row;
 use super::runs::Run;
-use crate::predict::Constants;
+use crate::plan::divisors::divisors;
 use crate::predict::memory::{MemoryConstants, memory_with};
 use crate::predict::speed::speed;
+use crate::predict::{Constants, Layout};
 use serde::Serialize;
 
 /// A row with an open micro-batch.
@@ -37,6 +39,23 @@ pub struct Ratio {
     pub low: f64,
     /// The most.
     pub high: f64,
+}
+
+impl Row<'_> {
+    /// The layouts that the row may mean where it leaves the micro-batch open: one for each that divides what a data rank
+    /// takes in a step. None where the global batch is open too, or the row lacks something else.
+    pub(super) fn open(&self) -> Vec<Layout> {
+        if self.number("micro_batch").is_some() || self.number("global_batch_sequences").is_none() {
+            return Vec::new();
+        }
+        let with = |micro: u64| Row { cells: self.cells.clone(), micro: Some(micro as f64) }.layout().ok();
+        let Some(smallest) = with(1).filter(|layout| layout.work.passes.fract() == 0.0) else {
+            return Vec::new();
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let each = smallest.work.passes as u64;
+        divisors(each).into_iter().filter_map(with).collect()
+    }
 }
 
 /// The ranges of rows that can be predicted for at least one micro-batch that fits.

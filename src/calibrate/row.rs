@@ -13,9 +13,9 @@ const VOCAB: f64 = 51_200.0;
 
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
-    cells: BTreeMap<&'a str, &'a str>,
+    pub(super) cells: BTreeMap<&'a str, &'a str>,
     /// A micro-batch that is tried where the row gives none.
-    micro: Option<f64>,
+    pub(super) micro: Option<f64>,
 }
 
 impl<'a> Row<'a> {
@@ -69,21 +69,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The layouts that the row may mean where it leaves the micro-batch open: one for each that divides what a data rank
-    /// takes in a step. None where the global batch is open too, or the row lacks something else.
-    fn open(&self) -> Vec<Layout> {
-        if self.number("micro_batch").is_some() || self.number("global_batch_sequences").is_none() {
-            return Vec::new();
-        }
-        let with = |micro: u64| Row { cells: self.cells.clone(), micro: Some(micro as f64) }.layout().ok();
-        let Some(smallest) = with(1).filter(|layout| layout.work.passes.fract() == 0.0) else {
-            return Vec::new();
-        };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
-        let each = smallest.work.passes as u64;
-        crate::plan::divisors::divisors(each).into_iter().filter_map(with).collect()
-    }
-
     /// Seconds of a step as measured, converted where the row gives a rate.
     fn step_seconds(&self, layout: &Layout) -> Result<f64, String> {
         let samples = layout.work.global_sequences;
@@ -126,7 +111,7 @@ impl<'a> Row<'a> {
         Ok(tokens * per_token / (tflops * 1e12 * layout.hardware.gpus()))
     }
 
-    fn layout(&self) -> Result<Layout, String> {
+    pub(super) fn layout(&self) -> Result<Layout, String> {
         let hardware = self.hardware()?;
         let (system, sharding) = self.system(hardware.gpus())?;
         let code = Code::from_names(self.text("framework"), self.text("engine"));
