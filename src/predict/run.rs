@@ -349,7 +349,12 @@ mod tests {
     fn what_cannot_be_known_is_none() {
         let architecture = crate::ir::architecture::Architecture::from_dimensions(
             crate::ir::architecture::Family::Gpt2,
-            &crate::ir::architecture::Dimensions::default(),
+            &crate::ir::architecture::Dimensions {
+                hidden: Some(1_024),
+                layers: Some(4),
+                heads: Some(16),
+                ..Default::default()
+            },
         );
         let model = architecture.map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
         let layout = super::super::samples::one_gpu(model.unwrap());
