@@ -291,7 +291,7 @@ pub fn rows(
     let startup = run.map(|run| run.parts.startup);
     part("startup_seconds", startup, startup.map(around), job.startup);
     part("image_seconds", None, None, job.image);
-    let download = run.map(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
+    let download = run.and_then(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
     part("download_seconds", download, download.map(around), job.download);
     // Of a job that did not come to its end the rest says nothing about the whole.
     let ended = |value: Option<f64>| value.filter(|_| whole);

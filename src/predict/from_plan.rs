@@ -2,7 +2,7 @@
 
 use super::layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
-    Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+    Offload, Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 use crate::catalog::accelerators;
 use crate::ir::architecture::{Activation, Architecture, Class, Family, Norm};
@@ -96,7 +96,7 @@ impl Layout {
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
             one_unit: one_unit(plan),
-            gathering: gathering(parallel),
+            gathering: Gathering::of(parallel),
             worker: worker(plan),
         })
     }
@@ -176,45 +176,8 @@ fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
 }
 
 /// The written value of a parameter of the engine.
-fn option<'a>(parallel: Option<&'a Parallel>, name: &str) -> Option<&'a Scalar> {
+pub(super) fn option<'a>(parallel: Option<&'a Parallel>, name: &str) -> Option<&'a Scalar> {
     parallel?.options.iter().find(|option| option.name == name)?.value.value()
-}
-
-fn gathering(parallel: Option<&Parallel>) -> Gathering {
-    let otherwise = Gathering::default();
-    let count = |name, otherwise| match option(parallel, name) {
-        Some(Scalar::Int(count)) => *count as f64,
-        _ => otherwise,
-    };
-    Gathering {
-        prefetch: match option(parallel, "prefetch") {
-            Some(Scalar::Text(what)) if what == "none" => Prefetch::None,
-            Some(Scalar::Text(what)) if what == "backward-post" => Prefetch::After,
-            _ => otherwise.prefetch,
-        },
-        limited: option(parallel, "limit-all-gathers") != Some(&Scalar::Bool(false)),
-        live_parameters: count("sdp-max-live-parameters", otherwise.live_parameters),
-        bucket: count("sdp-reduce-bucket-size", otherwise.bucket),
-    }
-}
-
-/// Parameters of an engine that change memory or time in ways that no formula here has.
-const UNCOUNTED: [&str; 9] = [
-    "min-parameters",
-    "optimize",
-    "auto-partition",
-    "default-partition",
-    "memory-weight",
-    "delayed-parameter-initialization",
-    "fp16-params",
-    "sdp-param-persistence-threshold",
-    "sdp-hierarchical-allgather",
-];
-
-/// Written parameters of the engine of which memory and time know nothing.
-pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
-    let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
-    written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name)).collect()
 }
 
 fn worker(plan: &Plan) -> WorkerSettings {

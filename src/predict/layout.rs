@@ -1,6 +1,8 @@
 //! The typed input of the cost model: one layout of one model on one cluster. Plain data, units in the names.
 
+pub use super::gathering::{Gathering, Prefetch};
 pub use super::gpu::GpuKind;
+pub use super::worker::WorkerSettings;
 
 /// Everything that memory and speed depend on.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,56 +55,6 @@ pub struct Layout {
     pub gathering: Gathering,
     /// What engine `worker` is told beside; its defaults under other engines.
     pub worker: WorkerSettings,
-}
-
-/// How much of sharded weights may lie gathered, and how much is reduced at a time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gathering {
-    /// FSDP: which unit the backward pass gathers ahead.
-    pub prefetch: Prefetch,
-    /// FSDP: whether the host waits, so that two units at most are gathered (`limit_all_gathers`).
-    pub limited: bool,
-    /// SMP v1: most parameters that are gathered at a time (`sdp_max_live_parameters`).
-    pub live_parameters: f64,
-    /// SMP v1: elements of a reduce bucket (`sdp_reduce_bucket_size`).
-    pub bucket: f64,
-}
-
-impl Default for Gathering {
-    /// The defaults of PyTorch 2.1 and later and of SMP v1 (SageMaker Python SDK documentation).
-    fn default() -> Self {
-        Self { prefetch: Prefetch::Before, limited: true, live_parameters: 1e9, bucket: 5e8 }
-    }
-}
-
-/// FSDP's `BackwardPrefetch`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prefetch {
-    /// `BACKWARD_PRE`: the next unit is gathered before this one's gradients are computed.
-    Before,
-    /// `BACKWARD_POST`: after it, when this one's weights are freed.
-    After,
-    /// None: when it is needed.
-    None,
-}
-
-/// Settings of engine `worker` that shape its memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WorkerSettings {
-    /// Ranks are processes on CPUs.
-    pub cpu: bool,
-    /// Units gathered ahead of use.
-    pub prefetch: f64,
-    /// Whether blocks are freed after forward and gathered again.
-    pub reshard: bool,
-    /// Rank of the adapters; 0 without.
-    pub adapter_rank: f64,
-}
-
-impl Default for WorkerSettings {
-    fn default() -> Self {
-        Self { cpu: false, prefetch: 1.0, reshard: true, adapter_rank: 0.0 }
-    }
 }
 
 /// A model's dimensions. Counts, never bytes.

@@ -6,6 +6,7 @@
 
 pub mod constants;
 mod from_plan;
+mod gathering;
 mod gpu;
 pub mod layout;
 pub mod memory;
@@ -15,9 +16,11 @@ pub mod run;
 #[cfg(test)]
 mod samples;
 pub mod speed;
+mod worker;
 
 pub use constants::Constants;
-pub use from_plan::{Unknown, one_unit, uncounted};
+pub use from_plan::{Unknown, one_unit};
+pub use gathering::uncounted;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
     Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,

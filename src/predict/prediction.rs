@@ -192,8 +192,10 @@ pub struct Run {
     pub parts: RunParts,
     /// Checkpoints, where the job writes any.
     pub checkpoint: Option<Checkpoints>,
-    /// What interruptions make of it, where their rate is given.
+    /// What interruptions make of it, where their rate is given and it ends.
     pub spot: Option<Spot>,
+    /// Whether at the given rate of interruptions it takes more than a year even if its steps are as quick as can be.
+    pub never_ends: bool,
     /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
     /// time, work that is done again included.
     pub cost_usd: Option<f64>,
@@ -214,12 +216,19 @@ impl Run {
 pub struct RunParts {
     /// Image, start of the processes, model.
     pub startup: f64,
-    /// The data, where their size is known and they are copied before the start.
-    pub download: f64,
+    /// The data that are copied before the start; `None` where their size is not known.
+    pub download: Option<f64>,
     /// Optimizer steps.
     pub training: f64,
     /// Writing checkpoints.
     pub checkpoints: f64,
+}
+
+impl RunParts {
+    /// What is known of the time before the first step, seconds.
+    pub fn start(&self) -> f64 {
+        self.startup + self.download.unwrap_or(0.0)
+    }
 }
 
 /// What checkpoints take.
@@ -229,8 +238,9 @@ pub struct Checkpoints {
     pub bytes: f64,
     /// Seconds in which one is written.
     pub seconds: f64,
-    /// The interval with the least expected loss (Young and Daly), seconds.
-    pub best_interval_seconds: f64,
+    /// The interval with the least expected loss (Young and Daly), seconds; `None` where nothing was given of how often
+    /// nodes fail or are taken away.
+    pub best_interval_seconds: Option<f64>,
 }
 
 /// A run with interruptions that come by chance at a known rate.
@@ -238,6 +248,8 @@ pub struct Checkpoints {
 pub struct Spot {
     /// Expected billed time, seconds.
     pub expected_seconds: f64,
+    /// The same where a run without interruptions takes the low end of its interval.
+    pub low_seconds: f64,
     /// Time that nine runs in ten stay below, seconds.
     pub p90_seconds: f64,
     /// Interruptions that are expected.

@@ -19,9 +19,9 @@ const TOKEN_BYTES: f64 = 4.0;
 pub struct Terms {
     /// Optimizer steps.
     steps: f64,
-    /// Seconds before the first step: start and download.
+    /// Seconds before the first step: start, and download where it is known.
     startup: f64,
-    download: f64,
+    download: Option<f64>,
     /// When checkpoints are written, and whether the job has any.
     every: Option<Every>,
     checkpoints: bool,
@@ -29,8 +29,9 @@ pub struct Terms {
     node_rate: f64,
     shared_rate: Option<f64>,
     barrier: f64,
-    /// Mean seconds between failures of one node.
-    node_failures: f64,
+    /// Mean seconds between failures of one node: as given, and as measured elsewhere.
+    node_failures: Option<f64>,
+    usual_failures: f64,
     /// Interruptions of one spot instance per hour, where their rate is given.
     interruptions: Option<f64>,
     bills: Bills,
@@ -121,7 +122,8 @@ impl Terms {
             barrier: constants.get(Name::Barrier),
             node_failures: cluster
                 .and_then(|cluster| cluster.node_mtbf_seconds.get())
-                .map_or_else(|| constants.get(Name::NodeFailures), |seconds| seconds as f64),
+                .map(|seconds| seconds as f64),
+            usual_failures: constants.get(Name::NodeFailures),
             interruptions: cluster
                 .and_then(|cluster| cluster.spot.as_ref())
                 .and_then(|spot| spot.interruptions_per_hour.get()),
@@ -149,30 +151,48 @@ impl Terms {
         let rate = nodes * self.node_rate;
         let save = bytes / self.shared_rate.map_or(rate, |shared| rate.min(shared)) + self.barrier;
         let interruptions = self.interruptions.unwrap_or(0.0) * nodes / HOUR;
-        let failures = 1.0 / (nodes / self.node_failures.max(1.0) + interruptions);
+        let apart = self.node_failures.unwrap_or(self.usual_failures).max(1.0);
+        let failures = 1.0 / (nodes / apart + interruptions);
         let best = best_interval(save, failures);
+        // Seconds of training between two saves, by the seconds of a step.
+        let between = |step: f64| match self.every {
+            Some(Every::Steps(n)) => Some((n as f64).max(1.0) * step),
+            Some(Every::Seconds(seconds)) => Some((seconds as f64).max(1.0)),
+            Some(Every::Optimal) => Some(best),
+            None => None,
+        };
         let saves = match self.every {
             Some(Every::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
-            Some(Every::Seconds(seconds)) => (training / (seconds as f64).max(1.0)).floor(),
-            Some(Every::Optimal) => (training / best).floor(),
-            None => 0.0,
+            _ => between(speed.step_seconds).map_or(0.0, |between| (training / between).floor()),
         };
         let parts =
             RunParts { startup: self.startup, download: self.download, training, checkpoints: saves * save };
-        let around = parts.startup + parts.download + parts.checkpoints;
+        let around = parts.start() + parts.checkpoints;
         let seconds = around + training;
         let interval = Interval {
             low: 0.6 * around + self.steps * speed.interval.low,
             high: 2.0 * around + self.steps * speed.interval.high,
         };
-        let between = if saves > 0.0 { training / saves } else { training };
-        let spot = self.interruptions.map(|_| spot(interruptions, &parts, between, save));
-        let cost_parts = self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds));
+        let interrupted = |start: f64, step: f64, save: f64| {
+            let training = self.steps * step;
+            spot(interruptions, start, training, between(step).unwrap_or(training), save)
+        };
+        let spot = self.interruptions.map(|_| Spot {
+            low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save).expected_seconds,
+            ..interrupted(parts.start(), speed.step_seconds, save)
+        });
+        let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
+        let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
+        let cost_parts = match (self.interruptions, spot) {
+            (Some(_), None) => CostParts::default(),
+            _ => self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
+        };
         let spot = spot.map(|spot| Spot {
             expected_usd: cost_parts.usd(),
             p90_usd: self.bills.cost(nodes, spot.p90_seconds).usd(),
             ..spot
         });
+        let rate_is_given = self.node_failures.is_some() || self.interruptions.is_some();
         Run {
             seconds,
             interval,
@@ -180,9 +200,10 @@ impl Terms {
             checkpoint: self.checkpoints.then_some(Checkpoints {
                 bytes,
                 seconds: save,
-                best_interval_seconds: best,
+                best_interval_seconds: rate_is_given.then_some(best),
             }),
             spot,
+            never_ends,
             cost_usd: cost_parts.usd(),
             cost_parts,
         }
@@ -217,21 +238,21 @@ pub fn best_interval(save: f64, failures: f64) -> f64 {
     (2.0 * save * failures).sqrt() * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - save
 }
 
-/// Copying the data before the start: of a size that the manifest says, where a channel copies it.
-fn download(plan: &Plan, constants: &Constants) -> f64 {
+/// Copying the data before the start, where a channel copies it; `None` where the manifest does not say how much it is.
+fn download(plan: &Plan, constants: &Constants) -> Option<f64> {
     let copied = plan.job.channels.iter().any(|channel| {
         channel.s3.value().is_some()
             && matches!(channel.input.value().map(String::as_str), None | Some("file"))
     });
-    let dataset = plan.job.train.dataset.as_ref();
-    let tokens = dataset.and_then(|dataset| dataset.tokens.get()).map(|tokens| tokens as f64).or_else(|| {
-        let sequences = dataset.and_then(|dataset| dataset.sequences.get())?;
-        Some(sequences as f64 * plan.job.train.sequence_length.get()? as f64)
-    });
-    match tokens {
-        Some(tokens) if copied => tokens * TOKEN_BYTES / constants.get(Name::Download),
-        _ => 0.0,
+    if !copied {
+        return Some(0.0);
     }
+    let dataset = plan.job.train.dataset.as_ref()?;
+    let tokens = dataset.tokens.get().map(|tokens| tokens as f64).or_else(|| {
+        let sequences = dataset.sequences.get()?;
+        Some(sequences as f64 * plan.job.train.sequence_length.get()? as f64)
+    })?;
+    Some(tokens * TOKEN_BYTES / constants.get(Name::Download))
 }
 
 /// What a file system that the job makes costs for a month.
@@ -244,22 +265,29 @@ fn monthly_usd(region: &str, storage: &Storage) -> Option<f64> {
     Some(storage.capacity_bytes.get()? as f64 / GIB * price.usd_per_gb_month)
 }
 
+/// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
+const NEVER: f64 = 365.0 * 24.0 * HOUR;
+
 /// Interruptions as a Poisson process: between two checkpoints the work is lost, and the job starts again.
 ///
 /// Expected time of a stretch of `t` seconds that restarts from its beginning: `(e^(rate t) - 1) / rate`, and a start for
-/// each interruption. The ninth decile takes the interruptions' count as normal about its mean.
-fn spot(rate: f64, parts: &RunParts, interval: f64, save: f64) -> Spot {
-    let restart = parts.startup + parts.download;
-    let stretch = interval + save;
-    let stretches = (parts.training / interval).max(1.0);
+/// each interruption. Stretches are as long as they are: `interval` seconds of training and a save, and last what is
+/// left without one. The ninth decile takes the interruptions' count as normal about its mean.
+fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
+    let full = (training / interval).floor();
+    let rest = (training - full * interval).max(0.0);
     if rate <= 0.0 {
-        let seconds = restart + parts.training + parts.checkpoints;
+        let seconds = start + training + full * save;
         return Spot { expected_seconds: seconds, p90_seconds: seconds, ..Spot::default() };
     }
-    let working = stretches * ((rate * stretch).exp_m1() / rate);
+    let stretch = interval + save;
+    let working = |seconds: f64| (rate * seconds).exp_m1() / rate;
+    // No stretch of the full length is no time, however long that would be.
+    let in_full = if full > 0.0 { full * working(stretch) } else { 0.0 };
+    let working = in_full + working(rest);
     let interruptions = rate * working;
-    let each = restart + stretch / 2.0;
-    let expected_seconds = restart + working + interruptions * restart;
+    let each = start + if full > 0.0 { stretch } else { rest } / 2.0;
+    let expected_seconds = start + working + interruptions * start;
     Spot {
         expected_seconds,
         p90_seconds: expected_seconds + 1.282 * interruptions.sqrt() * each,
@@ -283,15 +311,72 @@ mod tests {
     /// By hand: ten hours of work in ten stretches on two instances, one interruption of each in 40 hours.
     #[test]
     fn interruptions_are_paid_for() {
-        let parts = RunParts { startup: 300.0, download: 0.0, training: 36_000.0, checkpoints: 0.0 };
         let rate = 2.0 / 40.0 / 3_600.0;
-        let found = spot(rate, &parts, 3_600.0, 0.0);
+        let found = spot(rate, 300.0, 36_000.0, 3_600.0, 0.0);
         // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
         let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
         let expected = 300.0 + working + working * rate * 300.0;
         assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
         assert!(found.p90_seconds > found.expected_seconds);
-        assert_eq!(spot(0.0, &parts, 3_600.0, 0.0).expected_seconds, 36_300.0);
+        assert_eq!(spot(0.0, 300.0, 36_000.0, 3_600.0, 0.0).expected_seconds, 36_300.0);
+    }
+
+    /// By hand: 29.5 hours with a checkpoint after 24 are stretches of 24 and of 5.5 hours, not one of 29.5.
+    #[test]
+    fn the_last_stretch_is_as_long_as_it_is() {
+        let (hour, rate) = (3_600.0, 0.1 / 3_600.0);
+        let found = spot(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
+        let expected = ((2.4_f64.exp() - 1.0) + (0.55_f64.exp() - 1.0)) / rate;
+        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
+        // With no checkpoint before the end all of it is one stretch.
+        let found = spot(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
+        assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            steps: 1_000.0,
+            startup: 300.0,
+            download: None,
+            every: Some(Every::Seconds(86_400)),
+            checkpoints: true,
+            node_rate: 2e9,
+            shared_rate: None,
+            barrier: 3.0,
+            node_failures: None,
+            usual_failures: 2e7,
+            interruptions: None,
+            bills: Bills { instance: Some(10.0), ..Bills::default() },
+        }
+    }
+
+    /// What no one gave a rate for is not known, and a rate at which nothing is ever done has no expected time.
+    #[test]
+    fn what_cannot_be_known_is_none() {
+        let architecture = crate::ir::architecture::Architecture::from_dimensions(
+            crate::ir::architecture::Family::Gpt2,
+            &crate::ir::architecture::Dimensions {
+                hidden: Some(1_024),
+                layers: Some(4),
+                heads: Some(16),
+                ..Default::default()
+            },
+        );
+        let model = architecture.map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        let layout = super::super::samples::one_gpu(model.unwrap());
+        let speed =
+            Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
+        let run = |terms: &Terms| terms.run(&layout, &speed);
+        let best = |run: &Run| run.checkpoint.and_then(|checkpoint| checkpoint.best_interval_seconds);
+        let plain = run(&terms());
+        assert_eq!((best(&plain), plain.spot, plain.never_ends), (None, None, false));
+        assert!((plain.seconds - 300.0 - 100_000.0 - plain.parts.checkpoints).abs() < 1e-6, "{plain:?}");
+        assert!(best(&run(&Terms { node_failures: Some(1e7), ..terms() })).is_some());
+        let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
+        let spot = rare.spot.unwrap();
+        assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
+        assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     out.interval = Some(interval(run.interval));
     out.parts = RunParts {
         startup: Some(run.parts.startup),
-        download: Some(run.parts.download),
+        download: run.parts.download,
         training: Some(run.parts.training),
         checkpoints: Some(run.parts.checkpoints),
     };

@@ -281,7 +281,7 @@ pub struct RunParts {
 pub struct Checkpoint {
     pub bytes: u64,
     pub seconds: f64,
-    pub best_interval_seconds: f64,
+    pub best_interval_seconds: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -77,6 +77,18 @@ fn reason<'a>(
         }
         _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
+        "run.checkpoint.best_interval_seconds" => {
+            say("how often nodes fail is not written: `node-mtbf`, or `spot` with `interruptions-per-hour`")
+        }
+        "run.spot" if rate_is_hopeless(plan, prediction) => {
+            say("the run never ends at this rate of interruptions: more than a year is expected")
+        }
+        _ if path.starts_with("run.cost") && rate_is_hopeless(plan, prediction) => {
+            say("follows from the expected time, which at this rate of interruptions has no end")
+        }
+        "run.parts.download" if prediction.run.is_some() => {
+            say("a channel is copied before the start, and `dataset` does not say how much it holds")
+        }
         "run.spot" if prediction.run.is_some() => {
             say("`spot` is not written, or not with `interruptions-per-hour`")
         }
@@ -129,6 +141,13 @@ fn reason<'a>(
         _ if engine == Some(Engine::None) => say("a plain script decides it"),
         _ => say("not written"),
     }
+}
+
+/// Whether a rate of interruptions is written at which no run of this length comes to its end.
+fn rate_is_hopeless(plan: Option<&Plan>, prediction: &Prediction) -> bool {
+    let spot = plan.and_then(|plan| plan.job.cluster.as_ref()).and_then(|cluster| cluster.spot.as_ref());
+    let rate = spot.and_then(|spot| spot.interruptions_per_hour.get());
+    rate.is_some() && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
 }
 
 fn why(unknown: Option<Unknown>, otherwise: String) -> String {

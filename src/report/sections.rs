@@ -389,11 +389,13 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         ));
     }
     if let Some(checkpoint) = &run.checkpoint {
+        let best = checkpoint
+            .best_interval_seconds
+            .map_or_else(String::new, |best| format!("; the least loss with one every {}", about(best)));
         out.push(format!(
-            "a checkpoint: {} in {}; the least loss with one every {}",
+            "a checkpoint: {} in {}{best}",
             text::bytes(checkpoint.bytes),
-            about(checkpoint.seconds.max(1.0)),
-            about(checkpoint.best_interval_seconds)
+            about(checkpoint.seconds.max(1.0))
         ));
     }
     out

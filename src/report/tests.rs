@@ -175,8 +175,11 @@ fn predicted(sample: &Sample) -> Document {
     };
     document.run.seconds = Some(2_000.0);
     document.run.interval = Some(Interval { low: 1_850.0, high: 2_300.0 });
-    document.run.checkpoint =
-        Some(super::json::Checkpoint { bytes: 420 << 30, seconds: 10.0, best_interval_seconds: 3_600.0 });
+    document.run.checkpoint = Some(super::json::Checkpoint {
+        bytes: 420 << 30,
+        seconds: 10.0,
+        best_interval_seconds: Some(3_600.0),
+    });
     document.run.spot = Some(super::json::Spot {
         expected_seconds: 2_400.0,
         p90_seconds: 3_100.0,

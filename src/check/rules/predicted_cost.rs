@@ -155,7 +155,7 @@ fn surely_fits(layout: &Layout) -> bool {
 fn affordable(plan: &Plan, run: &Run, share: f64) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
     let each = (run.parts.training + run.parts.checkpoints) / steps;
-    let start = run.parts.startup + run.parts.download;
+    let start = run.parts.start();
     let left = run.seconds * share - start;
     if left <= 0.0 {
         return Some(format!(

@@ -5,14 +5,21 @@ use crate::catalog::limits;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::Plan;
+use crate::ir::{Cluster, Every, Plan};
 use crate::predict::Run;
 use crate::text;
 
 declare_code!(T0338, "predicted-over-max-run", Warning, "the run is predicted to be stopped by `max-run`");
 
+declare_code!(
+    T0496,
+    "interrupted-over-max-run",
+    Warning,
+    "with interruptions the run is expected to be stopped"
+);
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0338];
+pub(super) static CODES: &[&Code] = &[&T0338, &T0496];
 
 /// An error where even the low end is above `max-run`, a warning where the high end is.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -21,6 +28,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(limit) = cluster.max_run_seconds.val() else { return };
     let Some((_, run)) = predicted(context) else { return };
     let most = limit.value as f64;
+    if run.seconds <= most {
+        interrupted(plan, cluster, &run, limit.value, problems);
+    }
     // No second at all is refused by itself.
     if run.interval.high <= most || limit.value == 0 {
         return;
@@ -63,6 +73,62 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic.note("SageMaker ends the job then, whether it is done or not"));
 }
 
+/// The time that is expected with interruptions, against `max-run` and `max-wait`: an error where even the low end is
+/// above, or there is no end.
+fn interrupted(plan: &Plan, cluster: &Cluster, run: &Run, max_run: u64, problems: &mut Problems) {
+    let Some(spot) = &cluster.spot else { return };
+    let Some(rate) = spot.interruptions_per_hour.val() else { return };
+    let span = rate.span_or(spot.span);
+    let wait = spot.max_wait_seconds.get().unwrap_or(u64::MAX);
+    let most = max_run.min(wait);
+    let (name, words) = if wait < max_run {
+        ("max-wait", "waiting included")
+    } else {
+        ("max-run", "work that is done again included")
+    };
+    let written = text::duration(most);
+    let Some(expected) = run.spot else {
+        let message = format!("at {} interruptions of an instance an hour the run never ends", rate.value);
+        let diagnostic = Diagnostic::new(&T0496, span, message)
+            .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
+            .note("more than a year is expected: hardly a stretch between two checkpoints ends without an interruption");
+        problems.push(more_often(plan, diagnostic));
+        return;
+    };
+    if expected.expected_seconds <= most as f64 {
+        return;
+    }
+    let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
+    let about = text::duration(rounded(expected.expected_seconds));
+    let message =
+        format!("with interruptions as given the run is expected to take {about}; `{name}` is {written}");
+    let mut diagnostic = Diagnostic::new(&T0496, span, message)
+        .severity(severity)
+        .fact("expected_seconds", expected.expected_seconds.round())
+        .fact("low_seconds", expected.low_seconds.round())
+        .fact("p90_seconds", expected.p90_seconds.round())
+        .fact("limit_seconds", most)
+        .note(format!("SageMaker ends the job then, {words}"));
+    let (seconds, longer) = enough(expected.p90_seconds);
+    diagnostic = if pays(plan, seconds) {
+        diagnostic.help(format!(
+            "write `max-run \"{longer}\"` and `max-wait=\"{longer}\"`, in which nine in ten end"
+        ))
+    } else {
+        more_often(plan, diagnostic)
+    };
+    problems.push(diagnostic);
+}
+
+/// What loses less of the work.
+fn more_often(plan: &Plan, diagnostic: Diagnostic) -> Diagnostic {
+    let every = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get());
+    diagnostic.help(match every {
+        Some(Every::Optimal) => "remove `spot`: no interval of checkpoints keeps this run within its time",
+        _ => "write `every=\"optimal\"` at `checkpoint`, or remove `spot`",
+    })
+}
+
 /// Seconds as a reader takes them in: whole minutes above ten of them, else whole seconds.
 fn rounded(seconds: f64) -> u64 {
     let seconds = whole(seconds);
@@ -92,7 +158,7 @@ fn pays(plan: &Plan, seconds: u64) -> bool {
 
 /// A run whose high end lies within `limit` seconds: its start takes up to twice as long as predicted.
 fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
-    let start = 2.0 * (run.parts.startup + run.parts.download);
+    let start = 2.0 * run.parts.start();
     let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;
     shorter(plan, (limit - start) / each)
 }

@@ -1,0 +1,20 @@
+//! What engine `worker` is told.
+
+/// Settings of engine `worker` that shape its memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkerSettings {
+    /// Ranks are processes on CPUs.
+    pub cpu: bool,
+    /// Units gathered ahead of use.
+    pub prefetch: f64,
+    /// Whether blocks are freed after forward and gathered again.
+    pub reshard: bool,
+    /// Rank of the adapters; 0 without.
+    pub adapter_rank: f64,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self { cpu: false, prefetch: 1.0, reshard: true, adapter_rank: 0.0 }
+    }
+}
