@@ -52,12 +52,7 @@ fn place(document: &Document) -> String {
 }
 
 fn cluster(plan: &Plan) -> Vec<String> {
-    let Some(cluster) = &plan.job.cluster else {
-        return vec![match plan.job.serverless() {
-            Some(_) => "none: SageMaker chooses machines and container of a serverless job".to_owned(),
-            None => format!("{UNKNOWN}: no `cluster` is written"),
-        }];
-    };
+    let Some(cluster) = &plan.job.cluster else { return vec![without_cluster(plan)] };
     let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
         (Some(instance), _) => match cluster.nodes.get() {
             Some(nodes) => format!("{} × {instance}", text::group(nodes)),
@@ -243,15 +238,10 @@ pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
     Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
 }
 
-/// Whether the manifest says what is trained.
-fn trains(plan: &Plan) -> bool {
-    plan.job.train.span.is_some()
-}
-
 /// The batch with its factors.
 pub(super) fn batch(plan: &Plan) -> Vec<String> {
     let Some(batch) = &plan.batch else {
-        return vec![if trains(plan) {
+        return vec![if plan.job.train.span.is_some() {
             UNKNOWN.to_owned()
         } else {
             "none: the job has no `train`".to_owned()
@@ -284,7 +274,7 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
         }
         (Some(steps), None) => out.push(text::count(steps.value, "step")),
         (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),
-        (None, None) if !trains(plan) => out.push("none: the job has no `train`".to_owned()),
+        (None, None) if plan.job.train.span.is_none() => out.push("none: the job has no `train`".to_owned()),
         (None, None) => out.push(UNKNOWN.to_owned()),
     }
     if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {
@@ -399,4 +389,11 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         ));
     }
     out
+}
+
+fn without_cluster(plan: &Plan) -> String {
+    match plan.job.serverless() {
+        Some(_) => "none: SageMaker chooses machines and container of a serverless job".to_owned(),
+        None => format!("{UNKNOWN}: no `cluster` is written"),
+    }
 }

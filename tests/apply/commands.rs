@@ -284,7 +284,7 @@ fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     for state in account["roles"].as_object_mut().unwrap().values_mut() {
         state["policies"]["theirs"] = "{}".into();
     }
-    repo.0.write("account.json", &account.to_string());
+    repo.0.write("account.json", account.to_string());
     let ran = repo.run(&["stop", path, "--yes"]);
     assert_eq!(ran.code, Some(7), "{}", ran.out);
     assert!(ran.err.contains("T0605") && ran.err.contains("is InProgress and belongs to"), "{}", ran.err);
@@ -327,7 +327,7 @@ fn a_reason_moves_no_cursor() {
         state["job"]["status"] = "Failed".into();
         state["job"]["failure"] = "AlgorithmError: \u{1b}[2Jgone".into();
     }
-    repo.0.write("account.json", &account.to_string());
+    repo.0.write("account.json", account.to_string());
     let shown = repo.run(&["status", path]);
     assert!(shown.out.contains("gone") && !shown.out.contains('\u{1b}'), "{:?}", shown.out);
 }
@@ -341,7 +341,7 @@ fn a_renamed_storage_says_what_is_left() {
     assert!(!repo.run(&["plan", LLAMA]).err.contains("T0644"));
     let mut account = repo.account();
     account["file_systems"][&id]["system"]["tags"]["trainc:resource"] = "file-system/before".into();
-    repo.0.write("account.json", &account.to_string());
+    repo.0.write("account.json", account.to_string());
     let planned = repo.run(&["plan", LLAMA, "-v"]);
     let said = format!("{}{}", planned.out, planned.err);
     assert!(said.contains("T0644") && said.contains(&id), "{said}");

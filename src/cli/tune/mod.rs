@@ -46,6 +46,7 @@ pub(super) struct Args {
     next: usize,
     /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits where
     /// no number is given
+    #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
     write: Option<Option<usize>>,
     /// Write a page with a picture of time against cost: one HTML file that loads nothing
