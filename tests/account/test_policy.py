@@ -56,7 +56,7 @@ def asks(entry, roles):
         if operation == "SimulatePrincipalPolicy":
             return [(action, "*", {})]
         name = form["RoleName"]
-        out = [(action, roles[name], {})]
+        out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), {})]
         if any(key.startswith("Tags.") for key in form) and operation == "CreateRole":
             out.append(("iam:TagRole", roles[name], {}))
         return out
