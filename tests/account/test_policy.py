@@ -31,6 +31,7 @@ RARELY = {
         "logs:DescribeLogStreams", "logs:GetLogEvents",  # `--wait`
         "s3:ListBucketMultipartUploads", "s3:ListMultipartUploadParts", "s3:AbortMultipartUpload",  # large archives
         "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",  # FSx asks for itself
+        "sagemaker:StopTrainingJob",  # its own job, where two versions were started at the same time
     },
     "destroy": {"s3:AbortMultipartUpload", "s3:GetObject"},
     "watch": set(), "stop": set(), "emit": set(),
