@@ -10,18 +10,6 @@ use crate::source::Span;
 /// The member of CreateTrainingJob that makes a job serverless.
 pub const SERVERLESS: &str = "ServerlessJobConfig";
 
-/// Members that nodes say of machines, container and code: a serverless job has none of those nodes, and says by their
-/// AWS names what the service takes of them.
-pub const OF_MACHINES: [&str; 7] = [
-    "AlgorithmSpecification",
-    "EnableManagedSpotTraining",
-    "Environment",
-    "HyperParameters",
-    "ResourceConfig",
-    "RetryStrategy",
-    "StoppingCondition",
-];
-
 /// One job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {

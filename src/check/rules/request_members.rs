@@ -6,7 +6,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit::raw_member as json;
-use crate::ir::job::OF_MACHINES;
+use crate::ir::preferences::OF_MACHINES;
 use crate::ir::{Plan, Raw, RequestMember};
 use crate::source::Span;
 use crate::text;
