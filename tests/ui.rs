@@ -76,6 +76,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0642", "apply/preflights: an account in memory"),
     ("T0643", "apply/workers: an account in memory"),
     ("T0644", "apply/commands: an account in memory"),
+    ("T0645", "apply/scenarios: an account in memory"),
     ("T0660", "the unit tests of apply/autopsy"),
     ("T0661", "the unit tests of apply/autopsy"),
     ("T0650", "apply/followed: an account in memory"),

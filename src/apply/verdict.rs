@@ -31,12 +31,13 @@ declare_code!(T0614, "took-too-long", Error, "something that takes longer than a
 declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
+declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645,
 ];
 
 /// Exit codes of the command line, as far as an account decides them.
@@ -133,6 +134,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     let (code, message, exit) = match kind {
         Obstacle::Foreign => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
         Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
         Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
@@ -156,6 +158,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::OtherDigest => diagnostic
             .help("add `--new-run`: it is started beside the other, which `trainc stop --run NAME` ends if it still runs and is not wanted")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Beside => diagnostic
+            .help("end the one that is not wanted with `trainc stop --run NAME`, or let both run with `--new-run`")
+            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
         Obstacle::Started => diagnostic
             .help("run `trainc destroy` again: it shows that job as well")
             .note("nothing is deleted under a running job"),
@@ -175,7 +180,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
-        Obstacle::OtherDigest => Some("--new-run"),
+        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
         Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
     };
     Verdict { diagnostic, exit, flag }

@@ -347,6 +347,34 @@ fn a_renamed_storage_says_what_is_left() {
     assert!(said.contains("T0644") && said.contains(&id), "{said}");
 }
 
+/// A storage that is taken out of the manifest altogether leaves its file system, which is paid for by the hour.
+#[test]
+fn a_storage_that_was_taken_out_says_what_is_left() {
+    let repo = Repo::new("apply-taken-out", &["starter", "llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let id = repo.account()["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    // The same job without a storage: another example under this one's name.
+    let path = "starter/trainc.kdl";
+    let name = fs::read_to_string(repo.0.0.join(path)).unwrap();
+    let name =
+        name.lines().find_map(|line| line.strip_prefix("job ")).unwrap().trim_end_matches(" {").to_owned();
+    let llama = fs::read_to_string(repo.0.0.join(LLAMA)).unwrap();
+    let llama =
+        llama.lines().find_map(|line| line.strip_prefix("job ")).unwrap().trim_end_matches(" {").to_owned();
+    repo.edit(path, &name, &llama);
+    for verb in [&["plan", path][..], &["apply", path, "--yes", "--new-run"]] {
+        let ran = repo.run(verb);
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(said.contains("T0644") && said.contains(&id), "{verb:?}: {said}");
+        let help = said.contains(&format!("aws fsx delete-file-system --file-system-id {id}"));
+        assert!(help || verb[0] == "plan", "{said}");
+    }
+    // Whoever never had one and may not look for any is not kept from anything.
+    repo.0.write("account.json", r#"{"denied": ["fsx:DescribeFileSystems"]}"#);
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    assert_eq!(repo.run(&["plan", LLAMA]).code, Some(6));
+}
+
 #[test]
 fn a_job_that_fails_gives_its_page() {
     let repo = Repo::new("apply-failed", &["llama-7b-fsdp"]);

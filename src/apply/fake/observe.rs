@@ -126,7 +126,7 @@ impl Observe for Fake {
 
     async fn running_jobs(&self) -> Answer<Vec<JobSummary>> {
         self.call(Call::ListTrainingJobs, "", |account, _| {
-            Ok(summaries(account, |job| job.status == "InProgress"))
+            Ok(summaries(account, |job| matches!(job.status.as_str(), "InProgress" | "Stopping")))
         })
         .await
     }
