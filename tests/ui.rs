@@ -77,6 +77,8 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0643", "apply/workers: an account in memory"),
     ("T0644", "apply/commands: an account in memory"),
     ("T0645", "apply/scenarios: an account in memory"),
+    ("T0646", "apply/commands: an account in memory"),
+    ("T0648", "apply/preflights: an account in memory"),
     ("T0660", "the unit tests of apply/autopsy"),
     ("T0661", "the unit tests of apply/autopsy"),
     ("T0650", "apply/followed: an account in memory"),

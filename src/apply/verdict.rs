@@ -3,6 +3,7 @@
 
 mod worker;
 
+use super::calls::Call;
 use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
@@ -220,9 +221,12 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             exit::DENIED,
         ),
         Class::Credentials => {
-            (credentials(fault, new(&T0602, format!("{what}{call} was refused: {}", words(fault)))), exit::DENIED)
+            // Without a code nothing was answered: nothing could be signed.
+            let words = words(fault);
+            let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
+            (credentials(fault, new(&T0602, format!("{what}{said}"))), exit::DENIED)
         }
-        Class::Quota => (quota(new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
@@ -301,7 +305,23 @@ fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
 }
 
-fn quota(diagnostic: Diagnostic) -> Diagnostic {
+fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+    // IAM's and FSx's are used up by what stays: no job's end makes room there.
+    if fault.call != Call::CreateTrainingJob {
+        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
+    }
+    // "… is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances": the service's own
+    // sentence, where it says one.
+    let number = |after: &str| {
+        let rest = fault.message.split_once(after)?.1.trim_start();
+        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
+    };
+    let never = number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has);
+    if never {
+        return diagnostic
+            .help("trainc plan shows the quota's code, and the command that asks for more of it")
+            .note("the job alone needs more than the quota: no other job's end makes room for it");
+    }
     diagnostic
         .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
         .note("`trainc plan` shows the quota's code, its value and what is in use")

@@ -209,8 +209,11 @@ fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
         let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
         let status = &cloud.account().jobs[&user].job.status;
         assert_eq!((unfinished, status == "Stopping"), (0, stopping), "{status}");
-        let removals = remains.removals(ALL);
+        let mut removals = remains.removals(ALL);
         assert!(removals.iter().all(|one| one.action == "keep"), "{removals:#?}");
+        // The account's default bucket stays whoever uses what.
+        let bucket = removals.iter().position(|one| one.item.kind == "bucket").unwrap();
+        assert!(removals.remove(bucket).item.name.starts_with("sagemaker-us-west-2-111122223333"));
         assert!(removals.iter().all(|one| one.because.contains(&user)), "{removals:#?}");
         assert!(remains.is_held(Consent::default()));
         assert_eq!(left(&cloud.account()), [1; 4]);

@@ -67,7 +67,7 @@ looks! {
     quota(service: &str, code: &str) -> f64;
     default_quota(service: &str, code: &str) -> f64;
     log_streams(prefix: &str) -> Vec<a::LogStream>;
-    log_events(stream: &str, from: Option<&str>, most: u32) -> a::LogPage;
+    log_events(stream: &str, from: a::LogFrom<'_>, most: u32) -> a::LogPage;
 }
 
 #[test]
