@@ -345,7 +345,8 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
     if let Some(tflops) = speed.tflops_per_gpu {
         let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
     }
-    vec![line]
+    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
+    std::iter::once(line).chain(wider.map(|why| format!("interval {why}"))).collect()
 }
 
 /// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.

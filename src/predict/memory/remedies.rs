@@ -20,7 +20,16 @@ pub struct Remedy {
 }
 
 /// Twice the time and more: an edit of last resort.
+///
+/// The mildest edit of nodes doubles them. It costs twice the dollars at the worst, where it makes nothing quicker, and
+/// none where it makes everything twice as quick; what more than doubles the time costs more than that on the same nodes,
+/// and the time besides.
 const RUINOUS: f64 = 1.0;
+
+/// Whether an edit by which a run takes so much longer, a fraction, more than doubles its time.
+pub fn is_ruinous(slower: Option<f64>) -> bool {
+    slower.is_some_and(|slower| slower > RUINOUS)
+}
 
 /// The most bundles of several edits that are offered.
 const BUNDLES: usize = 3;
@@ -62,7 +71,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
         weak.push(made.into_iter().take(enough).collect());
     }
     let mut bundles = bundles(&weak, &weigh);
-    let cheap = |remedy: &Remedy| remedy.slower.is_none_or(|slower| slower <= RUINOUS) && !more_nodes(remedy);
+    let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
     if !found.iter().chain(&bundles).any(cheap) {
         bundles.extend(triples(&weak, &weigh));
     }
@@ -89,8 +98,8 @@ fn more_nodes(remedy: &Remedy) -> bool {
 
 /// The order in which remedies are offered.
 fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
-    let class = |remedy: &Remedy| match remedy.slower {
-        Some(slower) if slower > RUINOUS => 2,
+    let class = |remedy: &Remedy| match remedy {
+        _ if is_ruinous(remedy.slower) => 2,
         _ if more_nodes(remedy) => 1,
         _ => 0,
     };
