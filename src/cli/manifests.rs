@@ -293,12 +293,13 @@ fn sweep(
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
     let Some(plan) = &base.compiled.plan else { return Vec::new() };
-    // What leads nowhere was said, at its place; the others are varied all the same, for what else is wrong.
+    // What leads nowhere, or has no values, was said at its place; the others are varied all the same, for what else is wrong.
     let leads_nowhere = |vary: &&Vary| {
         let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
         vary.path.origin.span().is_some_and(said)
     };
-    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(|vary| !leads_nowhere(vary)).collect();
+    let varies = |vary: &&Vary| !vary.values.is_empty() && !leads_nowhere(vary);
+    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(varies).collect();
     if vary.is_empty() {
         return Vec::new();
     }
