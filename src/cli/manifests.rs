@@ -40,6 +40,11 @@ impl Manifest {
         Self { path: path.to_owned(), sha256, compiled, beside }
     }
 
+    /// The manifest as it is named on a command line.
+    pub(super) fn named(&self) -> &str {
+        if self.path == expand::STDIN { "-" } else { &self.path }
+    }
+
     /// A manifest that nothing could be read of.
     fn failed(path: &str, problems: Problems) -> Self {
         Self::new(path, String::new(), Compiled::nothing(problems))
