@@ -74,3 +74,43 @@ fn momentum_is_one_number_a_parameter() {
         assert_eq!((moments, bytes), (Moments::Zero, 0.0), "{written}");
     }
 }
+
+/// A frozen unit is freed after its use since PyTorch 2.1 (pytorch#101982), so that an adapter's job holds less than one
+/// that trains everything; before, every gathered unit stayed until the backward pass was over.
+#[test]
+fn frozen_units_are_freed_since_pytorch_2_1() {
+    let of = |version: &str, adapter: &str| {
+        let layout = layout(&format!(
+            "model \"huggyllama/llama-65b\"\n{adapter}\nparallel engine=\"fsdp\" {{ wrap \"LlamaDecoderLayer\" }}\n\
+             image \"pytorch\" version=\"{version}\" python=\"py310\""
+        ));
+        let parts = memory(&layout).parts;
+        (parts.gathered, parts.total(), layout)
+    };
+    let lora = "adapter \"lora\" rank=16 targets=\"q_proj,v_proj\"";
+    let (freed, total, layout) = of("2.1.0", lora);
+    let (kept, ..) = of("2.0.1", lora);
+    let (_, whole, _) = of("2.1.0", "");
+    let unit = 2.0 * layout.model.layer_parameters;
+    assert!(freed <= 3.0 * unit + 2.0 * layout.model.outer_parameters + 1.0, "{freed}");
+    assert!(kept >= 2.0 * layout.model.parameters, "{kept}");
+    assert!(total < 0.6 * whole, "{total} {whole}");
+}
+
+/// Under `SHARD_GRAD_OP` frozen weights lie there once: a shard between steps, whole while they are gathered.
+#[test]
+fn frozen_weights_are_gathered_once() {
+    let of = |quantize: &str| {
+        let layout = layout(&format!(
+            "model \"huggyllama/llama-7b\"\nadapter \"lora\" rank=16 targets=\"q_proj,v_proj\"\n{quantize}\n\
+             parallel engine=\"fsdp\" {{ strategy \"shard-grad-op\"; wrap \"LlamaDecoderLayer\" }}"
+        ));
+        let parts = memory(&layout).parts;
+        (parts.parameters, parts.gathered, 2.0 * layout.model.parameters)
+    };
+    let (kept, gathered, once) = of("");
+    assert!((gathered / once - 1.0).abs() < 1e-9, "{gathered} {once}");
+    assert!(kept < 1.1 * once / 16.0, "{kept} {once}");
+    let (kept, gathered, once) = of("quantize \"nf4\" compute=\"bf16\"");
+    assert!(gathered < 0.4 * once && kept < 0.05 * once, "{kept} {gathered} {once}");
+}

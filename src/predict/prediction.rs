@@ -154,9 +154,9 @@ pub struct Tflops {
     pub model: f64,
     /// With what is computed again.
     pub hardware: f64,
-    /// 6 N; of weights that are frozen 4 N.
+    /// 6 N, frozen weights counted like others.
     pub six_n: f64,
-    /// 8 N; of weights that are frozen 6 N.
+    /// 8 N, likewise.
     pub eight_n: f64,
 }
 

@@ -358,7 +358,8 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         if let Some(interval) = &run.interval {
             let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
         }
-        if let Some(usd) = run.cost_usd {
+        // With interruptions the dollars are those of the longer time, a line below.
+        if let Some(usd) = run.cost_usd.filter(|_| run.spot.is_none()) {
             let _ = write!(line, ", {}", text::dollars(usd));
             // What is paid is paid by the second.
             if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
@@ -367,12 +368,15 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             }
         }
         out.push(line);
+        if run.cost_usd.is_none() {
+            out.push(format!("cost {}", unknown(document, "run.cost_usd")));
+        }
     }
     if let Some(spot) = &run.spot {
         let usd =
             |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
         out.push(format!(
-            "with interruptions as given: {}{}, nine in ten within {}{}",
+            "with interruptions as given: {}{}, at this speed nine in ten within {}{}",
             about(spot.expected_seconds),
             usd(spot.expected_usd),
             about(spot.p90_seconds),

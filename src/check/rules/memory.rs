@@ -120,7 +120,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         return diagnostic.note(if refused {
             "edits that would make it fit run past `max-run` or need more host memory than there is: take larger ones, or more of them for one replica"
         } else {
-            "no edits of this manifest make it fit: take larger ones, or more of them for one replica"
+            "none of the edits that are tried here makes it fit: try other degrees, as `trainc tune` does, larger ones, or more of them for one replica"
         });
     };
     // Another training stands before what keeps this one: that wants a reason.

@@ -2,7 +2,7 @@
 
 pub use super::edits::{Edit, Freedom};
 use super::edits::{candidates, edited};
-use super::memory;
+use super::{MEAN_ERROR, memory};
 use crate::predict::layout::Layout;
 use crate::predict::prediction::Memory;
 
@@ -50,7 +50,22 @@ pub struct Judge<'a> {
 /// Of each kind of edit the mildest that fits; of each two kinds the pair that costs least in time, where it costs less
 /// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
 /// even where they save time: they stand behind what does without, but before what is ruinous.
+///
+/// What is offered leaves as much room as a predicted memory is off by in the mean ([`MEAN_ERROR`]), as of the layouts that
+/// `tune` offers; where nothing does, what fits just so.
 pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+    let with = |room: f64| {
+        let passes = |new: &Layout, after: &Memory| {
+            let needs = after.per_gpu_bytes * (1.0 + room);
+            after.capacity_bytes.is_none_or(|capacity| needs <= capacity) && (judge.passes)(new, after)
+        };
+        that_pass(layout, freedom, &Judge { seconds: judge.seconds, passes: &passes })
+    };
+    let found = with(MEAN_ERROR);
+    if found.is_empty() { with(0.0) } else { found }
+}
+
+fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let before = (judge.seconds)(layout);
     let weigh = |edits: &[Edit], new: &Layout| {
         let after = memory(new);

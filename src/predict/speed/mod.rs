@@ -78,7 +78,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown("no runs of the worker were measured"));
     }
     if layout.precision == Precision::Fp32 {
-        return Err(Unknown("only 16-bit and 8-bit arithmetic was measured"));
+        return Err(Unknown("the job computes in 32 bit, and only 16-bit and 8-bit arithmetic was measured"));
     }
     let machine = Machine::of(layout, constants)?;
     let (parts, communication) = parts(layout, &machine);
@@ -92,11 +92,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let tokens = samples * work.sequence_length;
     let (model_flops, hardware_flops) = flops(layout, constants);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
-    // Of frozen weights the two FLOP of the weight's own gradient are absent.
-    let trained = layout.lora.map_or(layout.model.active_parameters, |lora| lora.trainable);
-    let frozen = layout.lora.map_or(0.0, |_| layout.model.active_parameters);
-    let per_token =
-        |times: f64| (times * trained + (times - 2.0) * frozen) * tokens / step_seconds / gpus / 1e12;
+    // Conventions: so many FLOP for each parameter that a token meets, frozen or not.
+    let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
     let beyond = Beyond::of(layout, constants);
     let known = machine.gpu.rows >= 5.0;
