@@ -257,7 +257,7 @@ fn braces_of_a_request_stand_for_themselves() {
             "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
             "TrainingInputMode": "File",
             "ContainerArguments": ["--form={{x}}"],
-            "MetricDefinitions": [{"Name": "loss", "Regex": "loss={{([0-9.]+)"}],
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss=[{{]([0-9.]+)"}],
         },
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
         "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},

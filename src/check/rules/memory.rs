@@ -68,7 +68,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         span,
         format!(
             "the fullest {} {verb} {}, between {} and {}; it has {}",
-            context.plan.chip_noun(),
+            context.plan.rank_noun(),
             bytes(memory.per_gpu_bytes),
             bytes(memory.interval.low),
             bytes(memory.interval.high),
@@ -356,7 +356,7 @@ pub(super) fn verdict(context: &Context) -> Option<String> {
     Some(format!(
         "predicted: {} of each {}'s {}: it {word}",
         bytes(memory.per_gpu_bytes),
-        context.plan.chip_noun(),
+        context.plan.rank_noun(),
         bytes(capacity)
     ))
 }
