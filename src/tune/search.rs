@@ -32,6 +32,8 @@ pub struct Point {
     pub step_seconds: f64,
     /// Billed seconds of the run.
     pub seconds: f64,
+    /// The same that is expected with interruptions where their rate is given; endless where the run never ends.
+    pub expected_seconds: f64,
     /// US dollars of the run, where prices are known.
     pub usd: Option<f64>,
     /// Memory of the fullest GPU, bytes.
@@ -55,7 +57,7 @@ impl Point {
 
 /// How a layout that fits stands to the bounds of a run.
 fn bounded(point: &Point, limits: &Limits) -> Standing {
-    if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
+    if limits.deadline_seconds.is_some_and(|deadline| point.expected_seconds > deadline) {
         return Standing::Late;
     }
     let dear = limits.max_usd.is_some_and(|most| point.usd.is_none_or(|usd| usd > most));
@@ -87,6 +89,11 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             choice: *choice,
             step_seconds: speed.step_seconds,
             seconds,
+            expected_seconds: match run.spot {
+                Some(spot) => spot.expected_seconds,
+                None if run.never_ends => f64::INFINITY,
+                None => seconds,
+            },
             usd,
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),

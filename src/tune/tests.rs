@@ -28,6 +28,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         },
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),
+        expected_seconds: f64::from(seconds),
         usd: usd.map(f64::from),
         memory_bytes: f64::from(seconds),
         memory_high_bytes: f64::from(seconds),

@@ -7,6 +7,10 @@ use trainc_worker::threads::threads_as_ranks;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
+/// How far norms of PyTorch's own bf16 leave its float64 in the worst of 50 steps at a constant 3e-3, of all cases and
+/// seeds: `record.py --bf16` with torch 2.15.0, in the README's table.
+const AUTOCAST: f64 = 3.6e-2;
+
 fn merge(into: &mut Value, from: &Value) {
     if let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) {
         for (key, value) in from {
@@ -87,8 +91,8 @@ fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
         whole.0, early.1, whole.1
     );
     assert!(whole.0 < 1e-2 && early.1 < 1e-2, "{name} in bf16: {early:?} and {whole:?} from PyTorch");
-    // At a constant high rate weights that were rounded differently go ways of their own, PyTorch's too (the README).
-    assert!(whole.1 < 1e-1, "{name} in bf16: {whole:?} from PyTorch");
+    // At a constant high rate weights that were rounded differently go ways of their own: no farther than autocast's.
+    assert!(whole.1 < AUTOCAST, "{name} in bf16: {whole:?} from PyTorch");
 }
 
 #[test]

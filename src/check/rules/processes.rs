@@ -56,7 +56,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note(format!("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS{}", if groups.is_empty() { "" } else { ", and tells its group by SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
-    processes(plan, parallel, gpus, problems);
+    processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
     stray(plan, parallel, problems);
 }
 
@@ -98,13 +98,14 @@ fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic
     Some(idle(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
 }
 
+/// `gpus`: ranks that a host has room for, a NeuronCore each where the accelerator has several.
 fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
     if torchrun::starts(plan) || gpus == 0 {
         return;
     }
     let span = processes.span_or(parallel.span);
-    let noun = plan.chip_noun();
+    let noun = plan.rank_noun();
     if processes.value > gpus {
         problems.push(
             Diagnostic::new(
@@ -117,7 +118,11 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
                 ),
             )
             .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
-            .note("the SDK lets it pass; NCCL refuses two ranks on one device")
+            .note(if noun == "GPU" {
+                "the SDK lets it pass; NCCL refuses two ranks on one device"
+            } else {
+                "the SDK lets it pass"
+            })
             .fact("gpus_per_node", gpus),
         );
     } else if processes.value < gpus {
