@@ -204,6 +204,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Billed time that is expected, seconds: with what interruptions make of it, where their rate is given.
+    pub fn expected_seconds(&self) -> f64 {
+        self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
+    }
+
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
     pub fn cost_interval(&self) -> Option<Interval> {
         let per_second = self.cost_usd? / self.seconds;
@@ -250,7 +255,7 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same where a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
-    /// Time that nine runs in ten stay below, seconds.
+    /// Time that nine runs in ten stay below, seconds: by the interruptions' chance and the error of the step time.
     pub p90_seconds: f64,
     /// Interruptions that are expected.
     pub interruptions: f64,

@@ -143,6 +143,16 @@ impl Terms {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
+    /// Billed seconds that are expected of such a run, interruptions at a given rate included; `None` where at that rate
+    /// no end is expected.
+    pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
+        if self.interruptions.is_some() {
+            run.spot.map(|spot| spot.expected_seconds)
+        } else {
+            Some(run.seconds)
+        }
+    }
+
     /// The run of a layout whose step time is known.
     pub fn run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;
@@ -177,9 +187,19 @@ impl Terms {
             let training = self.steps * step;
             spot(interruptions, start, training, between(step).unwrap_or(training), save)
         };
-        let spot = self.interruptions.map(|_| Spot {
-            low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save).expected_seconds,
-            ..interrupted(parts.start(), speed.step_seconds, save)
+        let spot = self.interruptions.map(|_| {
+            let mean = interrupted(parts.start(), speed.step_seconds, save);
+            let slow = interrupted(2.0 * parts.start(), speed.interval.high, 2.0 * save).expected_seconds;
+            // Interruptions come by chance, and the steps may be slower than predicted: independent of each other, so
+            // the two distances add up in squares. The high end of the interval counts as a ninth decile.
+            let by_chance = mean.p90_seconds - mean.expected_seconds;
+            let above = by_chance.hypot(slow - mean.expected_seconds);
+            Spot {
+                low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save)
+                    .expected_seconds,
+                p90_seconds: (mean.expected_seconds + above).min(NEVER),
+                ..mean
+            }
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
@@ -272,7 +292,8 @@ const NEVER: f64 = 365.0 * 24.0 * HOUR;
 ///
 /// Expected time of a stretch of `t` seconds that restarts from its beginning: `(e^(rate t) - 1) / rate`, and a start for
 /// each interruption. Stretches are as long as they are: `interval` seconds of training and a save, and last what is
-/// left without one. The ninth decile takes the interruptions' count as normal about its mean.
+/// left without one. The ninth decile takes the interruptions' count as normal about its mean, and the steps as long as
+/// they are given.
 fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
     let full = (training / interval).floor();
     let rest = (training - full * interval).max(0.0);
@@ -375,8 +396,17 @@ mod tests {
         let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        // Interruptions shorten nothing: nine in ten with them take at least what nine in ten without them take.
+        assert!(spot.p90_seconds > rare.interval.high, "{spot:?} {:?}", rare.interval);
+        let seldom = Terms { interruptions: Some(1e-9), ..terms() };
+        let hardly = run(&seldom).spot.unwrap();
+        assert!((hardly.p90_seconds / plain.interval.high - 1.0).abs() < 1e-6, "{hardly:?}");
+        assert_eq!(seldom.expected_seconds(&run(&seldom)), Some(hardly.expected_seconds));
+        assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
         let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
+        let hopeless = Terms { interruptions: Some(100.0), ..terms() };
+        assert_eq!(hopeless.expected_seconds(&ever), None);
     }
 
     #[test]

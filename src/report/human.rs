@@ -3,7 +3,7 @@
 use super::bars::{Part, bar};
 use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
-use super::{Subject, cost, links, origins, picture, sections};
+use super::{Subject, cost, links, origins, picture, run, sections};
 use crate::diag::{Diagnostic, Severity};
 use crate::ir::size::GIB;
 use crate::text;
@@ -54,7 +54,7 @@ pub fn plan(
         lines_of(&mut page, "length", &sections::length(plan));
         memory(&mut page, document);
         speed(&mut page, document);
-        lines_of(&mut page, "run", &sections::run(document));
+        lines_of(&mut page, "run", &run::lines(document));
         lines_of(&mut page, "cost", &cost::lines(document, plan));
     }
     resources(&mut page, document, depth);

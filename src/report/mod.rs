@@ -19,6 +19,7 @@ pub mod origins;
 mod page;
 mod picture;
 mod resources;
+mod run;
 #[cfg(test)]
 mod samples;
 mod sections;

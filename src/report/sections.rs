@@ -329,7 +329,7 @@ pub(super) fn about(seconds: f64) -> String {
     text::duration(whole((seconds / grain).round() * grain))
 }
 
-/// Step time, throughput, time and dollars of the run.
+/// Step time and throughput.
 pub(super) fn speed(document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
@@ -346,49 +346,6 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
         let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
     }
     vec![line]
-}
-
-/// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
-pub(super) fn run(document: &Document) -> Vec<String> {
-    let run = &document.run;
-    let mut out = Vec::new();
-    if let Some(seconds) = run.seconds {
-        let mut line = about(seconds);
-        if let Some(interval) = &run.interval {
-            let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
-        }
-        if let Some(usd) = run.cost_usd {
-            let _ = write!(line, ", {}", text::dollars(usd));
-            // What is paid is paid by the second.
-            if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
-                let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
-                let _ = write!(line, " ({low} to {high})");
-            }
-        }
-        out.push(line);
-    }
-    if let Some(spot) = &run.spot {
-        let usd =
-            |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
-        out.push(format!(
-            "with interruptions as given: {}{}, nine in ten within {}{}",
-            about(spot.expected_seconds),
-            usd(spot.expected_usd),
-            about(spot.p90_seconds),
-            usd(spot.p90_usd)
-        ));
-    }
-    if let Some(checkpoint) = &run.checkpoint {
-        let best = checkpoint
-            .best_interval_seconds
-            .map_or_else(String::new, |best| format!("; the least loss with one every {}", about(best)));
-        out.push(format!(
-            "a checkpoint: {} in {}{best}",
-            text::bytes(checkpoint.bytes),
-            about(checkpoint.seconds.max(1.0))
-        ));
-    }
-    out
 }
 
 fn without_cluster(plan: &Plan) -> String {
