@@ -426,6 +426,18 @@ fn one_mistake_of_a_sweep_hides_no_other_and_they_stand_in_order() {
 }
 
 #[test]
+fn a_path_without_values_hides_no_other_mistake_of_its_sweep() {
+    let scratch = Scratch::new("sweep-valueless");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let sweep = "sweep {\n    vary \"cluster.nodes\"\n    vary \"train.precision\" \"bf17\" \"bf16\"\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{sweep}\n}}\n"));
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "short"], b"", Duration::from_mins(1));
+    for code in ["T0129", "T0127"] {
+        assert_eq!(ran.out.matches(code).count(), 1, "{}", ran.out);
+    }
+}
+
+#[test]
 fn what_a_sweep_sets_is_blamed_where_it_stands() {
     let scratch = Scratch::new("sweep-place");
     let base = crate::support::read("tests/fixtures/base.kdl");

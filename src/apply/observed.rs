@@ -10,6 +10,7 @@ use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{join, try_join};
+use std::collections::BTreeSet;
 
 /// What there is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,8 +19,10 @@ pub struct Observed {
     pub role: Option<ObservedRole>,
     /// For each file system that trainc makes, those that carry its tags.
     pub file_systems: Vec<ObservedFileSystem>,
-    /// File systems with the job's tags that the manifest no longer names, where it names any.
+    /// File systems with the job's tags that the manifest no longer names.
     pub left: Vec<FileSystem>,
+    /// Ids of all file systems of the region that are not on their way out; none where nobody may look.
+    pub systems: Option<BTreeSet<String>>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
     /// Whether it is another account's.
@@ -107,11 +110,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let bucket = bucket?;
-        let (file_systems, left) = file_systems?;
+        let (file_systems, left, systems) = file_systems?;
         Ok(Observed {
             role: role?,
             file_systems,
             left,
+            systems,
             bucket: bucket.is_some(),
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             uploads: uploads?,
@@ -143,11 +147,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Those of each storage, and those of ours that no storage names.
-    async fn file_systems(&self, desired: &Desired) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>)> {
-        if desired.file_systems.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+    async fn file_systems(
+        &self,
+        desired: &Desired,
+    ) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>, Option<BTreeSet<String>>)> {
+        let all = match self.ask(async |cloud| cloud.file_systems().await).await {
+            // Only whoever once named one needs to hear of what is left of it.
+            Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
+                return Ok((Vec::new(), Vec::new(), None));
+            }
+            all => all?,
+        };
         let found = desired.file_systems.iter().map(async |wanted| {
             let systems = of_storage(&all, desired, wanted);
             let associations = match super::diff::live_file_system(&systems) {
@@ -157,14 +167,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Ok(ObservedFileSystem { systems, associations })
         });
         let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
-        let named = |system: &FileSystem| {
-            found.iter().any(|one: &ObservedFileSystem| one.systems.iter().any(|known| known.id == system.id))
+        // Of several that carry one storage's tags one is used, and the others are paid for.
+        let used = |one: &ObservedFileSystem, system: &FileSystem| {
+            let live = super::diff::live_file_system(&one.systems).map(|live| &live.id);
+            one.systems
+                .iter()
+                .any(|known| known.id == system.id && (live.is_none() || live == Some(&known.id)))
         };
+        let named = |system: &FileSystem| found.iter().any(|one: &ObservedFileSystem| used(one, system));
         let ours = all.iter().filter(|system| {
             super::diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
         });
         let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
-        Ok((found, left))
+        let there = all.iter().filter(|system| system.lifecycle != "DELETING");
+        let there = there.map(|system| system.id.clone()).collect();
+        Ok((found, left, Some(there)))
     }
 
     /// The file systems that carry the tags of one storage.
@@ -234,6 +251,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             runs.latest = Some(latest);
             runs.number = last;
         }
+        if let Some((own, tags)) = &runs.latest
+            && !own.is_over()
+            && super::diff::is_same(desired, tags)
+        {
+            runs.other = self.rival(desired, (own, tags), &listed).await?;
+        }
         if runs.latest.is_none() {
             // The newest that is ours; names that only begin alike belong to other jobs.
             let others = listed.iter().filter(|one| desired.run_of(&one.name).is_none());
@@ -251,6 +274,29 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// A run of another digest that goes on beside this one's, though nobody asked for both: whoever started the later one
+    /// was cut off before it could look again.
+    async fn rival(
+        &self,
+        desired: &Desired,
+        (own, own_tags): (&TrainingJob, &Tags),
+        listed: &[JobSummary],
+    ) -> Answer<Option<(TrainingJob, Tags)>> {
+        let going =
+            listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
+        for one in going.take(MOST_OTHERS) {
+            let Some((job, tags)) = self.job(&one.name).await? else { continue };
+            if !super::diff::is_ours(&tags, &desired.job) || job.status != "InProgress" {
+                continue;
+            }
+            let is_later = (job.created, job.name.as_str()) > (own.created, own.name.as_str());
+            if !super::diff::is_asked_for(if is_later { &tags } else { own_tags }) {
+                return Ok(Some((job, tags)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
     async fn beside(&self, desired: &Desired, listed: &[JobSummary]) -> Answer<Vec<String>> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };

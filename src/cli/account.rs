@@ -67,7 +67,17 @@ impl Accounts {
         let simulated = match &args.simulate {
             None => None,
             Some(None) => Some((Fake::new(Account::default()), None)),
-            Some(Some(file)) => Some((Fake::new(read(file)?), Some(file.clone()))),
+            Some(Some(file)) => {
+                // Known before anything is done: what cannot be kept must not be called done.
+                let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+                if dir.is_some_and(|dir| !dir.is_dir()) {
+                    return Err(format!(
+                        "error: `{}` cannot be written: there is no such directory\n",
+                        file.display()
+                    ));
+                }
+                Some((Fake::new(read(file)?), Some(file.clone())))
+            }
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -3,6 +3,7 @@
 use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
 use super::world::{Files, Tree};
+use crate::apply::saved::SavedPlan;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Vary;
 use crate::source::{SourceId, SourceMap, Span};
@@ -13,10 +14,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
+declare_code!(T0646, "saved-plan-named", Error, "a saved plan where a manifest is expected");
 declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0143];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0143, &T0646];
 
 /// One manifest of a run.
 #[derive(Clone)]
@@ -36,6 +38,11 @@ impl Manifest {
     pub(super) fn new(path: &str, sha256: String, compiled: Compiled) -> Self {
         let beside = Beside::of(&compiled);
         Self { path: path.to_owned(), sha256, compiled, beside }
+    }
+
+    /// The manifest as it is named on a command line.
+    pub(super) fn named(&self) -> &str {
+        if self.path == expand::STDIN { "-" } else { &self.path }
     }
 
     /// A manifest that nothing could be read of.
@@ -241,6 +248,11 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     match String::from_utf8(bytes) {
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
+            if let Some(saved) = SavedPlan::read(&text) {
+                let mut problems = Problems::default();
+                problems.push(saved_plan(source, &file.shown, saved.ok().as_ref()));
+                return fail(problems);
+            }
             Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
         }
         Err(error) => {
@@ -261,6 +273,19 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     }
 }
 
+/// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
+fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
+    let words = format!("`{shown}` is a saved plan, and this command takes manifests");
+    let one = Diagnostic::new(&T0646, Span::new(source, 0, 1), words)
+        .note(format!("`trainc apply {}` does what was saved", crate::emit::quoted(shown)));
+    let Some(saved) = saved else { return one };
+    let given = &saved.given;
+    let env = given.env.iter().map(|env| format!(" --env {}", crate::emit::quoted(env)));
+    let sets = given.sets.iter().map(|set| format!(" --set {}", crate::emit::quoted(set)));
+    let flags: String = env.chain(sets).collect();
+    one.help(format!("name its manifest: {}{flags}", crate::emit::quoted(&saved.manifest)))
+}
+
 /// The most jobs of one sweep.
 const MOST_SWEPT: usize = 500;
 
@@ -273,12 +298,13 @@ fn sweep(
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
     let Some(plan) = &base.compiled.plan else { return Vec::new() };
-    // What leads nowhere was said, at its place; the others are varied all the same, for what else is wrong.
+    // What leads nowhere, or has no values, was said at its place; the others are varied all the same, for what else is wrong.
     let leads_nowhere = |vary: &&Vary| {
         let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
         vary.path.origin.span().is_some_and(said)
     };
-    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(|vary| !leads_nowhere(vary)).collect();
+    let varies = |vary: &&Vary| !vary.values.is_empty() && !leads_nowhere(vary);
+    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(varies).collect();
     if vary.is_empty() {
         return Vec::new();
     }

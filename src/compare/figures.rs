@@ -48,6 +48,8 @@ pub struct Figures {
     pub instance: Option<String>,
     /// GPUs of the whole cluster.
     pub gpus: Option<u64>,
+    /// Sequences of a step over all replicas: another number is another training.
+    pub global_sequences: Option<u64>,
     values: [Option<f64>; Figure::ALL.len()],
     intervals: [Option<Interval>; Figure::ALL.len()],
     /// Why a cost, a time or the memory is not known.
@@ -98,6 +100,7 @@ impl Figures {
         Self {
             instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
             gpus: mesh.map(crate::ir::Mesh::gpus),
+            global_sequences: plan.batch.as_ref().map(|batch| batch.global_sequences.value),
             values: Figure::ALL.map(value),
             intervals: Figure::ALL.map(interval),
             unknown,

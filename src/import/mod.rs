@@ -208,7 +208,7 @@ impl Reader {
         nodes.push(output.0);
         nodes.extend(watch::watch(&mut self.rest, &s3, launch.engine, &mut self.unsaid));
         nodes.push(match role.as_deref() {
-            Some(arn) if !arn.contains("${") => Node::new("role").prop("arn", &string(arn)),
+            Some(arn) if !arn.contains("${") => Node::new("role").maybe("arn", Some(arn)),
             _ => Node::new("role").prop("create", "#true"),
         });
         self.algorithm(algorithm, uri.as_deref());

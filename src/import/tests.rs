@@ -247,3 +247,30 @@ fn names_of_trainc_lose_their_digest() {
     assert_eq!(digest_named("team-20260101"), None);
     assert_eq!(digest_named("team-facade"), None);
 }
+
+#[test]
+fn braces_of_a_request_stand_for_themselves() {
+    let request = serde_json::json!({
+        "TrainingJobName": "small",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+            "TrainingInputMode": "File",
+            "ContainerArguments": ["--form={{x}}"],
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss=[{{]([0-9.]+)"}],
+        },
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+        "TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/board/", "LocalPath": "/opt/ml/{{y}}"},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let again = emitted(&imported(&request.to_string()).manifest);
+    for pointer in [
+        "/AlgorithmSpecification/ContainerArguments",
+        "/AlgorithmSpecification/MetricDefinitions",
+        "/TensorBoardOutputConfig",
+    ] {
+        assert_eq!(again.pointer(pointer), request.pointer(pointer), "{pointer}");
+    }
+}

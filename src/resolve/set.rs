@@ -4,6 +4,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceMap, Span, Spanned};
 use crate::syntax::ast::{Node, Value};
+use crate::syntax::meant::other_property;
 use crate::syntax::nodes::JOB;
 use crate::syntax::spec::{NodeSpec, Repeat, Ty};
 use crate::syntax::value::typed;
@@ -145,7 +146,7 @@ impl Path<'_> {
             return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
         };
         let Some(spec) = parent.child(first.value) else {
-            return Err(Box::new(unknown(first, parent)));
+            return Err(Box::new(unknown(first, parents, parent)));
         };
         let mut node = Node {
             spec: Some(spec),
@@ -293,7 +294,7 @@ fn known(spec: &NodeSpec) -> Vec<&'static str> {
     spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
 }
 
-fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
+fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
     let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
     if parent.free_children {
         let message = format!("`--set` does not reach the members of `{}`", parent.name);
@@ -303,10 +304,36 @@ fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
     }
     let known = known(parent);
     let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
-    match text::nearest(step.value, known.iter().copied()) {
-        Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-        None if known.is_empty() => diagnostic,
-        None => diagnostic.note(format!("known here: {}", known.join(", "))),
+    if let Some(near) = text::nearest(step.value, known.iter().copied()) {
+        return diagnostic.help(format!("did you mean `{near}`?"));
+    }
+    // What belongs deeper, as `train.lr` does, or elsewhere.
+    let mut deeper = Vec::new();
+    below(parents, parent, step.value, &mut deeper);
+    if deeper.is_empty() {
+        below("", &JOB, step.value, &mut deeper);
+    }
+    // What has no name of its own on its way is likelier meant: `nodes` of the cluster, not those of its groups.
+    if deeper.iter().any(|path| !path.contains("NAME.")) {
+        deeper.retain(|path| !path.contains("NAME."));
+    }
+    match deeper.as_slice() {
+        [only] => diagnostic.help(format!("did you mean `{only}`?")),
+        _ if known.is_empty() => diagnostic,
+        _ => diagnostic.note(format!("known here: {}", known.join(", "))),
+    }
+}
+
+/// The paths of everything of a name in a node, ours for another tool's: `parents` leads to the node, with its dot.
+fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
+    let name = other_property(name).unwrap_or(name);
+    let found = spec.prop(name).is_some() || spec.child(name).is_some();
+    if found {
+        out.push(format!("{parents}{name}"));
+    }
+    for child in spec.children.iter().filter(|child| child.name != name) {
+        let key = if matches!(child.repeat, Repeat::ByFirst | Repeat::ByName) { "NAME." } else { "" };
+        below(&format!("{parents}{}.{key}", child.name), child, name, out);
     }
 }
 
@@ -351,6 +378,11 @@ mod tests {
             ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
             ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
             ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
+            ("train.lr=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.max-run=1d", "did you mean `cluster.max-run`?"),
+            ("nodes=4", "did you mean `cluster.nodes`?"),
+            ("micro-batch=2", "did you mean `train.micro-batch`?"),
             ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
         ] {
             assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");

@@ -11,13 +11,14 @@ pub use job::{Runs, Target, foreign_run, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::{is_same, job, of_foreign, overtaken};
+pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, of_foreign, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
 use super::account::Tags;
 use super::desired::Desired;
 use super::observed::Observed;
+use std::collections::BTreeSet;
 
 /// What is to be done about one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub enum Obstacle {
     Foreign,
     /// Another digest of the job is there.
     OtherDigest,
+    /// A run of another digest of the job runs beside this one's, and nobody asked for both.
+    Beside,
     /// A run of the job that was started meanwhile.
     Started,
     /// It differs in what can only be changed by making it anew, and data would go.
@@ -65,7 +68,7 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign) => "foreign",
-            Self::Stop(Obstacle::OtherDigest | Obstacle::Started) => "differs",
+            Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken) => "broken",
         }
     }
@@ -168,6 +171,17 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
         });
     }
+    let lost = lost(desired, observed, choices);
+    if let (Some(id), Some((job, _))) = (lost.first(), &observed.runs.latest) {
+        let storage = ["file-system", "association"];
+        for change in out.iter_mut().filter(|change| storage.contains(&change.kind)) {
+            if change.action == Action::Create {
+                change.action = Action::Skip;
+                change.because =
+                    format!("{} runs with {id}, which is gone: a new one is never mounted", job.name);
+            }
+        }
+    }
     out.push(job::job(desired, &observed.runs, choices));
     if is_settled(desired, observed, choices) {
         for change in out.iter_mut().filter(|change| change.kind != "training-job") {
@@ -179,6 +193,24 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         }
     }
     out
+}
+
+/// Ids of file systems that the run that goes on was started with and that are gone: what is made now it cannot use.
+pub fn lost(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<String> {
+    let (Some((job, _)), Some(systems)) = (&observed.runs.latest, &observed.systems) else {
+        return Vec::new();
+    };
+    if job.is_over() || !matches!(job::target(desired, &observed.runs, choices), Target::Attach(_)) {
+        return Vec::new();
+    }
+    let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
+    let ids = channels.into_iter().flatten().filter_map(|channel| {
+        channel.pointer("/DataSource/FileSystemDataSource/FileSystemId").and_then(serde_json::Value::as_str)
+    });
+    let gone: BTreeSet<String> =
+        ids.filter(|id| id.starts_with("fs-") && !systems.contains(*id)).map(str::to_owned).collect();
+    // One that the manifest names, and trainc does not make, is looked at by itself.
+    if desired.file_systems.is_empty() { Vec::new() } else { gone.into_iter().collect() }
 }
 
 /// Whether the run that is meant is over: then nothing is made or changed for it.

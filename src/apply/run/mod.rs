@@ -54,6 +54,15 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             self.telling.left(job);
             return None;
         }
+        match self.lost(target).await {
+            Ok(false) => {}
+            // Nothing that is made now can be mounted by the run that goes on.
+            Ok(true) => return self.job(&job, target, &[]).await,
+            Err(cause) => {
+                self.telling.failed(&job, cause);
+                return None;
+            }
+        }
         let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
         let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
             self.telling.left(job);
@@ -71,6 +80,15 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
         };
         self.job(&job, target, &systems).await
+    }
+
+    /// Whether the run that is there goes on without a file system that it was started with.
+    async fn lost(&self, target: &Target) -> Result<bool, Cause> {
+        if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
+            return Ok(false);
+        }
+        let seen = self.look.observe(self.desired).await?;
+        Ok(!diff::lost(self.desired, &seen, self.choices).is_empty())
     }
 
     /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a

@@ -51,17 +51,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS"),
         );
     }
-    processes(plan, parallel, gpus, problems);
+    processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
     stray(plan, parallel, problems);
 }
 
+/// `gpus`: ranks that a host has room for, a NeuronCore each where the accelerator has several.
 fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
     if torchrun::starts(plan) || gpus == 0 {
         return;
     }
     let span = processes.span_or(parallel.span);
-    let noun = plan.chip_noun();
+    let noun = plan.rank_noun();
     if processes.value > gpus {
         problems.push(
             Diagnostic::new(
@@ -74,7 +75,11 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
                 ),
             )
             .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
-            .note("the SDK lets it pass; NCCL refuses two ranks on one device")
+            .note(if noun == "GPU" {
+                "the SDK lets it pass; NCCL refuses two ranks on one device"
+            } else {
+                "the SDK lets it pass"
+            })
             .fact("gpus_per_node", gpus),
         );
     } else if processes.value < gpus {
@@ -101,7 +106,11 @@ fn idle(plan: &Plan, diagnostic: Diagnostic, gpus: u64, used: u64) -> Diagnostic
     diagnostic
         .note(format!(
             "the idle {}s cost {} of {} per hour",
-            plan.chip_noun(),
+            if gpus > plan.machine.as_ref().map_or(0, |machine| machine.gpus_per_node) {
+                plan.rank_noun()
+            } else {
+                plan.chip_noun()
+            },
             text::dollars(wasted),
             text::dollars(price.usd_per_hour * nodes as f64)
         ))
