@@ -182,6 +182,16 @@ impl Terms {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
+    /// Billed seconds that are expected of such a run, interruptions at a given rate included; `None` where at that rate
+    /// no end is expected.
+    pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
+        if self.interruptions.is_some() {
+            run.spot.map(|spot| spot.expected_seconds)
+        } else {
+            Some(run.seconds)
+        }
+    }
+
     /// The same job with a checkpoint whenever one loses least.
     #[must_use]
     pub fn with_best_checkpoints(&self) -> Self {
@@ -384,8 +394,13 @@ mod tests {
         let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        let often = Terms { interruptions: Some(0.01), ..terms() };
+        assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
+        assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
         let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
+        let hopeless = Terms { interruptions: Some(100.0), ..terms() };
+        assert_eq!(hopeless.expected_seconds(&ever), None);
     }
 
     #[test]
