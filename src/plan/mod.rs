@@ -12,6 +12,7 @@ pub mod mesh;
 pub mod minimum_nodes;
 mod model;
 mod network;
+mod neuron_image;
 mod newest;
 mod own_image;
 mod shard_of_part;
