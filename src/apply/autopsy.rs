@@ -16,6 +16,7 @@ declare_code!(T0656, "job-image-failed", Error, "a training job whose image coul
 declare_code!(T0657, "job-without-capacity", Error, "a training job that found no machines");
 declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
 declare_code!(T0659, "job-out-of-time", Error, "a training job that reached its longest run or wait");
+declare_code!(T0662, "job-over-quota", Error, "a training job that a quota of the account ended");
 declare_code!(T0660, "job-service-failed", Error, "a training job that failed inside SageMaker");
 declare_code!(
     T0661,
@@ -26,7 +27,7 @@ declare_code!(
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =
-    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661];
+    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662];
 
 /// The kind of a cause. Those that follow from others come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +52,12 @@ pub enum Kind {
     Collective,
     /// Somebody stopped it.
     Stopped,
-    /// The longest run or wait.
+    /// The longest run.
     Time,
+    /// The longest wait for spot capacity, the run itself counted in.
+    Wait,
+    /// A quota of the account.
+    Quota,
     /// Nothing known.
     Unknown,
 }
@@ -100,7 +105,8 @@ impl Kind {
             Self::Image => &T0656,
             Self::Capacity => &T0657,
             Self::Stopped => &T0658,
-            Self::Time => &T0659,
+            Self::Time | Self::Wait => &T0659,
+            Self::Quota => &T0662,
             Self::Service => &T0660,
             Self::Input => &T0661,
             Self::Unknown => &T0650,
@@ -118,7 +124,9 @@ impl Kind {
             Self::Program => "the program raised an error",
             Self::Collective => "a collective operation failed: the hosts lost each other",
             Self::Stopped => "somebody stopped it",
-            Self::Time => "it reached its longest run or wait",
+            Self::Time => "it reached its longest run",
+            Self::Wait => "it reached its longest wait for spot capacity, in which its run counts",
+            Self::Quota => "a quota of the account was used up",
             Self::Service => "SageMaker had a fault of its own",
             Self::Input => "SageMaker could not fetch its input or upload its output",
             Self::Unknown => "for a reason that its log does not show",
@@ -135,7 +143,8 @@ impl Kind {
             Self::Image => &["T0440", "T0441"],
             Self::Capacity => &["T0604"],
             Self::Program => &["T0260", "T0502"],
-            Self::Time => &["T0422", "T0425"],
+            Self::Time | Self::Wait => &["T0422", "T0425"],
+            Self::Quota => &["T0621"],
             Self::Input => &["T0628"],
             Self::Stopped | Self::Service | Self::Unknown => &[],
         }
@@ -150,15 +159,21 @@ impl Kind {
             Self::Disk => {
                 format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
             }
-            Self::Permission => format!("trainc plan {manifest} asks IAM what the role may not do"),
+            Self::Permission => format!(
+                "allow what the reason names in a role of your own, or in the bucket's or the key's policy; trainc plan {manifest} shows what the role differs in"
+            ),
             Self::Image => format!("trainc check {manifest} says what is known of the image"),
             Self::Capacity => format!("trainc apply {manifest} --new-run --wait-for-capacity 2h"),
             Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
             Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
             Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
-            Self::Time => format!(
-                "raise `max-run`, then trainc apply {manifest} --new-run; it finds the old checkpoints where their path does not name the digest"
-            ),
+            Self::Time => format!("raise `max-run`, then trainc apply {manifest} --new-run{CHECKPOINTS}"),
+            Self::Wait => {
+                format!("raise `max-wait` of `spot`, then trainc apply {manifest} --new-run{CHECKPOINTS}")
+            }
+            Self::Quota => {
+                format!("trainc plan {manifest} --new-run shows the quota, and asks for more of it")
+            }
             Self::Service => {
                 format!("trainc apply {manifest} --new-run: it is nothing that the manifest says")
             }
@@ -167,6 +182,10 @@ impl Kind {
         }
     }
 }
+
+/// What becomes of the progress so far.
+const CHECKPOINTS: &str =
+    "; it goes on from the checkpoints where their path names no digest, and else from its first step";
 
 /// Lines of context before and after a cause.
 const CONTEXT: usize = 6;
@@ -224,13 +243,22 @@ impl Autopsy {
 
     fn kind(&self, job: &TrainingJob) -> Kind {
         let states: Vec<&str> = job.transitions.iter().map(|one| one.status.as_str()).collect();
-        if states.iter().any(|state| matches!(*state, "MaxRuntimeExceeded" | "MaxWaitTimeExceeded")) {
+        if states.contains(&"MaxWaitTimeExceeded") {
+            return Kind::Wait;
+        }
+        if states.contains(&"MaxRuntimeExceeded") {
             return Kind::Time;
         }
         if job.status == "Stopped" {
             return Kind::Stopped;
         }
         let reason = job.failure.as_deref().unwrap_or_default();
+        // A program may meet such an answer of its own calls.
+        let limited =
+            ["ResourceLimitExceeded", "account-level service limit"].iter().any(|sign| reason.contains(sign));
+        if limited && !reason.starts_with("AlgorithmError") {
+            return Kind::Quota;
+        }
         if reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute") {
             return Kind::Capacity;
         }
@@ -339,6 +367,7 @@ fn kind_of(line: &str) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::account::Transition;
 
     fn read(lines: &[(&str, i64, &str)]) -> Finding {
         let mut autopsy = Autopsy::default();
@@ -381,6 +410,8 @@ mod tests {
             ("AlgorithmError: , exit code: 137", Kind::Memory),
             ("AlgorithmError: , exit code: 1370", Kind::Unknown),
             ("AlgorithmError: , exit code: 1", Kind::Unknown),
+            ("ResourceLimitExceeded: The account-level service limit 'x' is 8 Instances", Kind::Quota),
+            ("AlgorithmError: ExecuteUserScriptError: ResourceLimitExceeded", Kind::Program),
             ("AlgorithmError: [Errno 28] No space left on device", Kind::Disk),
             (
                 "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"KeyError: 'x'\"",
@@ -393,6 +424,16 @@ mod tests {
                 ..TrainingJob::default()
             };
             assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
+        }
+        // Which of the two limits of time it was decides what to raise.
+        for (state, kind, word) in
+            [("MaxRuntimeExceeded", Kind::Time, "max-run"), ("MaxWaitTimeExceeded", Kind::Wait, "max-wait")]
+        {
+            let transitions = vec![Transition { status: state.to_owned(), ..Transition::default() }];
+            let job = TrainingJob { status: "Stopped".to_owned(), transitions, ..TrainingJob::default() };
+            let found = Autopsy::default().finding(&job).kind;
+            assert_eq!((found, found.code().id), (kind, "T0659"));
+            assert!(found.next("job.kdl").contains(word));
         }
         // What the host said before it was killed is the cause all the same where it names one.
         let mut autopsy = Autopsy::default();

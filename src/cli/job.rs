@@ -291,7 +291,7 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 fn none(io: &mut Io, about: &About) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
-    let path = crate::emit::quoted(&about.manifest.path);
+    let path = crate::emit::quoted(about.manifest.named());
     io.note(&if about.is_forgotten {
         format!(
             "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"

@@ -237,6 +237,14 @@ fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
 
 /// Why a plan cannot be saved, known before anything is looked at or shown.
 fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
+    if let ([path], 2..) = (args.input.named.manifests.as_slice(), set.manifests.len())
+        && std::path::Path::new(path).is_file()
+    {
+        let (jobs, path) = (set.manifests.len(), crate::emit::quoted(path));
+        return Some(format!(
+            "error: the sweep has {jobs} jobs, and a saved plan holds one: trainc apply {path} makes them all\n"
+        ));
+    }
     if set.manifests.len() != 1 {
         return Some("error: one manifest at a time is saved: name a file\n".to_owned());
     }

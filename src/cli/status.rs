@@ -80,7 +80,7 @@ impl Task for Show {
                     one.name,
                     one.status,
                     one.secondary,
-                    crate::emit::quoted(&self.about.manifest.path),
+                    crate::emit::quoted(self.about.manifest.named()),
                     one.name
                 ));
             }

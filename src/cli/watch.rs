@@ -121,7 +121,7 @@ async fn watch<C: Observe, K: Clock>(
         // Watching only looks.
         io.print(&format!(
             "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
-            quoted(&manifest.path)
+            quoted(manifest.named())
         ));
     }
     code
@@ -208,7 +208,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                 show(io, set, manifest, &only(verdict.diagnostic), global);
                 io.note(&format!(
                     "the job runs on; attach again with `trainc watch {}`\n",
-                    quoted(&manifest.path)
+                    quoted(manifest.named())
                 ));
                 return verdict.exit;
             }
@@ -258,7 +258,7 @@ pub(super) fn end(
     output: &str,
     global: &Global,
 ) -> u8 {
-    let path = quoted(&manifest.path);
+    let path = quoted(manifest.named());
     let completed = job.status == "Completed";
     if output == "json" {
         let cause = finding.cause.as_ref();

@@ -110,6 +110,10 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         }
         answer = Ok(meant);
     }
+    if let Some(gap) = answer.as_ref().ok().and_then(|found| neuron_gap(found, instance)) {
+        problems.push(too_old(ask, instance, &gap));
+        return None;
+    }
     match answer {
         Ok(found) if found.version_substituted => {
             problems.push(substituted(ask, &found, instance));
@@ -137,6 +141,25 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             None
         }
     }
+}
+
+/// The Neuron SDK of a container and the first one that knows the instance's chip, where that is newer.
+fn neuron_gap(found: &images::Image, instance: &str) -> Option<(String, String)> {
+    let least = instances::get(instance)?.accelerator.least_neuron?;
+    let has = found.neuron()?;
+    (images::version_key(has) < images::version_key(&least)).then(|| (has.to_owned(), least))
+}
+
+/// A container that does not know the chip, of a table that has no other.
+fn too_old(ask: &ImageAsk, instance: &str, (has, least): &(String, String)) -> Diagnostic {
+    let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
+    let message =
+        format!("no container of the catalogue runs on `{instance}`: it needs Neuron {least} or newer");
+    Diagnostic::new(&T0335, span, message)
+        .help("write `image uri=\"…\"` with the path of a Neuron container in your region")
+        .note(format!(
+            "sagemaker 2.257.7 lists one PyTorch container for Trainium, with Neuron {has}, which does not know this chip (Neuron's release notes)"
+        ))
 }
 
 /// A version that the SDK would silently replace by the only one there is.

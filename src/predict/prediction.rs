@@ -207,6 +207,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Billed time that is expected, seconds: with what interruptions make of it, where their rate is given.
+    pub fn expected_seconds(&self) -> f64 {
+        self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
+    }
+
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
     pub fn cost_interval(&self) -> Option<Interval> {
         let per_second = self.cost_usd? / self.seconds;

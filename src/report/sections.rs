@@ -284,13 +284,12 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 }
 
 /// Memory of a GPU.
-pub(super) fn memory(document: &Document) -> Vec<String> {
+pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    // Without accelerators the ranks are processes.
-    let one = if document.cluster.gpu.name.is_some() { "GPU" } else { "rank" };
+    let one = plan.rank_noun();
     let mut line = format!("{} a {one}", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
@@ -330,7 +329,7 @@ pub(super) fn about(seconds: f64) -> String {
 }
 
 /// Step time, throughput, time and dollars of the run.
-pub(super) fn speed(document: &Document) -> Vec<String> {
+pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
         return vec![unknown(document, "speed")];
@@ -343,7 +342,7 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
         let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
     }
     if let Some(tflops) = speed.tflops_per_gpu {
-        let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
+        let _ = write!(line, ", {} TFLOPS a {}", text::short(tflops), plan.rank_noun());
     }
     let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
     std::iter::once(line).chain(wider.map(|why| format!("interval {why}"))).collect()

@@ -16,7 +16,7 @@ mod role;
 
 pub use beside::beside;
 pub use facts::{Facts, Seen};
-pub use left::left;
+pub use left::{left, lost};
 pub(in crate::apply) use needs::places;
 pub use quota::Together;
 

@@ -64,7 +64,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines.
     async fn start_somewhere(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
         let look = &self.look;
-        let mut name = self.start(item, name, systems).await?;
+        let first = item;
+        let mut item = first.clone();
+        let mut name = self.start(&item, name, systems).await?;
         let Some(most) = look.patience.capacity else { return Ok(name) };
         let mut wait = Wait::start(look.clock, most);
         loop {
@@ -79,16 +81,17 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         Fault::answered(Call::CreateTrainingJob, None, "CapacityError", &words).into()
                     );
                 };
-                self.telling.waiting(item, "no machines were free; another run", wait.seconds(look.clock));
+                self.telling.waiting(&item, "no machines were free; another run", wait.seconds(look.clock));
                 wait.long(look.clock, &look.patience).await;
-                name = self.start(item, next, systems).await?;
+                item = Item::new(first.kind, next);
+                name = self.start(&item, next, systems).await?;
                 continue;
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
             if job.is_over() || !looking || wait.is_over(look.clock) {
                 return Ok(name);
             }
-            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            self.telling.waiting(&item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
     }

@@ -125,7 +125,7 @@ impl One<'_> {
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
         let input = self.input;
-        let mut out = quoted(&self.manifest.path);
+        let mut out = quoted(self.manifest.named());
         if let Some(env) = &input.env {
             out.push_str(&format!(" --env {}", quoted(env)));
         }
@@ -155,7 +155,7 @@ impl One<'_> {
     }
 
     fn manifest_with(&self, command: &str, choices: Choices) -> String {
-        let mut words = vec![quoted(&self.manifest.path)];
+        let mut words = vec![quoted(self.manifest.named())];
         words.extend(self.input.again());
         let account = self.args.account.again();
         words.extend(account.split_whitespace().map(str::to_owned));
@@ -308,7 +308,10 @@ impl One<'_> {
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
         for (item, cause) in ledger.failed() {
-            let verdict = verdict::verdict(self.plan, &item, &cause);
+            let mut verdict = verdict::verdict(self.plan, &item, &cause);
+            if let Some(time) = self.args.wait_for_capacity {
+                verdict = verdict.waited(time.as_secs());
+            }
             self.verdict(io, &verdict);
             codes.push(verdict.exit);
         }

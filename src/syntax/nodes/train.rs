@@ -65,6 +65,7 @@ static DATASET: NodeSpec = NodeSpec {
     props: &[
         prop("sequences", Ty::Int(1, u64::MAX), "sequences in one epoch"),
         prop("tokens", Ty::Int(1, u64::MAX), "tokens in one epoch"),
+        prop("size", Ty::Bytes, "what one epoch reads, for the throughput that a Lustre file system needs"),
     ],
     ..NodeSpec::LEAF
 };
