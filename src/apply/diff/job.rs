@@ -3,6 +3,7 @@
 use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::desired::Desired;
+use crate::emit::stands_open;
 use serde_json::Value;
 
 /// The runs of a job that an account knows.
@@ -203,7 +204,7 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
             }
         }
         // What an account fills in later is no difference: ids stand open here.
-        (Value::String(text), _) if text.contains("${") => {}
+        (Value::String(text), _) if stands_open(path, text) => {}
         (Value::Bool(false), Value::Null) => {}
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {
