@@ -180,7 +180,7 @@ ml.p4d.24xlarge
             let listing = listing::named(name).unwrap();
             for most in [60, 80, 100, 200] {
                 let text = table(&listing, Some(most));
-                let widest = text.lines().map(|line| line.width()).max().unwrap();
+                let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
                 assert!(widest <= most, "{name} at {most}: {widest}");
             }
         }

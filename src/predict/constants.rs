@@ -42,11 +42,13 @@ impl Range {
     }
 }
 
-/// Systems whose ranges are kept apart: those that gather as PyTorch's FSDP does, and all others.
-const RANGES: [(&str, fn(System) -> bool); 2] = [
-    ("fsdp", |system| matches!(system, System::Fsdp | System::SmpV2)),
-    ("others", |system| !matches!(system, System::Fsdp | System::SmpV2)),
-];
+/// Words of the systems whose ranges are kept apart.
+const RANGES: [&str; 2] = ["fsdp", "others"];
+
+/// The word of a system's range: those that gather as PyTorch's FSDP does have one, all others another.
+fn range_of(system: System) -> &'static str {
+    if matches!(system, System::Fsdp | System::SmpV2) { "fsdp" } else { "others" }
+}
 
 /// All constants, in SI units.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,7 +229,7 @@ impl Constants {
             let interval = take(&format!("gpu.{word}.interval")).ok();
             out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
         }
-        for (word, _) in RANGES {
+        for word in RANGES {
             let mut most = |what: &str| take(&format!("range.{word}.{what}")).ok();
             if let (Some(gpus), Some(parameters)) = (most("gpus"), most("parameters")) {
                 out.ranges.insert(word, Range { gpus, parameters });
@@ -276,20 +278,18 @@ impl Constants {
 
     /// The largest runs behind the constants of a system; none where a file does not say and the shipped one neither.
     pub fn range(&self, system: System) -> Option<Range> {
-        let (word, _) = RANGES.iter().find(|(_, has)| has(system))?;
+        let word = range_of(system);
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
     }
 
     /// Whether two systems have one range.
     pub fn same_range(a: System, b: System) -> bool {
-        RANGES.iter().any(|(_, has)| has(a) && has(b))
+        range_of(a) == range_of(b)
     }
 
     /// Takes the range of runs that a system's constants were fitted to.
     pub fn set_range(&mut self, system: System, range: Range) {
-        if let Some((word, _)) = RANGES.iter().find(|(_, has)| has(system)) {
-            self.ranges.insert(word, range);
-        }
+        self.ranges.insert(range_of(system), range);
     }
 
     /// One constant.

@@ -18,7 +18,7 @@ fn findings(example: &str, sets: &[&str], account: Account) -> Problems {
     let problems = run(&cloud, async {
         let look = look(&cloud);
         let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
-        let facts = look.facts(&plan, &prospect.desired, &prospect.caller, true).await;
+        let facts = Box::pin(look.facts(&plan, &prospect.desired, &prospect.caller, true)).await;
         preflight::judge(&plan, &facts)
     });
     assert!(cloud.calls().iter().all(|call| call.row().effect == Effect::Read));
@@ -247,7 +247,7 @@ fn room() {
     run(&fake, async {
         let look = look(&fake);
         let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
-        look.facts(&plan, &prospect.desired, &prospect.caller, true).await
+        Box::pin(look.facts(&plan, &prospect.desired, &prospect.caller, true)).await
     });
     let asked = |call: Call| fake.calls().iter().filter(|made| **made == call).count();
     assert_eq!((asked(Call::GetServiceQuota), asked(Call::GetAWSDefaultServiceQuota)), (5, 2));
@@ -268,7 +268,7 @@ fn each_group_has_its_quota() {
     let problems = run(&cloud, async {
         let look = look(&cloud);
         let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
-        let facts = look.facts(&plan, &prospect.desired, &prospect.caller, true).await;
+        let facts = Box::pin(look.facts(&plan, &prospect.desired, &prospect.caller, true)).await;
         preflight::judge(&plan, &facts)
     });
     let found: Vec<_> = problems.unwrap().iter().filter(|one| one.code.id == "T0621").cloned().collect();
