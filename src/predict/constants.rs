@@ -42,8 +42,11 @@ impl Range {
     }
 }
 
+/// Whether a system is one of a kind.
+type Holds = fn(System) -> bool;
+
 /// Systems whose ranges are kept apart: those that gather as PyTorch's FSDP does, and all others.
-const RANGES: [(&str, fn(System) -> bool); 2] = [
+const RANGES: [(&str, Holds); 2] = [
     ("fsdp", |system| matches!(system, System::Fsdp | System::SmpV2)),
     ("others", |system| !matches!(system, System::Fsdp | System::SmpV2)),
 ];
