@@ -43,6 +43,8 @@ pub struct Terms {
 struct Bills {
     /// US dollars of an instance for an hour.
     instance: Option<f64>,
+    /// The same at most: of spot instances the price on demand, which they never exceed.
+    instance_at_most: Option<f64>,
     /// GiB of a node's volume, and US dollars of one for a month.
     volume: Option<(f64, f64)>,
     /// US dollars for a month of each file system that the job makes.
@@ -74,6 +76,7 @@ impl Bills {
         let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
         Self {
             instance: price.filter(|_| !spot && !groups).map(|price| price.usd_per_hour),
+            instance_at_most: price.filter(|_| !groups).map(|price| price.usd_per_hour),
             volume,
             file_systems: made.map(|storage| monthly_usd(region, storage)).collect(),
         }
@@ -152,6 +155,13 @@ impl Terms {
         } else {
             Some(run.seconds)
         }
+    }
+
+    /// US dollars of so many nodes for so many seconds at most: of spot instances at the price on demand, where that is
+    /// known.
+    pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
+        let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
+        bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
     }
 
     /// The same job with a checkpoint whenever one loses least.
@@ -346,6 +356,10 @@ mod tests {
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
         let hopeless = Terms { interruptions: Some(100.0), ..terms() };
         assert_eq!(hopeless.expected_seconds(&ever), None);
+        // What spot takes is not known; on demand, two instances for half an hour, is the most.
+        let bills = Bills { instance: None, instance_at_most: Some(10.0), ..Bills::default() };
+        let unpriced = Terms { bills, ..terms() };
+        assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub fn front(points: &[Point]) -> Vec<usize> {
 pub const NOISE: f64 = 0.01;
 
 /// The front as it is offered. A member that may not fit gives way to one that surely fits where the two differ by less
-/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them.
+/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them, with a price and
+/// without.
 pub fn offered(points: &[Point]) -> Vec<usize> {
     let measure = Measure::of(points);
     let surely = front_of(points, Point::surely_fits);
@@ -54,13 +55,24 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
         let is_sure = points.get(at).is_some_and(Point::surely_fits);
         if is_sure { at } else { stands_in(at).unwrap_or(at) }
     });
-    let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).collect();
+    let priced = surely.iter().copied().find(|at| points.get(*at).is_some_and(|point| point.usd.is_some()));
+    let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).chain(priced).collect();
     let mut out: Vec<usize> = chosen.into_iter().collect();
     out.sort_by(|a, b| {
         let (Some(a), Some(b)) = (figures(*a), figures(*b)) else { return std::cmp::Ordering::Equal };
         a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
     });
     out
+}
+
+/// Of members of the front, the fastest first, the place of the one to take where nobody chooses: the fastest that surely
+/// fits, of those whose price is known as far as any has one, for money cannot be weighed against none; else the first.
+pub fn first_choice(members: &[Point]) -> usize {
+    let surely = |point: &&Point| point.surely_fits();
+    let is_any_priced = members.iter().any(|point| point.usd.is_some());
+    let is_weighed = |point: &&Point| point.usd.is_some() || !is_any_priced;
+    let place = |wanted: &dyn Fn(&&Point) -> bool| members.iter().position(|point| wanted(&point));
+    place(&|point| surely(point) && is_weighed(point)).or_else(|| place(&surely)).unwrap_or(0)
 }
 
 /// The front of those points that are kept, measured by what all can be compared by.

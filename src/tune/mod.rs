@@ -13,11 +13,12 @@ pub mod reasons;
 pub mod scaling;
 pub mod search;
 pub mod space;
+pub mod wider;
 pub mod words;
 pub mod write;
 
 pub use edits::Set;
-pub use front::{front, offered};
+pub use front::{first_choice, front, offered};
 pub use reasons::{Reason, Refusal};
 pub use search::{Point, Standing, search};
 pub use space::{Choice, Limits, Space};

@@ -2,7 +2,7 @@ use super::front::Measure;
 use super::meshes::Degrees;
 use super::reasons::next_best;
 use super::space::{Choice, Waiting};
-use super::{Point, Standing, front, offered};
+use super::{Point, Standing, first_choice, front, offered};
 use crate::predict::{Recompute, Sharding};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -29,6 +29,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),
         usd: usd.map(f64::from),
+        most_usd: usd.map(f64::from),
         memory_bytes: f64::from(seconds),
         memory_high_bytes: f64::from(seconds),
         capacity_bytes: 40.0,
@@ -123,6 +124,31 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
     let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
     assert_eq!(offered(&all), front(&all));
+}
+
+/// Money cannot be weighed against a price that is not known: where nobody chooses, one that has a price is taken.
+#[test]
+fn of_priced_and_unpriced_the_fastest_with_a_price_is_taken() {
+    let unpriced = Point { usd: None, ..sure(80.0, 0.0) };
+    let all = [unpriced, risky(90.0, 90.0), sure(100.0, 95.0), sure(120.0, 80.0)];
+    let members: Vec<Point> = offered(&all).into_iter().map(|at| all[at]).collect();
+    assert_eq!((members.len(), first_choice(&members)), (4, 2));
+    assert_eq!(first_choice(&[unpriced, risky(90.0, 90.0)]), 0);
+    assert_eq!(first_choice(&[risky(90.0, 90.0), risky(100.0, 80.0)]), 0);
+    assert_eq!(first_choice(&[Point { usd: None, ..risky(70.0, 0.0) }, unpriced]), 1);
+}
+
+/// With nothing within the bounds the nearest miss comes before what does not fit.
+#[test]
+fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
+    let all = [
+        point(30, Some(3), Standing::TooLarge, 0),
+        point(9, Some(3), Standing::Late, 0),
+        point(7, Some(3), Standing::Late, 0),
+        point(8, Some(3), Standing::Tight, 0),
+    ];
+    assert_eq!(next_best(&all, &[], 2), [2, 3]);
+    assert_eq!(next_best(&all, &[], 9), [2, 3, 0]);
 }
 
 #[test]
