@@ -159,7 +159,9 @@ impl Kind {
             Self::Disk => {
                 format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
             }
-            Self::Permission => format!("trainc plan {manifest} asks IAM what the role may not do"),
+            Self::Permission => format!(
+                "allow what the reason names in a role of your own, or in the bucket's or the key's policy; trainc plan {manifest} shows what the role differs in"
+            ),
             Self::Image => format!("trainc check {manifest} says what is known of the image"),
             Self::Capacity => format!("trainc apply {manifest} --new-run --wait-for-capacity 2h"),
             Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),

@@ -29,6 +29,8 @@ pub struct Observed {
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
+    /// Addresses of uploads where something of another size lies, with its bytes: somebody put it there.
+    pub spoiled: Vec<(String, u64)>,
     /// Runs of the job.
     pub runs: Runs,
 }
@@ -105,11 +107,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 None => Ok(None),
             }
         };
-        let uploads = try_join_all(desired.uploads.iter().map(|object| self.uploaded(object)));
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.size(object)));
         let runs = self.runs(desired);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
-        let bucket = bucket?;
+        let (bucket, uploads) = (bucket?, uploads?);
         let (file_systems, left, systems) = file_systems?;
         Ok(Observed {
             role: role?,
@@ -118,7 +120,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             systems,
             bucket: bucket.is_some(),
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
-            uploads: uploads?,
+            spoiled: spoiled(desired, &uploads),
+            uploads: uploads.iter().map(Option::is_some).collect(),
             runs: runs?,
         })
     }
@@ -215,11 +218,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Whether an upload is there.
     pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
+        Ok(self.size(object).await?.is_some())
+    }
+
+    /// Bytes of what lies at the address of an upload.
+    async fn size(&self, object: &WantedObject) -> Answer<Option<u64>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was.
-            Err(Fault { class: Class::Denied, .. }) => Ok(false),
-            other => Ok(absent(other)?.is_some()),
+            Err(Fault { class: Class::Denied, .. }) => Ok(None),
+            other => Ok(absent(other)?.map(|found| found.bytes)),
         }
     }
 
@@ -320,6 +328,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let found: Vec<Option<String>> = try_join_all(asked).await?;
         Ok(found.into_iter().flatten().collect())
     }
+}
+
+/// Where something of another size lies. The address holds the digest of the content, and S3 keeps what is written whole:
+/// nothing of ours can have another size there.
+fn spoiled(desired: &Desired, found: &[Option<u64>]) -> Vec<(String, u64)> {
+    let both = desired.uploads.iter().zip(found);
+    let other = both.filter_map(|(object, bytes)| {
+        let bytes = bytes.filter(|bytes| *bytes != object.upload.bytes.len() as u64)?;
+        Some((object.uri.clone(), bytes))
+    });
+    other.collect()
 }
 
 /// The most running jobs of a like name whose role is looked at.

@@ -177,6 +177,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",
             )
             .note("FSx cannot change this in place, and a new file system begins empty"),
+        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
+            .help(format!("aws s3 rm {name}, and apply again"))
+            .note("its address holds the digest of its content, and a job that is started would run what lies there"),
         Obstacle::Broken => diagnostic.help("delete it with `trainc destroy --delete-data`, and apply again"),
     };
     let flag = match kind {
@@ -290,6 +293,7 @@ fn words(fault: &Fault) -> String {
         ("", "") => "no reason given".to_owned(),
         ("", text) => text.to_owned(),
         (code, "") => code.to_owned(),
+        (code, text) if text.starts_with(code) => text.to_owned(),
         (code, text) => format!("{code}: {text}"),
     }
 }

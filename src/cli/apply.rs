@@ -87,6 +87,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note(&words);
             return exit::USAGE;
         }
+        if !std::path::Path::new(&saved.manifest).exists() {
+            io.note(&format!(
+                "error: the saved plan names `{}`, which is not here: apply it in the directory where it was saved\n",
+                saved.manifest
+            ));
+            return exit::USAGE;
+        }
         paths = vec![saved.manifest.clone()];
     }
     let mut options = input.options(io, true);

@@ -273,6 +273,9 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     }
 }
 
+/// The code of an `allow` that silences nothing.
+const UNUSED_ALLOW: &str = "T0241";
+
 /// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
 fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
     let words = format!("`{shown}` is a saved plan, and this command takes manifests");
@@ -336,7 +339,7 @@ fn sweep(
             })
             .collect();
     }
-    combinations
+    let mut swept: Vec<Manifest> = combinations
         .into_iter()
         .enumerate()
         .map(|(at, sets)| {
@@ -345,7 +348,27 @@ fn sweep(
             options.choices.suffix = Some(format!("-{}", at + 1));
             one(file, &options, reader, sources)
         })
-        .collect()
+        .collect();
+    keep_used_allows(&mut swept, sources);
+    swept
+}
+
+/// An `allow` of a sweep is idle only where no job needs it: what one job uses, or cannot tell, stays for all of them.
+fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
+    // Each job has sources of its own, of the same files.
+    let place =
+        |span: Span| sources.get(span.source).map(|source| (source.name.clone(), span.start, span.end));
+    let idle = |manifest: &Manifest| -> BTreeSet<_> {
+        let problems = manifest.compiled.problems.iter();
+        problems.filter(|one| one.code.id == UNUSED_ALLOW).filter_map(|one| place(one.span)).collect()
+    };
+    let everywhere = swept.iter().map(idle).reduce(|all, one| all.intersection(&one).cloned().collect());
+    let Some(everywhere) = everywhere else { return };
+    for manifest in swept {
+        manifest.compiled.problems.retain(|one| {
+            one.code.id != UNUSED_ALLOW || place(one.span).is_some_and(|at| everywhere.contains(&at))
+        });
+    }
 }
 
 /// A value as KDL writes it.

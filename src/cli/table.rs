@@ -2,7 +2,7 @@
 
 use crate::catalog::listing::Listing;
 use crate::text;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 /// A column of texts is not made narrower than this.
 const LEAST: usize = 14;
@@ -44,20 +44,21 @@ fn is_numeric(listing: &Listing, column: usize) -> bool {
     !listing.rows.is_empty() && listing.rows.iter().all(|row| row.get(column).is_some_and(is_number))
 }
 
-/// The widest columns of texts made narrower until all fit; the first, by which a row is known, stays as it is.
+/// The widest columns made narrower until all fit; the first, by which a row is known, stays as it is.
 fn narrowed(listing: &Listing, mut widths: Vec<usize>, numeric: &[bool], most: usize) -> Option<Vec<usize>> {
+    let least = |column: usize, header: &str| {
+        let word = header.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0);
+        // Numbers stay whole: of their column only the header is broken.
+        let cells = listing.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+        let wanted = if numeric.get(column) == Some(&true) { cells.unwrap_or(0) } else { LEAST };
+        wanted.max(word)
+    };
+    let least: Vec<usize> = (0..).zip(&listing.headers).map(|(at, header)| least(at, header)).collect();
     while whole(&widths) > most {
         let over = whole(&widths) - most;
-        let widest = widths
-            .iter_mut()
-            .zip(numeric)
-            .zip(&listing.headers)
-            .skip(1)
-            .filter(|((width, numeric), header)| !**numeric && **width > LEAST.max(header.width()))
-            .map(|((width, _), header)| (width, header))
-            .max_by_key(|(width, _)| **width)?;
-        let (width, header) = widest;
-        *width = (*width - over.min(4)).max(LEAST.max(header.width()));
+        let loose = widths.iter_mut().zip(&least).skip(1).filter(|(width, least)| **width > **least);
+        let (width, least) = loose.max_by_key(|(width, _)| **width)?;
+        *width = width.saturating_sub(over.min(4)).max(*least);
     }
     Some(widths)
 }

@@ -65,7 +65,7 @@ impl Figures {
         let run = prediction.run.as_ref();
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
-        let hourly = plan.price.as_ref().zip(nodes).map(|(price, nodes)| price.usd_per_hour * nodes as f64);
+        let hourly = plan.usd_per_hour();
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
@@ -89,7 +89,8 @@ impl Figures {
         let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
         let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
             run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
-            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some()) && plan.price.is_some();
+            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
+                && (plan.price.is_some() || plan.usd_per_hour().is_some());
             let why = if spot {
                 "what spot instances cost is not known beforehand; `--discount` gives a price"
             } else {

@@ -51,7 +51,8 @@ pub(super) fn mesh(
             let name = group.name.value().map_or("", String::as_str);
             Val::derived(group.nodes.get()?, format!("group `{name}`, on which the ranks run"))
         }
-        (Field::Absent, groups) if !groups.is_empty() => {
+        // Ranks over several groups, none of which is named, are refused: nothing follows of them.
+        (Field::Absent, groups) if !groups.is_empty() && engine == Engine::None => {
             let sum = groups.iter().map(|group| group.nodes.get()).sum::<Option<u64>>()?;
             Val::derived(sum, "the groups together")
         }

@@ -5,6 +5,7 @@ use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
 use super::spot::spot;
+use crate::catalog::instances;
 use crate::catalog::prices::{self, HOURS_PER_MONTH};
 use crate::ir::hardware::Instance;
 use crate::ir::{Every, Plan, Price, Storage};
@@ -41,10 +42,14 @@ pub struct Terms {
 /// What is billed. A price that is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bills {
-    /// US dollars of an instance for an hour.
+    /// US dollars of an instance for an hour: of those on which the ranks run.
     instance: Option<f64>,
     /// The same at most: of spot instances the price on demand, which they never exceed.
     instance_at_most: Option<f64>,
+    /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
+    beside: Option<f64>,
+    /// US dollars of the volumes of those groups for a month.
+    volumes_beside: Option<f64>,
     /// GiB of a node's volume, and US dollars of one for a month.
     volume: Option<(f64, f64)>,
     /// US dollars for a month of each file system that the job makes.
@@ -58,42 +63,75 @@ impl Bills {
         }
         let cluster = plan.job.cluster.as_ref();
         // What spot instances cost is not known beforehand, unless the user gave a discount.
-        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
-            && !price.is_some_and(|price| {
-                price.source.starts_with("--price") || price.source.contains("--discount")
-            });
-        let groups = cluster.is_some_and(|cluster| !cluster.groups.is_empty());
-        let region = plan.job.region.value().map_or("", String::as_str);
-        let volume = if volume_is_free {
-            Some((0.0, 0.0))
-        } else {
-            let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
-            bytes
-                .zip(prices::training_volume(region))
-                .map(|(bytes, price)| (bytes as f64 / GIB, price.usd_per_gb_month))
+        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
+        let hourly = |price: Option<&Price>| {
+            let given =
+                |price: &Price| price.source.starts_with("--price") || price.source.contains("--discount");
+            price.filter(|price| !spot || given(price)).map(|price| price.usd_per_hour)
         };
+        let region = plan.job.region.value().map_or("", String::as_str);
+        let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
+        let volume = bytes
+            .zip(prices::training_volume(region))
+            .map(|(bytes, price)| (bytes as f64 / GIB, price.usd_per_gb_month));
+        let others = idle_groups(plan);
+        let with_volume = others.iter().filter(|other| !other.volume_is_free);
+        let volumes: f64 = with_volume.map(|other| other.nodes).sum();
         // An existing file system costs the same without the job.
         let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
         Self {
-            instance: price.filter(|_| !spot && !groups).map(|price| price.usd_per_hour),
-            instance_at_most: price.filter(|_| !groups).map(|price| price.usd_per_hour),
-            volume,
+            instance: hourly(price),
+            instance_at_most: price.filter(|_| others.is_empty()).map(|price| price.usd_per_hour),
+            beside: others.iter().map(|other| Some(other.nodes * hourly(other.price)?)).sum(),
+            volume: if volume_is_free { Some((0.0, 0.0)) } else { volume },
+            volumes_beside: if volumes > 0.0 {
+                volume.map(|(gib, usd)| volumes * gib * usd)
+            } else {
+                Some(0.0)
+            },
             file_systems: made.map(|storage| monthly_usd(region, storage)).collect(),
         }
     }
 
-    /// US dollars of so many nodes for so many seconds.
+    /// US dollars of so many nodes for so many seconds, and of the groups beside them.
     fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
+        let volumes = self.volume.zip(self.volumes_beside);
         CostParts {
-            instances: self.instance.map(|usd| usd * nodes * hours),
-            volumes: self.volume.map(|(gib, usd)| gib * nodes * usd * hours / HOURS_PER_MONTH),
+            instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
+            volumes: volumes
+                .map(|((gib, usd), beside)| (gib * nodes * usd + beside) * hours / HOURS_PER_MONTH),
             file_systems: self
                 .file_systems
                 .as_ref()
                 .map(|all| all.iter().map(|usd| usd * hours / HOURS_PER_MONTH).sum()),
         }
     }
+}
+
+/// An instance group on which no rank runs.
+struct IdleGroup<'a> {
+    nodes: f64,
+    price: Option<&'a Price>,
+    volume_is_free: bool,
+}
+
+/// The groups of a heterogeneous cluster beside the one on which the ranks run.
+fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
+    let ranks = plan.job.rank_group().map(|group| group.span);
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
+    groups
+        .filter(|(group, _)| Some(group.span) != ranks)
+        .map(|(group, price)| IdleGroup {
+            nodes: group.nodes.get().unwrap_or(0) as f64,
+            price: price.as_ref(),
+            volume_is_free: group
+                .instance
+                .value()
+                .and_then(|name| instances::get(name))
+                .is_some_and(|row| row.ebs_volume_ignored),
+        })
+        .collect()
 }
 
 impl CostParts {
@@ -131,7 +169,7 @@ impl Terms {
             interruptions: cluster
                 .and_then(|cluster| cluster.spot.as_ref())
                 .and_then(|spot| spot.interruptions_per_hour.get()),
-            bills: Bills::of(plan, plan.price.as_ref(), free),
+            bills: Bills::of(plan, plan.rank_price(), free),
         })
     }
 
@@ -307,6 +345,24 @@ mod tests {
         assert_eq!(best_interval(10.0, 4.0), 4.0);
     }
 
+    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, beside groups of 12 dollars and 40 a month.
+    #[test]
+    fn groups_without_ranks_are_billed_as_long() {
+        let bills = Bills {
+            instance_at_most: None,
+            instance: Some(20.0),
+            beside: Some(12.0),
+            volume: Some((100.0, 0.1)),
+            volumes_beside: Some(40.0),
+            file_systems: Some(Vec::new()),
+        };
+        let cost = bills.cost(2.0, 3_600.0);
+        assert_eq!(cost.instances, Some(52.0));
+        assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
+        let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
+        assert_eq!((unknown.instances, unknown.usd()), (None, None));
+    }
+
     fn terms() -> Terms {
         Terms {
             steps: 1_000.0,
@@ -357,7 +413,13 @@ mod tests {
         let hopeless = Terms { interruptions: Some(100.0), ..terms() };
         assert_eq!(hopeless.expected_seconds(&ever), None);
         // What spot takes is not known; on demand, two instances for half an hour, is the most.
-        let bills = Bills { instance: None, instance_at_most: Some(10.0), ..Bills::default() };
+        let bills = Bills {
+            instance: None,
+            instance_at_most: Some(10.0),
+            beside: Some(0.0),
+            volumes_beside: Some(0.0),
+            ..Bills::default()
+        };
         let unpriced = Terms { bills, ..terms() };
         assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
     }

@@ -124,12 +124,16 @@ fn reason<'a>(
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
         {
-            say(if plan.is_some_and(|plan| plan.price.is_none()) {
+            let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            if let Some(group) = group {
+                return say(&format!("no price of `{group}` in this region; `--price` gives one"));
+            }
+            say(if plan.is_some_and(|plan| plan.price.is_none() && plan.group_prices.is_empty()) {
                 "the catalogue has no price of this instance type in this region; `--price` gives one"
             } else if plan.is_some_and(|plan| !plan.deployable) {
                 "the cluster is not SageMaker's"
             } else {
-                "the price of spot instances and of mixed groups is not known; `--discount` gives one"
+                "the price of spot instances is not known; `--discount` gives one"
             })
         }
         "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
@@ -143,7 +147,20 @@ fn reason<'a>(
         }
         "account" => say("not written; `${account}` stands for it"),
         "digest" | "training_job_name" => say("a plan with errors has none"),
+        "price" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            say("the instance groups have a price each: `group_prices`")
+        }
+        "cluster.instance" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            say("the instance groups have a type each")
+        }
         _ if errors => (path, broken),
+        "run.most_usd" | "run.price_source" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            let missing = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            match missing {
+                Some(name) => say(&format!("no price of `{name}` in this region; `--price` gives one")),
+                None => say("the number of instances of some group, or `max-run`, is not known"),
+            }
+        }
         "price" | "run.most_usd" | "run.price_source" => {
             say("the catalogue has no price of this instance type in this region; `--price` gives one")
         }

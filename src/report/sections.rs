@@ -367,20 +367,14 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             }
         }
         out.push(line);
-        if run.cost_usd.is_none() {
-            out.push(format!("cost {}", unknown(document, "run.cost_usd")));
-        }
+        out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
     }
     if let Some(spot) = &run.spot {
-        let usd =
-            |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
-        out.push(format!(
-            "with interruptions as given: {}{}, at this speed nine in ten within {}{}",
-            about(spot.expected_seconds),
-            usd(spot.expected_usd),
-            about(spot.p90_seconds),
-            usd(spot.p90_usd)
-        ));
+        let [expected, most] = [(spot.expected_seconds, spot.expected_usd), (spot.p90_seconds, spot.p90_usd)]
+            .map(|(time, usd)| {
+                about(time) + &usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)))
+            });
+        out.push(format!("with interruptions as given: {expected}, at this speed nine in ten within {most}"));
     }
     if let Some(checkpoint) = &run.checkpoint {
         let best = checkpoint

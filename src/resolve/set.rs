@@ -157,6 +157,21 @@ impl Path<'_> {
             props: Vec::new(),
             children: Vec::new(),
         };
+        if is_no_more_than_its_value(spec) {
+            // One more of its kind: there is nothing by which an earlier one could be meant.
+            if let Some(below) = rest.first() {
+                return Err(Box::new(
+                    Diagnostic::new(
+                        &T0211,
+                        below.span,
+                        format!("`{}` is no more than its value, and has nothing below it", spec.name),
+                    )
+                    .help(format!("write `--set {parents}{}=…`: it adds one", spec.name)),
+                ));
+            }
+            self.put(&mut node, parents, spec, &[], &[])?;
+            return Ok(node);
+        }
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
@@ -294,7 +309,23 @@ fn known(spec: &NodeSpec) -> Vec<&'static str> {
     spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
 }
 
+/// Whether a node of which there may be several is told from the others by its value, and has nothing else.
+fn is_no_more_than_its_value(spec: &NodeSpec) -> bool {
+    spec.repeat == Repeat::ByFirst
+        && spec.arg(1).is_none()
+        && known(spec).is_empty()
+        && spec.free_props.is_none()
+}
+
 fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
+    if parent.prop(step.value).is_some() {
+        return Diagnostic::new(
+            &T0211,
+            step.span,
+            format!("`{}` of `{}` is a value, and has nothing below it", step.value, parent.name),
+        )
+        .help(format!("write `--set {parents}{}=…`", step.value));
+    }
     let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
     if parent.free_children {
         let message = format!("`--set` does not reach the members of `{}`", parent.name);
@@ -373,6 +404,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_a_value_is_added() {
+        let mut problems = Problems::default();
+        let made = nodes("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
+        let [role] = made.as_deref().unwrap() else { panic!("one node") };
+        let [read] = role.children.as_slice() else { panic!("one child") };
+        assert_eq!(read.first_text(), Some("s3://bucket-1/x/"));
+        assert!(problems.iter().next().is_none());
+    }
+
+    #[test]
     fn help_has_the_whole_path() {
         for (written, help) in [
             ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
@@ -384,6 +425,8 @@ mod tests {
             ("nodes=4", "did you mean `cluster.nodes`?"),
             ("micro-batch=2", "did you mean `train.micro-batch`?"),
             ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
+            ("role.read.s3=s3://bucket/", "write `--set role.read=…`: it adds one"),
+            ("role.create.read=s3://bucket/", "write `--set role.create=…`"),
         ] {
             assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");
         }

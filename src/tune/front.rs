@@ -65,14 +65,12 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
     out
 }
 
-/// Of members of the front, the fastest first, the place of the one to take where nobody chooses: the fastest that surely
-/// fits, of those whose price is known as far as any has one, for money cannot be weighed against none; else the first.
-pub fn first_choice(members: &[Point]) -> usize {
-    let surely = |point: &&Point| point.surely_fits();
-    let is_any_priced = members.iter().any(|point| point.usd.is_some());
-    let is_weighed = |point: &&Point| point.usd.is_some() || !is_any_priced;
-    let place = |wanted: &dyn Fn(&&Point) -> bool| members.iter().position(|point| wanted(&point));
-    place(&|point| surely(point) && is_weighed(point)).or_else(|| place(&surely)).unwrap_or(0)
+/// The place among offered points, the fastest first, of the one to take where none is named: the fastest that surely
+/// fits, and of those one whose price is known where any has one, since beside it what has none cannot be compared.
+pub fn first(offered: &[&Point]) -> usize {
+    let is_sure = |point: &&Point| point.surely_fits();
+    let priced = offered.iter().position(|point| is_sure(point) && point.usd.is_some());
+    priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 
 /// The front of those points that are kept, measured by what all can be compared by.

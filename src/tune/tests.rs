@@ -2,7 +2,7 @@ use super::front::Measure;
 use super::meshes::Degrees;
 use super::reasons::next_best;
 use super::space::{Choice, Waiting};
-use super::{Point, Standing, first_choice, front, offered};
+use super::{Point, Standing, front, offered};
 use crate::predict::{Recompute, Sharding};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -126,16 +126,14 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     assert_eq!(offered(&all), front(&all));
 }
 
-/// Money cannot be weighed against a price that is not known: where nobody chooses, one that has a price is taken.
+/// What has no price is taken only where nothing that surely fits has one.
 #[test]
-fn of_priced_and_unpriced_the_fastest_with_a_price_is_taken() {
-    let unpriced = Point { usd: None, ..sure(80.0, 0.0) };
-    let all = [unpriced, risky(90.0, 90.0), sure(100.0, 95.0), sure(120.0, 80.0)];
-    let members: Vec<Point> = offered(&all).into_iter().map(|at| all[at]).collect();
-    assert_eq!((members.len(), first_choice(&members)), (4, 2));
-    assert_eq!(first_choice(&[unpriced, risky(90.0, 90.0)]), 0);
-    assert_eq!(first_choice(&[risky(90.0, 90.0), risky(100.0, 80.0)]), 0);
-    assert_eq!(first_choice(&[Point { usd: None, ..risky(70.0, 0.0) }, unpriced]), 1);
+fn the_first_choice_surely_fits_and_has_a_price() {
+    let unpriced = |seconds: f64| Point { usd: None, ..sure(seconds, 0.0) };
+    let first = |points: &[Point]| super::first(&points.iter().collect::<Vec<_>>());
+    assert_eq!(first(&[unpriced(80.0), risky(90.0, 120.0), sure(100.0, 100.0)]), 2);
+    assert_eq!(first(&[risky(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
+    assert_eq!(first(&[risky(80.0, 90.0), risky(90.0, 80.0)]), 0);
 }
 
 /// With nothing within the bounds the nearest miss comes before what does not fit.

@@ -399,6 +399,16 @@ fn what_cannot_be_kept_or_saved_is_said_first() {
     let nowhere = repo.run_plain(&["apply", path, "--yes", "--simulate=nowhere/account.json"]);
     assert_eq!(nowhere.code, Some(2), "{}", nowhere.out);
     assert!(nowhere.out.is_empty() && nowhere.err.contains("cannot be written"), "{}", nowhere.err);
+    // A saved plan names its manifest as it was named, from where that was done.
+    assert_eq!(repo.run(&["plan", path, "--save", "kept.plan"]).code, Some(0));
+    let elsewhere = trainc_in(
+        &repo.0.0.join("starter"),
+        &["apply", "../kept.plan", "--simulate=../account.json"],
+        b"",
+        Duration::from_mins(1),
+    );
+    assert_eq!(elsewhere.code, Some(2), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("in the directory where it was saved"), "{}", elsewhere.err);
     let text = fs::read_to_string(repo.0.0.join(path)).unwrap();
     let swept = text.replacen(
         "job \"my-first-job\" {",

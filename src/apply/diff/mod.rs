@@ -159,7 +159,15 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     for (at, wanted) in desired.uploads.iter().enumerate() {
         let there = observed.uploads.get(at).copied().unwrap_or_default();
-        out.push(if there {
+        let spoiled = observed.spoiled.iter().find(|(uri, _)| *uri == wanted.uri);
+        out.push(if let Some((_, bytes)) = spoiled {
+            let because = format!(
+                "something else lies there, of {} bytes where the content has {}",
+                crate::text::group(*bytes),
+                crate::text::group(wanted.upload.bytes.len() as u64)
+            );
+            Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), because)
+        } else if there {
             Change::new(
                 wanted.kind,
                 &wanted.uri,

@@ -82,6 +82,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.job(&job, target, &systems).await
     }
 
+    /// Tells of what somebody took away since it was made.
+    fn gone(&self, kind: &'static str, name: &str) {
+        self.telling.waiting(&Item::new(kind, name), "gone since it was made; it is made again", 0);
+    }
+
     /// Whether the run that is there goes on without a file system that it was started with.
     async fn lost(&self, target: &Target) -> Result<bool, Cause> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
@@ -103,13 +108,20 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if let Some(wanted) = &self.desired.role {
             // Also where another version has written its own policy meanwhile.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
+            if seen.role.is_none() {
+                self.gone("role", &wanted.create.role_name);
+            }
             all &= steps.is_empty() || self.role().await.is_some();
         }
-        if self.desired.bucket.is_some() && !seen.bucket {
+        if let Some(name) = self.desired.bucket.as_ref().filter(|_| !seen.bucket) {
+            self.gone("bucket", name);
             all &= self.bucket().await.is_some();
         }
         for (object, there) in self.desired.uploads.iter().zip(&seen.uploads) {
-            all &= *there || self.upload(object).await.is_some();
+            if !*there {
+                self.gone(object.kind, &object.uri);
+                all &= self.upload(object).await.is_some();
+            }
         }
         let mut out = Vec::new();
         for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
@@ -118,6 +130,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 && wanted.associations.iter().all(|link| {
                     association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
                 });
+            if !live {
+                self.gone("file-system", &wanted.name);
+            }
             match if linked { Some(made) } else { self.storage(wanted).await } {
                 Some(made) => out.push(made),
                 None => all = false,

@@ -293,17 +293,15 @@ fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Opti
     let sure = model::least_host_bytes(layout).is_some_and(|least| least > has);
     let job = &context.plan.job;
     let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
-    let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    let holder = match job.rank_instance().map(|kind| kind.value.as_str()) {
+        Some(name) => format!("`{name}`"),
+        None => "the instance".to_owned(),
+    };
     Some(
         Diagnostic::new(
             &T0327,
             place,
-            format!(
-                "each host needs about {}; `{}` has {}",
-                bytes(needs),
-                instance.map_or("the instance", String::as_str),
-                bytes(has)
-            ),
+            format!("each host needs about {}; {holder} has {}", bytes(needs), bytes(has)),
         )
         .severity(if sure { Severity::Error } else { Severity::Warning })
         .note("counted: its processes, what is offloaded to it, and a checkpoint's copy on its way out")

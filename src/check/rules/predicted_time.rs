@@ -160,11 +160,7 @@ fn enough(high: f64) -> (u64, String) {
 /// Whether the service takes such a limit and the budget, where there is one, pays for it.
 fn pays(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
-    let per_hour = plan
-        .price
-        .as_ref()
-        .zip(plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()))
-        .map(|(price, nodes)| price.usd_per_hour * nodes as f64);
+    let per_hour = plan.usd_per_hour();
     limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
         && budget
             .zip(per_hour)

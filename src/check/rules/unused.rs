@@ -79,6 +79,10 @@ impl Judge<'_, '_> {
 
     fn program(&mut self) {
         let Some(program) = &self.context.plan.job.program else { return };
+        // A serverless job has no use for a program at all, and that is said.
+        if self.context.plan.job.serverless().is_some() {
+            return;
+        }
         let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
         self.one_of("program", &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)]);
         if program.git.is_absent() {

@@ -3,7 +3,7 @@
 use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
 use crate::tune::write::is_off;
-use crate::tune::{Point, Refusal, Space, Standing, first_choice, offered};
+use crate::tune::{self, Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,11 +87,10 @@ impl Judged {
         self.points.iter().filter(|point| standings.contains(&point.standing)).count()
     }
 
-    /// The number, from 1, of the one to write where none is named.
+    /// The number, from 1, of the one to write where none is named; see [`tune::first`].
     pub(super) fn first_choice(&self) -> usize {
-        let members: Vec<Point> =
-            self.front.iter().filter_map(|sound| self.points.get(sound.at).copied()).collect();
-        first_choice(&members) + 1
+        let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
+        tune::first(&points) + 1
     }
 
     /// Whether some of the front have a price and others none.
@@ -174,8 +173,8 @@ pub(super) fn judge(
 /// The places that are shown: the fastest of the front, and among them the one that is taken where nobody chooses.
 fn shown(points: &[Point]) -> Vec<usize> {
     let mut places = offered(points);
-    let members: Vec<Point> = places.iter().filter_map(|at| points.get(*at).copied()).collect();
-    let taken = first_choice(&members);
+    let members: Vec<&Point> = places.iter().filter_map(|at| points.get(*at)).collect();
+    let taken = tune::first(&members);
     let kept = places.get(taken).copied().filter(|_| taken >= SHOWN);
     places.truncate(SHOWN);
     if let Some(at) = kept {
