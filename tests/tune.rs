@@ -428,7 +428,16 @@ fn what_comes_next_says_why_it_lost() {
             ran.out
         );
         assert!(ran.out.contains(" fit, 0 of them within the bounds"), "{}", ran.out);
-        assert!(ran.err.contains("too late or too dear"), "{}", ran.err);
+        assert!(
+            ran.err.contains(if bound[0] == "--deadline" { "all are too late" } else { "all are too dear" }),
+            "{}",
+            ran.err
+        );
+        assert!(
+            ran.err.contains("help: up to 64 nodes none does") || ran.err.contains("help: `--max-nodes "),
+            "{}",
+            ran.err
+        );
     }
     assert_eq!(run(&dir, &["tune", "job.kdl", "--deadline", "0s"]).code, Some(2));
     let page = run(&dir, &[&["tune", "job.kdl", "-o", "markdown"][..], &space].concat()).out;

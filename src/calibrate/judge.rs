@@ -29,7 +29,8 @@ pub fn judge_with_tiers(table: &Table, constants: &Constants) -> Verdict {
         let predictions: Vec<Vec<f64>> =
             Tier::ALL.iter().map(|tier| left_out(*tier, &all, constants)).collect();
         for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
-            tiers.insert(tier.word(), tiered(*tier, table, &times_of(&lines, &found, seconds)));
+            let times = times_of(&lines, &found, seconds);
+            tiers.insert(tier.word(), tiered((*tier, Group::of_tier(*tier)), table, &times));
         }
         residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
     }
@@ -61,9 +62,14 @@ fn times_of<'a>(
 }
 
 /// Fits the constants to a table, and judges every row by constants that were fitted without it (tier A), without its
-/// model (B) and without its source (C).
-pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
+/// model (B) and without its source (C). Of a table that is small enough to be one's own no goals are said. None where the
+/// table has no row to fit anything to.
+pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> {
     let found = samples(&table.runs, start);
+    let has_peak = |run: &Run| run.memory_layout.is_ok() && run.peak_memory.is_some();
+    if found.is_empty() && !table.runs.iter().any(has_peak) {
+        return None;
+    }
     let all: Vec<_> = found.iter().map(|(_, one)| *one).collect();
     let predictions: Vec<Vec<f64>> = Tier::ALL.iter().map(|tier| left_out(*tier, &all, start)).collect();
     let mut constants = fit(&all, start);
@@ -86,7 +92,9 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     let mut shown = Vec::new();
     for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
         let times = times_of(&lines, &found, seconds);
-        tiers.insert(tier.word(), tiered(*tier, table, &times));
+        // A few runs of one's own say nothing of goals that are set for many.
+        let groups = if all.len() < OWN { &[] } else { Group::of_tier(*tier) };
+        tiers.insert(tier.word(), tiered((*tier, groups), table, &times));
         if *tier == Tier::A {
             shown = times;
         }
@@ -99,10 +107,10 @@ pub fn fitted(table: &Table, start: &Constants) -> (Constants, Verdict) {
     }
     let residual = residual.filter(|_| all.len() >= OWN);
     let verdict = verdict(lines, (table, &constants), tiers, residual);
-    (constants, verdict)
+    Some((constants, verdict))
 }
 
-fn tiered(tier: Tier, table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
+fn tiered((tier, groups): (Tier, &[Group]), table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
     let by_family = |has: &dyn Fn(usize) -> bool| -> BTreeMap<String, Errors> {
         let mut families: BTreeMap<String, Vec<&Time>> = BTreeMap::new();
         for (_, family, time) in times.iter().filter(|(at, ..)| has(*at)) {
@@ -112,7 +120,7 @@ fn tiered(tier: Tier, table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
     };
     let alike =
         |families: &BTreeMap<String, Errors>| mean(families.values().filter_map(|errors| errors.mean_error));
-    let groups = Group::of_tier(tier).iter().map(|group| {
+    let groups = groups.iter().map(|group| {
         let has = |at: usize| table.runs.get(at).is_some_and(|run| group.has(run));
         let families = by_family(&has);
         let (mean_error, goal) = (alike(&families), group.goal(tier));

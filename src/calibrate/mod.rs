@@ -15,6 +15,7 @@ pub mod open;
 mod row;
 pub mod runs;
 pub mod tiers;
+mod time;
 mod verdict;
 pub mod words;
 

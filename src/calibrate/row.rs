@@ -32,7 +32,9 @@ impl<'a> Row<'a> {
     }
 
     fn needed(&self, name: &str) -> Result<f64, String> {
-        self.number(name).filter(|value| *value > 0.0).ok_or_else(|| format!("`{name}` is not given"))
+        self.number(name)
+            .filter(|value| *value > 0.0)
+            .ok_or_else(|| self.fault(name).unwrap_or_else(|| format!("`{name}` is not given")))
     }
 
     pub(super) fn run(self) -> Run {
@@ -67,48 +69,6 @@ impl<'a> Row<'a> {
             memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
             layout,
         }
-    }
-
-    /// Seconds of a step as measured, converted where the row gives a rate.
-    fn step_seconds(&self, layout: &Layout) -> Result<f64, String> {
-        let samples = layout.work.global_sequences;
-        let tokens = samples * layout.work.sequence_length;
-        let positive = |name| self.number(name).filter(|value| *value > 0.0);
-        if self.text("engine").contains("padded") {
-            return Err("its sequences are padded: how far is not given".to_owned());
-        }
-        if let Some(seconds) = positive("step_s") {
-            return Ok(seconds);
-        }
-        if let Some(rate) = positive("tokens_per_s") {
-            return Ok(tokens / rate);
-        }
-        if let Some(rate) = positive("samples_per_s") {
-            return Ok(samples / rate);
-        }
-        let Some(tflops) = positive("tflops_per_gpu") else { return Err("no time is measured".to_owned()) };
-        let model = &layout.model;
-        let (n, s, h) = (model.active_parameters, layout.work.sequence_length, model.hidden);
-        let megatron = |times: f64| {
-            times
-                * model.layers
-                * h
-                * h
-                * (1.0 + s / (6.0 * h) + model.vocab / (times / 6.0 * model.layers * h))
-        };
-        let full = layout.recompute == Recompute::Full;
-        let per_token = match self.text("tflops_convention") {
-            "6N" => 6.0 * n,
-            "8N" => 8.0 * n,
-            "palm" => 6.0 * n + 12.0 * model.layers * h * s,
-            "causal" => 6.0 * n + 6.0 * model.layers * h * s,
-            "megatron" => megatron(if full { 96.0 } else { 72.0 }),
-            "megatron-recompute" => megatron(96.0),
-            "selective" => megatron(72.0) + 4.0 * model.layers * h * s,
-            "" => return Err("TFLOPS without a convention".to_owned()),
-            other => return Err(format!("the TFLOPS convention `{other}` is not known")),
-        };
-        Ok(tokens * per_token / (tflops * 1e12 * layout.hardware.gpus()))
     }
 
     pub(super) fn layout(&self) -> Result<Layout, String> {

@@ -68,7 +68,9 @@ pub fn human(verdict: &Verdict) -> String {
     for tier in Tier::ALL {
         let Some(errors) = summary.by_tier.get(tier.word()) else { continue };
         let _ = writeln!(out, "\ntier {}: {}", tier.word(), tier.words());
-        let _ = writeln!(out, "  goal: {}", tier.goal());
+        if !errors.by_group.is_empty() {
+            let _ = writeln!(out, "  goal: {}", tier.goal());
+        }
         for (word, group) in &errors.by_group {
             let _ = writeln!(out, "  {word:<24} {}", goal(group));
             let _ = writeln!(out, "  {:<24} {}", "", made_of(group));

@@ -62,7 +62,15 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let verdict = match &args.write {
         None => judge::judge_with_tiers(&table, &constants),
         Some(path) => {
-            let (mut fitted, verdict) = judge::fitted(&table, &constants);
+            let Some((mut fitted, verdict)) = judge::fitted(&table, &constants) else {
+                let rows = crate::text::count(table.runs.len() as u64, "row");
+                io.note(&format!(
+                    "error: `{}` has nothing to fit: {rows}, none with a measured time or peak that the model can take; `{}` is not written\n",
+                    args.runs,
+                    path.display()
+                ));
+                return exit::MANIFEST;
+            };
             fitted.fitted.clone_from(&io.today);
             fitted.command = format!("trainc calibrate {} --write {}", args.runs, path.display());
             if let Err(error) = fs::write(path, fitted.write()) {

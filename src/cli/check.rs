@@ -49,6 +49,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
             return exit::USAGE;
         }
+        if paths.iter().any(|path| path == "-") {
+            io.note("error: `--fix` writes into files, and standard input is none: name the file\n");
+            return exit::USAGE;
+        }
         let code = Some(code.as_str()).filter(|code| *code != "all");
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),

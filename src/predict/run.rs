@@ -44,6 +44,8 @@ pub struct Terms {
 struct Bills {
     /// US dollars of an instance for an hour: of those on which the ranks run.
     instance: Option<f64>,
+    /// The same at most: of spot instances the price on demand, which they never exceed.
+    instance_at_most: Option<f64>,
     /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
     beside: Option<f64>,
     /// US dollars of the volumes of those groups for a month.
@@ -79,6 +81,7 @@ impl Bills {
         let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
         Self {
             instance: hourly(price),
+            instance_at_most: price.filter(|_| others.is_empty()).map(|price| price.usd_per_hour),
             beside: others.iter().map(|other| Some(other.nodes * hourly(other.price)?)).sum(),
             volume: if volume_is_free { Some((0.0, 0.0)) } else { volume },
             volumes_beside: if volumes > 0.0 {
@@ -190,6 +193,13 @@ impl Terms {
         } else {
             Some(run.seconds)
         }
+    }
+
+    /// US dollars of so many nodes for so many seconds at most: of spot instances at the price on demand, where that is
+    /// known.
+    pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
+        let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
+        bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
     }
 
     /// The same job with a checkpoint whenever one loses least.
@@ -339,6 +349,7 @@ mod tests {
     #[test]
     fn groups_without_ranks_are_billed_as_long() {
         let bills = Bills {
+            instance_at_most: None,
             instance: Some(20.0),
             beside: Some(12.0),
             volume: Some((100.0, 0.1)),
@@ -401,6 +412,16 @@ mod tests {
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
         let hopeless = Terms { interruptions: Some(100.0), ..terms() };
         assert_eq!(hopeless.expected_seconds(&ever), None);
+        // What spot takes is not known; on demand, two instances for half an hour, is the most.
+        let bills = Bills {
+            instance: None,
+            instance_at_most: Some(10.0),
+            beside: Some(0.0),
+            volumes_beside: Some(0.0),
+            ..Bills::default()
+        };
+        let unpriced = Terms { bills, ..terms() };
+        assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub fn front(points: &[Point]) -> Vec<usize> {
 pub const NOISE: f64 = 0.01;
 
 /// The front as it is offered. A member that may not fit gives way to one that surely fits where the two differ by less
-/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them.
+/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them, with a price and
+/// without.
 pub fn offered(points: &[Point]) -> Vec<usize> {
     let measure = Measure::of(points);
     let surely = front_of(points, Point::surely_fits);
@@ -54,7 +55,8 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
         let is_sure = points.get(at).is_some_and(Point::surely_fits);
         if is_sure { at } else { stands_in(at).unwrap_or(at) }
     });
-    let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).collect();
+    let priced = surely.iter().copied().find(|at| points.get(*at).is_some_and(|point| point.usd.is_some()));
+    let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).chain(priced).collect();
     let mut out: Vec<usize> = chosen.into_iter().collect();
     out.sort_by(|a, b| {
         let (Some(a), Some(b)) = (figures(*a), figures(*b)) else { return std::cmp::Ordering::Equal };

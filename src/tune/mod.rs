@@ -13,6 +13,7 @@ pub mod reasons;
 pub mod scaling;
 pub mod search;
 pub mod space;
+pub mod wider;
 pub mod words;
 pub mod write;
 

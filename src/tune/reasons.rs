@@ -53,6 +53,8 @@ pub enum Reason {
     Dear {
         /// US dollars of the run.
         usd: Option<f64>,
+        /// What it costs at most: of spot instances at the price on demand.
+        at_most_usd: Option<f64>,
         /// The most that it may cost.
         most_usd: f64,
     },
@@ -164,7 +166,10 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
         }
     }
     let mut out: Vec<usize> = Vec::new();
-    for standing in [Standing::Tight, Standing::TooLarge, Standing::Late, Standing::Dear] {
+    let (room, bounds) = ([Standing::Tight, Standing::TooLarge], [Standing::Late, Standing::Dear]);
+    // Where something was in reach but for the bounds, what misses them by least comes first.
+    let order = if front.is_empty() { [bounds, room] } else { [room, bounds] };
+    for standing in order.into_iter().flatten() {
         let mut of_it: Vec<(f64, usize)> =
             barred.iter().filter(|(key, _)| key.0 == standing).map(|(_, found)| *found).collect();
         of_it.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -216,7 +221,9 @@ pub fn why(
         }
         // What refuses it, its own compilation says.
         Standing::Barred | Standing::Endless => None,
-        Standing::Dear => Some(Reason::Dear { usd: point.usd, most_usd: limits.max_usd? }),
+        Standing::Dear => {
+            Some(Reason::Dear { usd: point.usd, at_most_usd: point.most_usd, most_usd: limits.max_usd? })
+        }
         Standing::Sound => {
             let (by, _) = behind(points, front, Measure::of(points), point)?;
             let best = points.get(*front.get(by)?)?;

@@ -17,7 +17,7 @@ pub enum Standing {
     Tight,
     /// It ends after the deadline.
     Late,
-    /// It costs more than it may, or its price is not known where there is a bound.
+    /// It costs more than it may, or nothing says that it costs less.
     Dear,
     /// At the given rate of interruptions no end of it is expected.
     Endless,
@@ -36,6 +36,8 @@ pub struct Point {
     pub seconds: f64,
     /// US dollars of the run, where prices are known.
     pub usd: Option<f64>,
+    /// The same at most: of spot instances at the price on demand.
+    pub most_usd: Option<f64>,
     /// Memory of the fullest GPU, bytes.
     pub memory_bytes: f64,
     /// The high end of it, bytes.
@@ -60,7 +62,8 @@ fn bounded(point: &Point, limits: &Limits) -> Standing {
     if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
         return Standing::Late;
     }
-    let dear = limits.max_usd.is_some_and(|most| point.usd.is_none_or(|usd| usd > most));
+    let surely = point.usd.or(point.most_usd);
+    let dear = limits.max_usd.is_some_and(|most| surely.is_none_or(|usd| usd > most));
     if dear { Standing::Dear } else { Standing::Sound }
 }
 
@@ -90,6 +93,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             step_seconds: speed.step_seconds,
             seconds: expected.unwrap_or(f64::INFINITY),
             usd: run.cost_usd,
+            most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,

@@ -29,6 +29,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),
         usd: usd.map(f64::from),
+        most_usd: usd.map(f64::from),
         memory_bytes: f64::from(seconds),
         memory_high_bytes: f64::from(seconds),
         capacity_bytes: 40.0,
@@ -133,6 +134,19 @@ fn the_first_choice_surely_fits_and_has_a_price() {
     assert_eq!(first(&[unpriced(80.0), risky(90.0, 120.0), sure(100.0, 100.0)]), 2);
     assert_eq!(first(&[risky(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
     assert_eq!(first(&[risky(80.0, 90.0), risky(90.0, 80.0)]), 0);
+}
+
+/// With nothing within the bounds the nearest miss comes before what does not fit.
+#[test]
+fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
+    let all = [
+        point(30, Some(3), Standing::TooLarge, 0),
+        point(9, Some(3), Standing::Late, 0),
+        point(7, Some(3), Standing::Late, 0),
+        point(8, Some(3), Standing::Tight, 0),
+    ];
+    assert_eq!(next_best(&all, &[], 2), [2, 3]);
+    assert_eq!(next_best(&all, &[], 9), [2, 3, 0]);
 }
 
 #[test]

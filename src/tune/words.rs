@@ -166,11 +166,21 @@ impl std::fmt::Display for Reason {
             Self::Late { seconds, deadline_seconds } => {
                 write!(f, "too late: {} of at most {}", hours(*seconds), hours(*deadline_seconds))
             }
-            Self::Dear { usd: Some(amount), most_usd } => {
+            Self::Dear { usd: Some(amount), most_usd, .. } => {
                 write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
             }
-            Self::Dear { usd: None, most_usd } => {
-                write!(f, "its price is not known, to hold it against {}", usd(*most_usd))
+            Self::Dear { usd: None, at_most_usd: Some(amount), most_usd } => write!(
+                f,
+                "too dear on demand: {} of at most {}; what spot takes is not known: `--discount` gives one",
+                usd(*amount),
+                usd(*most_usd)
+            ),
+            Self::Dear { usd: None, at_most_usd: None, most_usd } => {
+                write!(
+                    f,
+                    "its price is not known, to hold it against {}: `--price` gives one",
+                    usd(*most_usd)
+                )
             }
             Self::Refused(refusal) => write!(f, "refused by {}: {}", refusal.code, refusal.message),
         }

@@ -13,6 +13,7 @@ use super::manifests::{Set, compile_all};
 use crate::diag::Format;
 use crate::predict::Constants;
 use crate::report;
+use crate::tune::wider::{Wider, wider};
 use crate::tune::{Limits, Space, search};
 use std::fs;
 use std::path::PathBuf;
@@ -141,9 +142,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&match (fit, within) {
             (0, _) => "note: no layout of the space fits\n".to_owned(),
             (_, 0) => format!(
-                "note: {} and {} too late or too dear\n",
+                "note: {} and {} {}\n{}",
                 crate::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
-                if fit == 1 { "is" } else { "all are" }
+                if fit == 1 { "is" } else { "all are" },
+                judged.missed(),
+                beyond(wider(plan, &space, &limits, constants))
             ),
             _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
         });
@@ -152,6 +155,22 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     match args.write {
         Some(number) => write::write(io, &mut held, &options, &space, &judged, number),
         None => exit::DONE,
+    }
+}
+
+/// What to type where no layout keeps the bounds.
+fn beyond(wider: Option<Wider>) -> String {
+    match wider {
+        Some(Wider::Kept { nodes, layouts }) => format!(
+            "help: `--max-nodes {nodes}`: {} of that space {} and {} the bounds\n",
+            crate::text::count(layouts as u64, "layout"),
+            if layouts == 1 { "fits" } else { "fit" },
+            if layouts == 1 { "keeps" } else { "keep" }
+        ),
+        Some(Wider::Missed { nodes }) => format!(
+            "help: up to {nodes} nodes none does: compare other types with `--instances`, or move the bounds\n"
+        ),
+        None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),
     }
 }
 

@@ -101,6 +101,13 @@ impl<'a> Page<'a> {
         }
         if self.front.iter().any(|row| row.sound.tight(&row.point).is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
+        }
+        if self.judged.is_priced_in_part() {
+            out.push_str(
+                "\nwhat has no known price cannot be weighed against what has one: `--price TYPE=USD` gives one\n",
+            );
+        }
+        if self.judged.first_choice() > 1 {
             let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
         }
         if !self.lost.is_empty() {
@@ -283,9 +290,9 @@ impl Lost {
             Reason::Late { seconds, deadline_seconds } => {
                 json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
             }
-            Reason::Dear { usd, most_usd } => {
-                json!({ "kind": "dear", "cost_usd": usd, "most_usd": most_usd })
-            }
+            Reason::Dear { usd, at_most_usd, most_usd } => json!({
+                "kind": "dear", "cost_usd": usd, "on_demand_usd": at_most_usd, "most_usd": most_usd,
+            }),
             Reason::Refused(refusal) => {
                 json!({ "kind": "refused", "code": refusal.code, "message": refusal.message })
             }

@@ -64,6 +64,25 @@ impl Judged {
         self.count(&[Standing::Sound, Standing::Barred])
     }
 
+    /// What those that fit miss where none keeps the bounds.
+    pub(super) fn missed(&self) -> &'static str {
+        let of = |standing: Standing| self.points.iter().filter(move |point| point.standing == standing);
+        let endless = of(Standing::Endless).next().is_some();
+        match (of(Standing::Late).next().is_some(), of(Standing::Dear).next().is_some()) {
+            (true, true) => "too late or too dear",
+            (true, false) => "too late",
+            (false, true) if of(Standing::Dear).all(|point| point.most_usd.is_none()) => {
+                "of a price that is not known: `--price TYPE=USD` gives one"
+            }
+            (false, true) if of(Standing::Dear).all(|point| point.usd.is_none()) => {
+                "too dear on demand; what spot takes is not known: `--discount` gives one"
+            }
+            (false, true) => "too dear",
+            (false, false) if endless => "interrupted too often to end",
+            (false, false) => "too late or too dear",
+        }
+    }
+
     fn count(&self, standings: &[Standing]) -> usize {
         self.points.iter().filter(|point| standings.contains(&point.standing)).count()
     }
@@ -72,6 +91,12 @@ impl Judged {
     pub(super) fn first_choice(&self) -> usize {
         let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
         tune::first(&points) + 1
+    }
+
+    /// Whether some of the front have a price and others none.
+    pub(super) fn is_priced_in_part(&self) -> bool {
+        let priced = |sound: &Sound| self.points.get(sound.at).is_some_and(|point| point.usd.is_some());
+        self.front.iter().any(priced) && !self.front.iter().all(priced)
     }
 }
 
@@ -145,12 +170,12 @@ pub(super) fn judge(
     out
 }
 
-/// The places that are shown: the fastest of the front, and among them the fastest that surely fits.
+/// The places that are shown: the fastest of the front, and among them the one that is taken where nobody chooses.
 fn shown(points: &[Point]) -> Vec<usize> {
     let mut places = offered(points);
-    let surely = |at: &usize| points.get(*at).is_some_and(Point::surely_fits);
-    let beyond = places.iter().position(surely).filter(|place| *place >= SHOWN);
-    let kept = beyond.and_then(|place| places.get(place).copied());
+    let members: Vec<&Point> = places.iter().filter_map(|at| points.get(*at)).collect();
+    let taken = tune::first(&members);
+    let kept = places.get(taken).copied().filter(|_| taken >= SHOWN);
     places.truncate(SHOWN);
     if let Some(at) = kept {
         places.pop();
