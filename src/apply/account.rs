@@ -380,6 +380,15 @@ pub struct LogEvent {
     pub text: String,
 }
 
+/// Where in a log to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogFrom<'a> {
+    /// Where the last page ended; the head without it.
+    pub token: Option<&'a str>,
+    /// Only lines since then, milliseconds since 1970.
+    pub since: Option<i64>,
+}
+
 /// Some lines of a log, and where the next ones begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPage {

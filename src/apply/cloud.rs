@@ -10,8 +10,8 @@
 )]
 
 use super::account::{
-    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream,
-    Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogFrom, LogPage,
+    LogStream, Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use super::calls::Call;
 use super::fault::{Class, Fault};
@@ -50,7 +50,8 @@ pub trait Observe {
     async fn training_job(&self, name: &str) -> Answer<TrainingJob>;
     /// sagemaker ListTrainingJobs whose names contain the text, newest first.
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>>;
-    /// sagemaker ListTrainingJobs that are in progress, whatever they are called.
+    /// sagemaker ListTrainingJobs that are in progress or stopping, whatever they are called: both hold machines, role
+    /// and data.
     async fn running_jobs(&self) -> Answer<Vec<JobSummary>>;
     /// sagemaker ListTags.
     async fn job_tags(&self, arn: &str) -> Answer<Tags>;
@@ -83,7 +84,12 @@ pub trait Observe {
     /// logs DescribeLogStreams of `/aws/sagemaker/TrainingJobs` whose names begin so; none where the group is missing.
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
     /// logs GetLogEvents from the head, or from where a page ended: at most so many lines, and never over 10,000.
-    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage>;
+    async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
+
+    /// Whether nothing real is looked at, and nothing is billed.
+    fn is_simulated(&self) -> bool {
+        false
+    }
 
     /// kms DescribeKey.
     async fn key(&self, id: &str) -> Answer<Key> {

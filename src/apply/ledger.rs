@@ -162,7 +162,9 @@ impl Telling<'_> {
 
     /// It takes its time. Looks are many, so only the listener hears of them.
     pub fn waiting(&self, item: &Item, state: &str, seconds: u64) {
-        self.listener.hear(&Event::Waiting { item: item.clone(), state: state.to_owned(), seconds });
+        // A service's sentence becomes a part of a line.
+        let state = state.trim_end().trim_end_matches('.').to_owned();
+        self.listener.hear(&Event::Waiting { item: item.clone(), state, seconds });
     }
 
     /// It failed.

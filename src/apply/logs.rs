@@ -4,7 +4,7 @@
 //! read twice. A page is fetched only for a host whose next line is not known, so at most one page of each host is held;
 //! the more hosts, the smaller the pages. What is held therefore does not grow with the logs, nor with the hosts.
 
-use super::account::{LogEvent, LogPage, LogStream};
+use super::account::{LogEvent, LogFrom, LogPage, LogStream};
 use super::cloud::{Answer, Clock, Observe};
 use super::observed::Look;
 use futures_util::stream::{self, StreamExt as _};
@@ -35,8 +35,9 @@ fn lines_of_a_page(hosts: usize) -> u32 {
 pub trait Source {
     /// The streams whose names begin so.
     async fn streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
-    /// At most so many lines of a stream from where the last page ended.
-    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage>;
+    /// At most so many lines of a stream from where the last page ended, or of those since a time, milliseconds since
+    /// 1970.
+    async fn page(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
 }
 
 impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
@@ -44,7 +45,7 @@ impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
         self.ask(async |cloud| cloud.log_streams(prefix).await).await
     }
 
-    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+    async fn page(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
         self.ask(async |cloud| cloud.log_events(stream, from, most).await).await
     }
 }
@@ -63,6 +64,8 @@ struct Stream {
 pub struct Tail {
     streams: BTreeMap<String, Stream>,
     host: Option<String>,
+    /// Milliseconds since 1970.
+    since: Option<i64>,
     most_held: usize,
 }
 
@@ -78,7 +81,15 @@ pub fn host_of(stream: &str) -> &str {
 impl Tail {
     /// The logs of all hosts, or of one.
     pub fn new(host: Option<&str>) -> Self {
-        Self { streams: BTreeMap::new(), host: host.map(str::to_owned), most_held: 0 }
+        Self { host: host.map(str::to_owned), ..Self::default() }
+    }
+
+    /// Only what was written since a time, seconds since 1970.
+    #[must_use]
+    pub fn since(mut self, seconds: Option<f64>) -> Self {
+        let time = seconds.map(|seconds| std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        self.since = time.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        self
     }
 
     /// The most lines that were held at once because an earlier one might still come.
@@ -123,9 +134,11 @@ impl Tail {
                 .filter(|(_, stream)| !stream.drained && stream.buffer.is_empty())
                 .map(|(name, stream)| (name.clone(), stream.token.clone()))
                 .collect();
-            let pages = hungry
-                .iter()
-                .map(async |(name, token)| (name, token, source.page(name, token.as_deref(), most).await));
+            let since = self.since;
+            let pages = hungry.iter().map(async |(name, token)| {
+                let from = LogFrom { token: token.as_deref(), since };
+                (name, token, source.page(name, from, most).await)
+            });
             let mut pages = std::pin::pin!(stream::iter(pages).buffered(AT_ONCE));
             while let Some((name, token, page)) = pages.next().await {
                 let page = page?;

@@ -18,7 +18,7 @@ pub struct Observed {
     pub role: Option<ObservedRole>,
     /// For each file system that trainc makes, those that carry its tags.
     pub file_systems: Vec<ObservedFileSystem>,
-    /// File systems with the job's tags that the manifest no longer names, where it names any.
+    /// File systems with the job's tags that the manifest no longer names.
     pub left: Vec<FileSystem>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
@@ -144,10 +144,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Those of each storage, and those of ours that no storage names.
     async fn file_systems(&self, desired: &Desired) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>)> {
-        if desired.file_systems.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+        let all = match self.ask(async |cloud| cloud.file_systems().await).await {
+            // Only whoever once named one needs to hear of what is left of it.
+            Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => Vec::new(),
+            all => all?,
+        };
         let found = desired.file_systems.iter().map(async |wanted| {
             let systems = of_storage(&all, desired, wanted);
             let associations = match super::diff::live_file_system(&systems) {
@@ -234,6 +235,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             runs.latest = Some(latest);
             runs.number = last;
         }
+        if let Some((own, tags)) = &runs.latest
+            && !own.is_over()
+            && super::diff::is_same(desired, tags)
+        {
+            runs.other = self.rival(desired, (own, tags), &listed).await?;
+        }
         if runs.latest.is_none() {
             // The newest that is ours; names that only begin alike belong to other jobs.
             let others = listed.iter().filter(|one| desired.run_of(&one.name).is_none());
@@ -251,6 +258,29 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// A run of another digest that goes on beside this one's, though nobody asked for both: whoever started the later one
+    /// was cut off before it could look again.
+    async fn rival(
+        &self,
+        desired: &Desired,
+        (own, own_tags): (&TrainingJob, &Tags),
+        listed: &[JobSummary],
+    ) -> Answer<Option<(TrainingJob, Tags)>> {
+        let going =
+            listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
+        for one in going.take(MOST_OTHERS) {
+            let Some((job, tags)) = self.job(&one.name).await? else { continue };
+            if !super::diff::is_ours(&tags, &desired.job) || job.status != "InProgress" {
+                continue;
+            }
+            let is_later = (job.created, job.name.as_str()) > (own.created, own.name.as_str());
+            if !super::diff::is_asked_for(if is_later { &tags } else { own_tags }) {
+                return Ok(Some((job, tags)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
     async fn beside(&self, desired: &Desired, listed: &[JobSummary]) -> Answer<Vec<String>> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };

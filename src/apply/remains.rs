@@ -31,6 +31,9 @@ pub struct Remains {
     pub role: Option<ObservedRole>,
     /// The role that has the name and is not ours.
     pub foreign_role: Option<ObservedRole>,
+    /// The SageMaker SDK's default bucket of the account, where it is there: trainc makes it where it is missing, and jobs
+    /// of others lie in it.
+    pub bucket: Option<String>,
     /// Source archives and files of the worker: bucket and key.
     pub objects: Vec<(String, String)>,
     /// Uploads of these that a crash left unfinished: bucket, key and id. Their parts are billed and not seen.
@@ -152,6 +155,10 @@ impl Remains {
             };
             out.push(line(kind, &uri, action, because));
         }
+        if let Some(bucket) = &self.bucket {
+            let because = "the SageMaker SDK's default bucket: what others keep in it is theirs";
+            out.push(line("bucket", bucket, "keep", because.to_owned()));
+        }
         for (bucket, key, _) in &self.uploads {
             let because = "an upload that was never finished".to_owned();
             out.push(line(kind_of(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
@@ -206,6 +213,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
             let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
+        }
+        if let Some(name) = &desired.bucket {
+            // Nothing becomes of it, so nothing hangs on whether it may be looked at.
+            let there = self.owned(name, &desired.account).await.is_ok_and(|bucket| !bucket.foreign);
+            out.bucket = there.then(|| name.clone());
         }
         out.in_use = self.users(&out).await?;
         Ok(out)

@@ -163,12 +163,12 @@ impl SavedPlan {
     }
 }
 
-/// A saved plan that no longer holds, at the job that it was made for.
-pub fn stale(plan: &crate::ir::Plan, why: &str) -> Verdict {
+/// A saved plan that no longer holds, at the job that it was made for; `command` saves it again.
+pub fn stale(plan: &crate::ir::Plan, why: &str, command: &str) -> Verdict {
     let span = plan.job.name.span().unwrap_or(plan.job.span);
     Verdict {
         diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan no longer holds: {why}"))
-            .help("save it again: trainc plan --save")
+            .help(format!("save it again: {command}"))
             .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
         exit: super::verdict::exit::DIFFERENT,
         flag: None,

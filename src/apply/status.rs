@@ -39,6 +39,8 @@ pub struct Status {
     pub metrics: serde_json::Map<String, serde_json::Value>,
     /// Where the model lies, at the end.
     pub model_artifacts: Option<String>,
+    /// Whether the account is in memory: then the dollars are what such a run would cost, and nobody pays them.
+    pub simulated: bool,
 }
 
 /// The status of a job at a time.
@@ -68,6 +70,7 @@ pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> St
             .map(|(name, value)| (name, serde_json::Value::from(value)))
             .collect(),
         model_artifacts: job.model_artifacts.clone(),
+        simulated: false,
     }
 }
 
@@ -115,6 +118,18 @@ fn about(seconds: u64) -> u64 {
 }
 
 impl Status {
+    /// The same of an account in memory, or of a real one.
+    #[must_use]
+    pub fn simulated(mut self, simulated: bool) -> Self {
+        self.simulated = simulated;
+        self
+    }
+
+    /// What stands behind dollars that nobody pays.
+    pub fn unpaid(&self) -> &'static str {
+        if self.simulated { " (simulated: nothing is billed)" } else { "" }
+    }
+
     /// The last figures, the words of the trade first, in their order.
     pub fn figures(&self) -> Vec<(&str, String)> {
         let words = super::metrics::words();
@@ -145,7 +160,8 @@ impl Status {
             parts.push(left);
         }
         if let Some(usd) = self.cost_usd {
-            parts.push(format!("{} so far", text::dollars(usd)));
+            let simulated = if self.simulated { " (simulated)" } else { "" };
+            parts.push(format!("{} so far{simulated}", text::dollars(usd)));
         }
         parts.join(", ")
     }

@@ -3,6 +3,7 @@
 
 mod worker;
 
+use super::calls::Call;
 use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
@@ -31,12 +32,13 @@ declare_code!(T0614, "took-too-long", Error, "something that takes longer than a
 declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
+declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645,
 ];
 
 /// Exit codes of the command line, as far as an account decides them.
@@ -133,6 +135,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     let (code, message, exit) = match kind {
         Obstacle::Foreign => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
         Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
         Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
@@ -156,6 +159,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::OtherDigest => diagnostic
             .help("add `--new-run`: it is started beside the other, which `trainc stop --run NAME` ends if it still runs and is not wanted")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Beside => diagnostic
+            .help("end the one that is not wanted with `trainc stop --run NAME`, or let both run with `--new-run`")
+            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
         Obstacle::Started => diagnostic
             .help("run `trainc destroy` again: it shows that job as well")
             .note("nothing is deleted under a running job"),
@@ -175,7 +181,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
-        Obstacle::OtherDigest => Some("--new-run"),
+        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
         Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
     };
     Verdict { diagnostic, exit, flag }
@@ -215,9 +221,12 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             exit::DENIED,
         ),
         Class::Credentials => {
-            (credentials(fault, new(&T0602, format!("{what}{call} was refused: {}", words(fault)))), exit::DENIED)
+            // Without a code nothing was answered: nothing could be signed.
+            let words = words(fault);
+            let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
+            (credentials(fault, new(&T0602, format!("{what}{said}"))), exit::DENIED)
         }
-        Class::Quota => (quota(new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
@@ -296,7 +305,23 @@ fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
 }
 
-fn quota(diagnostic: Diagnostic) -> Diagnostic {
+fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+    // IAM's and FSx's are used up by what stays: no job's end makes room there.
+    if fault.call != Call::CreateTrainingJob {
+        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
+    }
+    // "… is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances": the service's own
+    // sentence, where it says one.
+    let number = |after: &str| {
+        let rest = fault.message.split_once(after)?.1.trim_start();
+        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
+    };
+    let never = number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has);
+    if never {
+        return diagnostic
+            .help("trainc plan shows the quota's code, and the command that asks for more of it")
+            .note("the job alone needs more than the quota: no other job's end makes room for it");
+    }
     diagnostic
         .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
         .note("`trainc plan` shows the quota's code, its value and what is in use")

@@ -17,6 +17,7 @@ where
     let raw = error.raw_response();
     let http = raw.map(|raw| raw.status().as_u16());
     let request = raw.and_then(request_id);
+    let unsigned = without_credentials(error);
     let said = match error {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or_default();
@@ -33,7 +34,9 @@ where
         }
         SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
         SdkError::TimeoutError(_) => Fault::of(call, Class::Lost, &words(error)),
-        _ if without_credentials(error) => Fault::of(call, Class::Credentials, &words(error)),
+        _ if unsigned.is_some() => {
+            Fault::of(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
+        }
         SdkError::DispatchFailure(_) => Fault::of(call, Class::Lost, &words(error)),
         _ => Fault::of(call, Class::Bug, &words(error)),
     };
@@ -58,8 +61,23 @@ fn request_id(raw: &HttpResponse) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn without_credentials(error: &(dyn Error + 'static)) -> bool {
-    chain(error).any(|one| one.downcast_ref::<CredentialsError>().is_some())
+/// Why a request could not be signed, as one sentence; none where that is not what went wrong.
+pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<String> {
+    let fault = chain(error).find_map(|one| one.downcast_ref::<CredentialsError>())?;
+    Some(match fault {
+        CredentialsError::CredentialsNotLoaded(_) => {
+            "there are no credentials: none in the environment, in ~/.aws, or of this machine".to_owned()
+        }
+        CredentialsError::ProviderTimedOut(_) => {
+            "there are no credentials: what should give them does not answer".to_owned()
+        }
+        // The innermost reason names the profile, the file or the service; those around it only that it failed.
+        _ => {
+            let reason = chain(fault).filter(|one| !one.to_string().is_empty()).last();
+            let reason = reason.map_or_else(String::new, |one| format!(": {one}"));
+            format!("the credentials cannot be read{reason}")
+        }
+    })
 }
 
 /// An error and its reasons, each once, without debug forms.

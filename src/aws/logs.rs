@@ -1,7 +1,7 @@
 //! CloudWatch Logs of training jobs: one stream for each host.
 
 use super::errors::fault;
-use crate::apply::account::{LogEvent, LogPage, LogStream};
+use crate::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
 use crate::apply::fault::Class;
@@ -34,7 +34,7 @@ pub(super) async fn streams(client: &Client, prefix: &str) -> Answer<Vec<LogStre
         .collect())
 }
 
-pub(super) async fn events(client: &Client, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+pub(super) async fn events(client: &Client, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
     let call = Call::GetLogEvents;
     let asked = client
         .get_log_events()
@@ -42,7 +42,8 @@ pub(super) async fn events(client: &Client, stream: &str, from: Option<&str>, mo
         .log_stream_name(stream)
         .start_from_head(true)
         .limit(i32::try_from(most).unwrap_or(MOST_LINES).clamp(1, MOST_LINES))
-        .set_next_token(from.map(str::to_owned));
+        .set_start_time(from.since)
+        .set_next_token(from.token.map(str::to_owned));
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
     let next = answer.next_forward_token;
     let events = answer

@@ -37,8 +37,8 @@ pub use clock::RealClock;
 pub use settings::Settings;
 
 use crate::apply::account::{
-    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogPage, LogStream,
-    Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogFrom, LogPage,
+    LogStream, Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use crate::apply::cloud::{Answer, Cloud, Observe};
 use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
@@ -164,7 +164,7 @@ impl Observe for Account {
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
         logs::streams(&self.logs, prefix).await
     }
-    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+    async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
         logs::events(&self.logs, stream, from, most).await
     }
 

@@ -95,7 +95,14 @@ pub(super) async fn training_jobs(client: &Client, name_contains: &str) -> Answe
 }
 
 pub(super) async fn running_jobs(client: &Client) -> Answer<Vec<JobSummary>> {
-    summaries(client.list_training_jobs().status_equals(TrainingJobStatus::InProgress)).await
+    let with = |status| summaries(client.list_training_jobs().status_equals(status));
+    let mut out = with(TrainingJobStatus::InProgress).await?;
+    // Asked for after those in progress: one that is stopped meanwhile is in either list, never in none.
+    let stopping = with(TrainingJobStatus::Stopping).await?;
+    out.extend(
+        stopping.into_iter().filter(|one| out.iter().all(|known| known.name != one.name)).collect::<Vec<_>>(),
+    );
+    Ok(out)
 }
 
 /// All pages: the service filters some of them after paging, so an empty page is not the last one.

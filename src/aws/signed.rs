@@ -143,7 +143,9 @@ impl Signed {
         let Some(provider) = self.config.credentials_provider() else {
             return Err(none("there is no source of credentials"));
         };
-        let credentials = provider.provide_credentials().await.map_err(|error| none(&words(&error)))?;
+        let credentials = provider.provide_credentials().await;
+        let credentials = credentials
+            .map_err(|error| none(&without_credentials(&error).unwrap_or_else(|| words(&error))))?;
         let identity = credentials.into();
         let region = self.region(ask);
         let settings = v4::SigningParams::builder()

@@ -1,7 +1,7 @@
 //! Each adapter: recorded answers in, typed objects and classes out, and what was asked.
 
 use super::replay::{Recorded, Replay};
-use crate::apply::account::{FileSystemChange, Question, Upload};
+use crate::apply::account::{FileSystemChange, LogFrom, Question, Upload};
 use crate::apply::cloud::{Cloud, Observe};
 use crate::apply::fault::Class;
 use crate::emit::fsx::{CreateFileSystem, LustreConfiguration};
@@ -223,7 +223,7 @@ fn a_group_without_logs_has_no_streams() {
     assert!(run(account.log_streams("llama/")).unwrap().is_empty());
     let page = r#"{"events":[{"timestamp":5,"message":"a"}],"nextForwardToken":"f/1"}"#;
     let (account, _) = Replay::account(&[Some((200, page))]);
-    let page = run(account.log_events("llama/algo-1-1", None, 100)).unwrap();
+    let page = run(account.log_events("llama/algo-1-1", LogFrom::default(), 100)).unwrap();
     assert_eq!((page.events[0].time, page.next.as_deref()), (5, Some("f/1")));
 }
 
@@ -256,6 +256,11 @@ fn without_credentials_nothing_is_sent() {
         run(account.bucket("b", None)).unwrap_err(),
     ] {
         assert_eq!(class.class, Class::Credentials, "{class}");
+        assert!(
+            class.message.starts_with("there are no credentials") && !class.message.contains("dispatch"),
+            "{}",
+            class.message
+        );
     }
     assert!(replay.sent().is_empty());
 }

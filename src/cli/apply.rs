@@ -7,6 +7,7 @@ use super::args::{Global, Input, problems};
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
+use super::job::{Form, errors};
 use super::manifests::{Set, compile_all};
 use super::progress::{Mode, Progress, json_line, version_line};
 use super::prospects::look_at;
@@ -19,12 +20,12 @@ use crate::apply::prospect::Prospect;
 use crate::apply::saved::SavedPlan;
 use crate::apply::turns::Shared;
 use crate::apply::verdict;
-use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use one::One;
 use serde_json::json;
+use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
@@ -100,10 +101,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     if args.output == "json" {
         version_line();
-        unsound(&set);
+        unsound(io, &set);
     }
     show_problems(io, &set, global);
     let desk = Desk::new(set.manifests.len());
+    let idle = RefCell::new(BTreeSet::new());
     let (mut jobs, mut plans) = (Vec::new(), Vec::new());
     let simulated = accounts.is_simulated();
     let several = set.manifests.len() > 1;
@@ -140,13 +142,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     args.input.say_denied(io, &set, global.quiet);
     if !jobs.is_empty() {
-        let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk });
+        let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
         // What was cut off or never asked ends as the whole did.
         desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
     let codes = desk.codes();
     if several && args.output != "json" {
-        summary(io, &set, &codes);
+        summary(io, &set, &codes, &idle.borrow());
     }
     let code = verdict::worst(codes.iter().copied().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
     if args.output == "json" {
@@ -170,13 +172,10 @@ fn twin(set: &Set, at: usize) -> Option<&str> {
 }
 
 /// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
-fn unsound(set: &Set) {
+fn unsound(io: &mut Io, set: &Set) {
     for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
-        for one in manifest.compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
-            json_line(&json!({
-                "type": "problem", "exit": exit::MANIFEST, "job": manifest.compiled.job,
-                "problem": problem(&set.sources, one),
-            }));
+        for object in errors(set, manifest) {
+            Form::Lines.tell(io, manifest.compiled.job.as_deref(), object);
         }
     }
 }
@@ -240,12 +239,15 @@ impl Args {
 }
 
 /// What became of each of several jobs.
-fn summary(io: &mut Io, set: &Set, codes: &[u8]) {
+fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
     io.print("\n");
-    for (manifest, code) in set.manifests.iter().zip(codes) {
+    for (at, (manifest, code)) in set.manifests.iter().zip(codes).enumerate() {
+        let sound = manifest.compiled.checked().is_some();
         let name = manifest.compiled.job.as_deref().unwrap_or(&manifest.path);
         let words = match *code {
+            exit::DONE if idle.contains(&at) => "nothing to do".to_owned(),
             exit::DONE => "applied".to_owned(),
+            exit::MANIFEST if sound => "not applied: what it names is not so, as was said above".to_owned(),
             exit::MANIFEST => "its manifest has errors".to_owned(),
             exit::DIFFERENT => "another version of it is there".to_owned(),
             exit::INCOMPLETE => "incomplete, safe to run again".to_owned(),
@@ -264,6 +266,8 @@ struct Applies<'a> {
     global: &'a Global,
     jobs: &'a [One<'a>],
     desk: &'a Desk,
+    /// Places of those that were as they should be.
+    idle: &'a RefCell<BTreeSet<usize>>,
 }
 
 impl Tasks for Applies<'_> {
@@ -290,6 +294,8 @@ impl Tasks for Applies<'_> {
                 Err(code) => self.desk.end(job.at, code),
             }
         }
+        let idle = going.iter().filter(|(.., prospect)| prospect.is_empty()).map(|(job, ..)| job.at);
+        self.idle.borrow_mut().extend(idle);
         let changed = going.iter().filter(|(.., prospect)| !prospect.is_empty()).count();
         if changed > 0 && !self.agreed(io, changed) {
             going.retain(|(job, _, prospect)| {

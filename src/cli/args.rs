@@ -151,6 +151,17 @@ fn day(written: &str) -> Result<String, String> {
     }
 }
 
+/// A time as [`duration`] reads it, in the largest unit that holds it whole.
+pub(super) fn duration_text(time: std::time::Duration) -> String {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let seconds = time.as_secs();
+    if time.subsec_nanos() > 0 {
+        return format!("{}s", time.as_secs_f64());
+    }
+    let whole = units.into_iter().find(|(_, size)| seconds > 0 && seconds.is_multiple_of(*size));
+    whole.map_or_else(|| format!("{seconds}s"), |(unit, size)| format!("{}{unit}", seconds / size))
+}
+
 /// `2h`, `30m`, `90s`, `1d`.
 pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
     let fault = || "expected a time with its unit, as 2h or 30m".to_owned();
@@ -248,6 +259,35 @@ impl Input {
         Ok(())
     }
 
+    /// What is laid over the manifests, as it is typed again.
+    pub(super) fn again(&self) -> Vec<String> {
+        let quoted = |path: &std::path::Path| crate::emit::quoted(&path.to_string_lossy());
+        let mut out = Vec::new();
+        let mut add = |flag: &str, value: String| out.extend([flag.to_owned(), value]);
+        if let Some(env) = &self.env {
+            add("--env", crate::emit::quoted(env));
+        }
+        for set in &self.sets {
+            add("--set", crate::emit::quoted(set));
+        }
+        if let Some(account) = &self.account {
+            add("--account", crate::emit::quoted(account));
+        }
+        if let Some(worker) = &self.worker {
+            add("--worker", quoted(worker));
+        }
+        for (instance, usd) in &self.prices {
+            add("--price", format!("{instance}={usd}"));
+        }
+        if let Some(discount) = self.discount {
+            add("--discount", discount.to_string());
+        }
+        if let Some(file) = &self.calibration {
+            add("--calibration", quoted(std::path::Path::new(&file.path)));
+        }
+        out
+    }
+
     /// What the compiler is told beside the text.
     pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
         Options {
@@ -332,13 +372,17 @@ pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: 
 
 #[cfg(test)]
 mod tests {
-    use super::{day, duration};
+    use super::{day, duration, duration_text};
     use std::time::Duration;
 
     #[test]
     fn a_time_has_a_unit() {
         assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        for written in ["2h", "90s", "1d", "45m", "0s", "0.5s"] {
+            assert_eq!(duration_text(duration(written).unwrap()), written);
+        }
+        assert_eq!(duration_text(duration("1.5h").unwrap()), "90m");
         assert!(duration("2").is_err() && duration("h").is_err() && duration("2 weeks").is_err());
     }
 

@@ -5,8 +5,8 @@ use super::args::Global;
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, each};
-use super::progress::{Mode, Progress, json_line, version_line};
+use super::job::{About, Form, JobArgs, each};
+use super::progress::{Mode, Progress};
 use crate::apply::account::Role;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::desired::Desired;
@@ -41,10 +41,8 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    if args.output == "json" {
-        version_line();
-    }
-    each(io, global, &args.job, "destroy", |about| Destroy {
+    let form = Form::of(&args.output);
+    each(io, global, &args.job, "destroy", &form, |about| Destroy {
         yes: args.yes || args.job.account.simulate.is_some(),
         consent: Consent { delete_data: args.delete_data },
         output: args.output.clone(),
@@ -61,6 +59,14 @@ struct Destroy {
 
 impl Task for Destroy {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let code = self.remove(io, look).await;
+        self.about.tell(io, json!({"type": "result", "exit": code}));
+        code
+    }
+}
+
+impl Destroy {
+    async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let remains = match remains(&self.about.plan, &look).await {
             Ok(remains) => remains,
             Err(verdict) => return self.about.fail(io, verdict),
@@ -69,10 +75,11 @@ impl Task for Destroy {
         let goes = removals.iter().any(|one| one.action != "keep");
         for one in &removals {
             if self.output == "json" {
-                json_line(&json!({
+                let object = json!({
                     "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
                     "because": one.because,
-                }));
+                });
+                self.about.tell(io, object);
             } else {
                 io.print(&format!(
                     "  {:6}  {} {}: {}\n",
@@ -89,7 +96,8 @@ impl Task for Destroy {
             io.note("warning: what a link has not yet exported to S3 goes with its file system; see that nothing is left to export before you agree\n");
         }
         if !goes {
-            io.note(if removals.is_empty() { "nothing to remove\n" } else { "nothing is removed\n" });
+            let ours = removals.iter().any(|one| one.item.kind != "bucket");
+            io.note(if ours { "nothing is removed\n" } else { "nothing to remove\n" });
             return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
         }
         if !self.yes {
@@ -102,6 +110,7 @@ impl Task for Destroy {
             }
         }
         let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         remover.run(&remains, self.consent).await;
@@ -114,9 +123,10 @@ impl Task for Destroy {
             codes.push(verdict::exit::FOREIGN);
         }
         let code = verdict::worst(codes).unwrap_or(exit::DONE);
-        if self.output == "json" {
-            json_line(&json!({"type": "result", "exit": code}));
-        } else if code == exit::DONE {
+        if self.about.form.is_json() {
+            return code;
+        }
+        if code == exit::DONE {
             io.print("removed\n");
         } else if code == verdict::exit::FOREIGN {
             io.print("what is not only ours stays; the rest is removed, or was said above\n");

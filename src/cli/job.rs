@@ -5,6 +5,7 @@ use super::args::{Global, Named, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
+use super::progress::version_line;
 use super::prospects::{only, show};
 use crate::Options;
 use crate::apply::account::{Tags, TrainingJob};
@@ -12,10 +13,14 @@ use crate::apply::cloud::{Clock, Observe};
 use crate::apply::desired::Desired;
 use crate::apply::observed::Look;
 use crate::apply::verdict::{self, Verdict};
-use crate::diag::Format;
+use crate::diag::json::problem;
+use crate::diag::{Format, Severity};
 use crate::ir::Plan;
 use crate::resolve::Choices;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Which job.
 #[derive(clap::Args, Debug)]
@@ -35,6 +40,82 @@ pub(super) struct JobArgs {
     pub account: AccountArgs,
 }
 
+/// How the outcome of a command is told beside the words for people.
+#[derive(Clone)]
+pub(super) enum Form {
+    /// Not at all.
+    Words,
+    /// One JSON object on each line, the version first.
+    Lines,
+    /// Objects that are kept until the end, one for each manifest.
+    Kept(Rc<Kept>),
+}
+
+/// The objects of a command.
+#[derive(Default)]
+pub(super) struct Kept {
+    objects: RefCell<Vec<Value>>,
+    /// Whether several manifests are named, or a directory.
+    many: Cell<bool>,
+}
+
+impl Kept {
+    /// One object, or an array where several manifests are named, as of `plan`.
+    pub(super) fn print(&self, io: &mut Io) {
+        let objects = self.objects.take();
+        let text = match objects.as_slice() {
+            [] if !self.many.get() => return,
+            [one] if !self.many.get() => serde_json::to_string_pretty(one),
+            all => serde_json::to_string_pretty(all),
+        };
+        io.print(&format!("{}\n", text.unwrap_or_default()));
+    }
+}
+
+/// The form of an object that is no line of a stream.
+const FORMAT_VERSION: &str = "1.0";
+
+impl Form {
+    /// JSON lines or words; the first line is the version.
+    pub(super) fn of(output: &str) -> Self {
+        if output == "json" {
+            version_line();
+            return Self::Lines;
+        }
+        Self::Words
+    }
+
+    /// Whether scripts read it.
+    pub(super) fn is_json(&self) -> bool {
+        !matches!(self, Self::Words)
+    }
+
+    /// Tells one object of a job; nothing where people read.
+    pub(super) fn tell(&self, io: &mut Io, job: Option<&str>, mut object: Value) {
+        if let Some(members) = object.as_object_mut() {
+            members.insert("job".to_owned(), json!(job));
+        }
+        match self {
+            Self::Words => {}
+            Self::Lines => io.print(&format!("{object}\n")),
+            Self::Kept(kept) => {
+                if let Some(members) = object.as_object_mut() {
+                    members.insert("format_version".to_owned(), json!(FORMAT_VERSION));
+                }
+                kept.objects.borrow_mut().push(object);
+            }
+        }
+    }
+}
+
+/// The errors of a manifest that nothing is done for, as objects.
+pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
+    let errors = manifest.compiled.problems.iter().filter(|one| one.severity == Severity::Error);
+    errors
+        .map(|one| json!({"type": "problem", "exit": exit::MANIFEST, "problem": problem(&set.sources, one)}))
+        .collect()
+}
+
 /// The manifest that a task is about.
 pub(super) struct About {
     /// The flags of every command.
@@ -47,11 +128,25 @@ pub(super) struct About {
     pub plan: Plan,
     /// Whether the account is in memory, and begins empty with every command.
     pub is_forgotten: bool,
+    /// How it is told.
+    pub form: Form,
 }
 
 impl About {
+    /// The job's name.
+    pub(super) fn name(&self) -> &str {
+        self.plan.job.name.value().map_or("", String::as_str)
+    }
+
+    /// Tells one object, with the job's name.
+    pub(super) fn tell(&self, io: &mut Io, object: Value) {
+        self.form.tell(io, Some(self.name()), object);
+    }
+
     /// Says what is wrong with the account; the exit code.
     pub(super) fn fail(&self, io: &mut Io, verdict: Verdict) -> u8 {
+        let problem = problem(&self.set.sources, &verdict.diagnostic);
+        self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
         show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
         verdict.exit
     }
@@ -63,9 +158,10 @@ pub(super) fn each<T: Task>(
     global: &Global,
     args: &JobArgs,
     command: &str,
+    form: &Form,
     task: impl Fn(About) -> T,
 ) -> u8 {
-    let (mut accounts, abouts, mut codes) = match abouts(io, global, args, command) {
+    let (mut accounts, abouts, mut codes) = match abouts(io, global, args, command, form) {
         Ok(found) => found,
         Err(code) => return code,
     };
@@ -87,6 +183,7 @@ pub(super) fn abouts(
     global: &Global,
     args: &JobArgs,
     command: &str,
+    form: &Form,
 ) -> Result<(Accounts, Vec<About>, Vec<u8>), u8> {
     let usage = |io: &mut Io, words: String| {
         io.note(&words);
@@ -103,26 +200,33 @@ pub(super) fn abouts(
     };
     let set = compile_all(&paths, &options);
     let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
+    if let Form::Kept(kept) = form {
+        kept.many.set(set.many);
+    }
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else {
             let text = problems(&set, Format::Human, io, io.color, global);
             io.note(&text);
+            for object in errors(&set, manifest) {
+                form.tell(io, manifest.compiled.job.as_deref(), object);
+            }
             codes.push(exit::MANIFEST);
             continue;
         };
-        if !plan.deployable {
-            show(io, &set, manifest, &only(verdict::not_deployable(plan).diagnostic), global);
-            codes.push(exit::MANIFEST);
-            continue;
-        }
-        out.push(About {
+        let about = About {
             global: global.clone(),
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
             is_forgotten: args.account.is_forgotten(),
-        });
+            form: form.clone(),
+        };
+        if plan.deployable {
+            out.push(about);
+        } else {
+            codes.push(about.fail(io, verdict::not_deployable(plan)));
+        }
     }
     Ok((accounts, out, codes))
 }
@@ -185,6 +289,7 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 
 /// The words where there is no job.
 fn none(io: &mut Io, about: &About) -> u8 {
+    about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
     let path = crate::emit::quoted(&about.manifest.path);
     io.note(&if about.is_forgotten {

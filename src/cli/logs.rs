@@ -4,24 +4,30 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, clock, each, existing};
-use super::progress::version_line;
+use super::job::{About, Form, JobArgs, clock, each, existing};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
 use crate::apply::verdict;
 use serde_json::json;
+use std::time::Duration;
 
 /// Show the job's logs: all hosts in the order of time, or one
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow")]
+#[command(
+    after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow\n  trainc logs job.kdl --follow --since 10m"
+)]
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
     /// One host, as algo-1
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// Only what was written within that time, as 10m: where a follow was cut off, it need not begin again at the first
+    /// line
+    #[arg(long, value_name = "TIME", value_parser = super::args::duration)]
+    since: Option<Duration>,
     /// Go on until the job ends
     #[arg(short, long)]
     follow: bool,
@@ -32,13 +38,11 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    if args.output == "json" {
-        version_line();
-    }
-    each(io, global, &args.job, "logs", |about| Logs {
+    let form = Form::of(&args.output);
+    each(io, global, &args.job, "logs", &form, |about| Logs {
         host: args.host.clone(),
         follow: args.follow,
-        is_json: args.output == "json",
+        since: args.since,
         about,
     })
 }
@@ -46,7 +50,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 struct Logs {
     host: Option<String>,
     follow: bool,
-    is_json: bool,
+    since: Option<Duration>,
     about: About,
 }
 
@@ -64,7 +68,8 @@ impl Task for Logs {
             return exit::USAGE;
         }
         let several = self.host.is_none() && job.instances() > 1;
-        let mut tail = Tail::new(self.host.as_deref());
+        let since = self.since.map(|time| look.clock.now() - time.as_secs_f64());
+        let mut tail = Tail::new(self.host.as_deref()).since(since);
         let mut lines = 0;
         loop {
             // The state is asked for first: what a job wrote before its end is there after it.
@@ -72,12 +77,14 @@ impl Task for Logs {
                 Ok(job) => job.is_over(),
                 Err(fault) => return self.fail(io, &fault),
             };
-            let is_json = self.is_json;
+            let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
                 if is_json {
                     io.print(&format!(
                         "{}\n",
-                        json!({"type": "log", "host": host, "time": event.time, "text": event.text})
+                        json!({
+                            "type": "log", "job": name, "host": host, "time": event.time, "text": event.text,
+                        })
                     ));
                 } else {
                     let host = if several { format!("{host:<8} ") } else { String::new() };
@@ -96,7 +103,8 @@ impl Task for Logs {
         }
         if lines == 0 {
             let who = self.host.as_deref().unwrap_or("no host");
-            io.note(&format!("{who} has written nothing yet: {} is {}\n", job.name, job.secondary));
+            let when = if self.since.is_some() { "in that time" } else { "yet" };
+            io.note(&format!("{who} has written nothing {when}: {} is {}\n", job.name, job.secondary));
         }
         exit::DONE
     }

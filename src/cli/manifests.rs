@@ -3,6 +3,7 @@
 use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
 use super::world::{Files, Tree};
+use crate::apply::saved::SavedPlan;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Vary;
 use crate::source::{SourceId, SourceMap, Span};
@@ -13,10 +14,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
+declare_code!(T0646, "saved-plan-named", Error, "a saved plan where a manifest is expected");
 declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0140, &T0143];
+pub(super) static CODES: &[&Code] = &[&T0140, &T0143, &T0646];
 
 /// One manifest of a run.
 #[derive(Clone)]
@@ -241,6 +243,11 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     match String::from_utf8(bytes) {
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
+            if let Some(saved) = SavedPlan::read(&text) {
+                let mut problems = Problems::default();
+                problems.push(saved_plan(source, &file.shown, saved.ok().as_ref()));
+                return fail(problems);
+            }
             Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
         }
         Err(error) => {
@@ -259,6 +266,19 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
             Manifest::new(&file.shown, sha256, compiled)
         }
     }
+}
+
+/// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
+fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
+    let words = format!("`{shown}` is a saved plan, and this command takes manifests");
+    let one = Diagnostic::new(&T0646, Span::new(source, 0, 1), words)
+        .note(format!("`trainc apply {}` does what was saved", crate::emit::quoted(shown)));
+    let Some(saved) = saved else { return one };
+    let given = &saved.given;
+    let env = given.env.iter().map(|env| format!(" --env {}", crate::emit::quoted(env)));
+    let sets = given.sets.iter().map(|set| format!(" --set {}", crate::emit::quoted(set)));
+    let flags: String = env.chain(sets).collect();
+    one.help(format!("name its manifest: {}{flags}", crate::emit::quoted(&saved.manifest)))
 }
 
 /// The most jobs of one sweep.

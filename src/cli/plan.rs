@@ -161,6 +161,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut options = args.input.options(io, false);
     options.fetch = is_online(args);
     let mut set = compile_all(&paths, &options);
+    if let Some(why) = args.save.as_ref().and_then(|file| refuses(args, &set, file)) {
+        io.note(&why);
+        return exit::USAGE;
+    }
     let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
     let looked = if is_online(args) {
         match compare(io, global, args, &set) {
@@ -231,22 +235,25 @@ fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
     if differs && args.detailed_exit_code { exit::DIFFERENT } else { exit::DONE }
 }
 
-/// Writes the plan of one manifest for `apply`.
-fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
-    let ([manifest], [Some(one)]) = (set.manifests.as_slice(), looked) else {
-        io.note("error: one manifest at a time is saved: name a file\n");
-        return exit::USAGE;
-    };
-    let Some(prospect) = &one.prospect else { return exit::USAGE };
+/// Why a plan cannot be saved, known before anything is looked at or shown.
+fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
+    if set.manifests.len() != 1 {
+        return Some("error: one manifest at a time is saved: name a file\n".to_owned());
+    }
     if args.input.named.manifests.iter().any(|path| path == "-") {
-        io.note("error: standard input cannot be read again when the plan is applied: name a file\n");
-        return exit::USAGE;
+        let why = "error: standard input cannot be read again when the plan is applied: name a file\n";
+        return Some(why.to_owned());
     }
     // A slip of the hand, as `--save job.kdl`, must not cost the manifest.
-    if std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none()) {
-        io.note(&format!("error: `{}` is there and is no saved plan: name another file\n", file.display()));
-        return exit::USAGE;
-    }
+    let slip =
+        std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none());
+    slip.then(|| format!("error: `{}` is there and is no saved plan: name another file\n", file.display()))
+}
+
+/// Writes the plan of one manifest for `apply`.
+fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
+    let ([manifest], [Some(one)]) = (set.manifests.as_slice(), looked) else { return exit::USAGE };
+    let Some(prospect) = &one.prospect else { return exit::USAGE };
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),

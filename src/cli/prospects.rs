@@ -77,6 +77,9 @@ async fn one<C: Observe, K: Clock>(
     let facts = look.facts(plan, &prospect.desired, &prospect.caller, starting).await;
     let mut findings = preflight::judge(plan, &facts);
     preflight::left(plan, &prospect.observed.left, &mut findings);
+    if !prospect.is_settled(choices) {
+        preflight::beside(plan, &prospect.desired, &mut findings);
+    }
     let exit = preflight::exit(&findings);
     let obstacles = prospect
         .obstacles()

@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, each, existing};
+use super::job::{About, Form, JobArgs, each, existing};
 use super::manifests::{Manifest, compile_all};
 use crate::Options;
 use crate::apply::account::LogEvent;
@@ -86,7 +86,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             csv: args.csv.clone(),
             calibration: args.calibration.as_ref().map(|file| file.constants.clone()),
         };
-        return each(io, global, &args.job, "report", |about| Online { about, shared: shared.clone() });
+        return each(io, global, &args.job, "report", &Form::Words, |about| Online {
+            about,
+            shared: shared.clone(),
+        });
     }
     let Some((manifest, plan)) = set.manifests.first().and_then(|one| Some((one, one.compiled.checked()?)))
     else {

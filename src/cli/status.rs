@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, clock, each, existing, running};
+use super::job::{About, Form, JobArgs, Kept, clock, each, existing, running};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
@@ -13,6 +13,7 @@ use crate::apply::observed::Look;
 use crate::apply::status::{Status, status};
 use crate::text;
 use serde_json::json;
+use std::rc::Rc;
 
 /// Show where the job stands: its states so far, its figures, what it has cost
 #[derive(clap::Args, Debug)]
@@ -27,11 +28,14 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    each(io, global, &args.job, "status", |about| Show { output: args.output.clone(), about })
+    let kept = Rc::new(Kept::default());
+    let form = if args.output == "json" { Form::Kept(kept.clone()) } else { Form::Words };
+    let code = each(io, global, &args.job, "status", &form, |about| Show { about });
+    kept.print(io);
+    code
 }
 
 struct Show {
-    output: String,
     about: About,
 }
 
@@ -56,8 +60,9 @@ impl Task for Show {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let now = status(&self.about.plan, &job, &metrics, look.clock.now());
-        if self.output == "json" {
+        let now =
+            status(&self.about.plan, &job, &metrics, look.clock.now()).simulated(look.cloud.is_simulated());
+        if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
                 let all = beside.iter().map(|one| {
@@ -65,8 +70,7 @@ impl Task for Show {
                 });
                 members.insert("also_running".to_owned(), all.collect());
             }
-            let text = serde_json::to_string_pretty(&object).unwrap_or_default();
-            io.print(&format!("{text}\n"));
+            self.about.tell(io, object);
         } else {
             let other = if found.is_other { " (another digest than the manifest's now)" } else { "" };
             io.print(&page(&now, other));
@@ -111,7 +115,10 @@ fn page(now: &Status, other: &str) -> String {
     if let Some(usd) = now.cost_usd {
         let most =
             now.most_usd.map_or_else(String::new, |most| format!(" of at most {}", text::dollars(most)));
-        field("cost", format!("{}{most}, instances only, at the price on demand", text::dollars(usd)));
+        field(
+            "cost",
+            format!("{}{most}, instances only, at the price on demand{}", text::dollars(usd), now.unpaid()),
+        );
     }
     if let Some(reason) = &now.failure_reason {
         // The end of the program's own output: it may hold anything.

@@ -5,7 +5,7 @@ use super::args::Global;
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Found, JobArgs, each, find, running};
+use super::job::{About, Form, Found, JobArgs, each, find, running};
 use super::progress::{Mode, Progress};
 use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
@@ -15,6 +15,7 @@ use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
 use crate::emit::quoted;
+use serde_json::json;
 use std::io::IsTerminal as _;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
@@ -31,12 +32,17 @@ pub(super) struct Args {
     /// Which run, by the name of its training job, where several are not over
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
 }
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    each(io, global, &args.job, "stop", |about| Stop {
+    let form = Form::of(&args.output);
+    each(io, global, &args.job, "stop", &form, |about| Stop {
         yes: args.yes || args.job.account.simulate.is_some(),
+        output: args.output.clone(),
         run: args.run.clone(),
         about,
     })
@@ -44,12 +50,28 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 struct Stop {
     yes: bool,
+    output: String,
     run: Option<String>,
     about: About,
 }
 
 impl Task for Stop {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let mut stopped = None;
+        let code = self.stop(io, look, &mut stopped).await;
+        self.about.tell(io, json!({"type": "result", "training_job": stopped, "exit": code}));
+        code
+    }
+}
+
+impl Stop {
+    /// Stops the run that is meant; its name, once it is known.
+    async fn stop<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        meant: &mut Option<String>,
+    ) -> u8 {
         let found = match find(&look, &self.about.plan).await {
             Ok(found) => found,
             Err(verdict) => return self.about.fail(io, verdict),
@@ -66,6 +88,7 @@ impl Task for Stop {
             [] => return self.nothing(io, found),
             several => return self.which(io, several),
         };
+        *meant = Some(job.name.clone());
         if !self.yes && !std::io::stdin().is_terminal() {
             io.note("nobody is here to ask: say `--yes`\n");
             return exit::INCOMPLETE;
@@ -73,7 +96,8 @@ impl Task for Stop {
         if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
             return exit::INCOMPLETE;
         }
-        let progress = Progress::new(Mode::of("human", self.about.global.quiet));
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         let item = Item::new("training-job", &job.name);
@@ -81,7 +105,9 @@ impl Task for Stop {
         progress.clear();
         match stopped {
             Ok(()) => {
-                io.print(&format!("stopped: {}\n", job.name));
+                if !self.about.form.is_json() {
+                    io.print(&format!("stopped: {}\n", job.name));
+                }
                 exit::DONE
             }
             Err(cause) => {
@@ -90,9 +116,7 @@ impl Task for Stop {
             }
         }
     }
-}
 
-impl Stop {
     /// Nothing of ours runs; a run under our name that is not ours is said to be theirs.
     fn nothing(&self, io: &mut Io<'_>, found: Found) -> u8 {
         if let Some(name) = &self.run {
@@ -101,7 +125,9 @@ impl Stop {
         }
         let ours = &found.desired.job;
         let Some((job, tags)) = found.job.filter(|(job, tags)| !job.is_over() && !is_ours(tags, ours)) else {
-            io.print("nothing to stop: no job of this manifest is running\n");
+            if !self.about.form.is_json() {
+                io.print("nothing to stop: no job of this manifest is running\n");
+            }
             return exit::DONE;
         };
         let change = foreign_run(&job, &tags);
@@ -113,6 +139,8 @@ impl Stop {
     /// Several run side by side: which is meant only the user knows.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
         let path = quoted(&self.about.manifest.path);
+        let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
+        self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(
             "error: {} runs of this job are in progress: say which one to stop\n",
             several.len()

@@ -4,9 +4,9 @@ use super::account::Tasks;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, JobArgs, abouts, clock, existing, worst};
+use super::job::{About, Form, JobArgs, abouts, clock, existing, worst};
 use super::manifests::{Manifest, Set};
-use super::progress::{Mode, Progress, json_line, version_line};
+use super::progress::{Mode, Progress, json_line};
 use super::prospects::{only, show};
 use super::transcript::Desk;
 use crate::apply::account::{LogEvent, TrainingJob};
@@ -19,6 +19,7 @@ use crate::apply::observed::Look;
 use crate::apply::status::{Status, status};
 use crate::apply::verdict;
 use crate::diag::Diagnostic;
+use crate::diag::json::problem;
 use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::text;
@@ -41,10 +42,8 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    if args.output == "json" {
-        version_line();
-    }
-    let (mut accounts, abouts, mut codes) = match abouts(io, global, &args.job, "watch") {
+    let form = Form::of(&args.output);
+    let (mut accounts, abouts, mut codes) = match abouts(io, global, &args.job, "watch", &form) {
         Ok(found) => found,
         Err(code) => return code,
     };
@@ -199,6 +198,13 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             Err(fault) => {
                 progress.clear();
                 let verdict = verdict::look_failed(plan, &fault);
+                if mode == Mode::Json {
+                    let problem = problem(&set.sources, &verdict.diagnostic);
+                    let job = plan.job.name.value();
+                    json_line(
+                        &json!({"type": "problem", "job": job, "exit": verdict.exit, "problem": problem}),
+                    );
+                }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
                 io.note(&format!(
                     "the job runs on; attach again with `trainc watch {}`\n",
@@ -209,9 +215,10 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
         following.read(look, name, io).await;
-        let now = status(plan, &job, &following.metrics, look.clock.now());
+        let now =
+            status(plan, &job, &following.metrics, look.clock.now()).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
-            let read = json_line(&json!({"type": "status", "status": now}));
+            let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {
                 return exit::DONE;
             }
@@ -255,7 +262,10 @@ pub(super) fn end(
     let completed = job.status == "Completed";
     if output == "json" {
         let cause = finding.cause.as_ref();
-        let mut value = json!({"type": "ended", "training_job": job.name, "status": job.status});
+        let mut value = json!({
+            "type": "ended", "job": now.job, "training_job": job.name, "status": job.status,
+            "exit": if completed { exit::DONE } else { exit::JOB },
+        });
         if !completed && let Some(members) = value.as_object_mut() {
             members.insert("code".to_owned(), json!(finding.kind.code().id));
             members.insert("class".to_owned(), json!(finding.kind.code().name));
@@ -274,6 +284,7 @@ pub(super) fn end(
         if let Some(most) = now.most_usd {
             words.push_str(&format!(" of at most {}", text::dollars(most)));
         }
+        words.push_str(now.unpaid());
         io.print(&format!("{words}\n"));
         if let Some(model) = &job.model_artifacts {
             io.print(&format!("  model  {model}\n"));
@@ -305,9 +316,10 @@ pub(super) fn end(
     }
     if let Some(usd) = now.cost_usd {
         io.print(&format!(
-            "it ran for {} and cost {}\n",
+            "it ran for {} and cost {}{}\n",
             text::duration(now.elapsed_seconds),
-            text::dollars(usd)
+            text::dollars(usd),
+            now.unpaid()
         ));
     }
     exit::JOB

@@ -166,6 +166,8 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         assert done.returncode == 0, done
         asked = told.read_text().splitlines()
         assert len(asked) == 2 and f"-X {verb} " in asked[1] and asked[1].endswith(end), asked
-        body = (repository.folder / "body.md").read_text()
-        assert body.startswith("<!-- trainc-plan -->") and len(body) <= 65_000
+        # Whole as it was written: GitLab takes a million characters, and the two parts have 65,536 each at most.
+        assert "body@comment.md" in asked[1], asked
+        body = (repository.folder / "comment.md").read_text()
+        assert body.startswith("<!-- trainc-plan -->") and len(body) <= 2 * 65_536 + 100
     assert repository.jobs() == []

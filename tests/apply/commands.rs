@@ -316,6 +316,113 @@ fn what_to_type_after_a_failure_is_the_same_command() {
     assert!(ran.out.contains("trainc apply kept.plan --simulate=account.json"), "{}{}", ran.out, ran.err);
 }
 
+/// How long was waited, and whether anybody was asked, is asked for again as well.
+#[test]
+fn what_to_type_keeps_how_it_was_waited() {
+    let repo = Repo::new("apply-again-waiting", &["starter"]);
+    let path = "starter/trainc.kdl";
+    repo.0.write("account.json", r#"{"denied": ["iam:CreateRole"]}"#);
+    let flags = ["--wait-for-capacity", "90m", "--wait", "--yes", "--discount", "0.25", "--deny-warnings"];
+    let ran = repo.run(&[&["apply", path][..], &flags].concat());
+    assert_eq!(ran.code, Some(6), "{}", ran.err);
+    let next = format!(
+        "next  trainc apply {path} --discount 0.25 --simulate=account.json --wait-for-capacity 90m --wait --yes --deny-warnings\n"
+    );
+    assert!(ran.out.contains(&next), "{}", ran.out);
+}
+
+/// Every line of `-o json` is an object with the job's name, after the version, also where there is no job.
+#[test]
+fn json_tells_of_every_job_also_where_there_is_none() {
+    let repo = Repo::new("apply-json-lines", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let told = |args: &[&str], code: i32| {
+        let ran = repo.run(&[args, &["-o", "json"]].concat());
+        assert_eq!(ran.code, Some(code), "{args:?}: {}{}", ran.out, ran.err);
+        let lines = lines(&ran);
+        assert_eq!(lines[0], serde_json::json!({"type": "version", "format": "1.0"}), "{args:?}");
+        assert!(lines[1..].iter().all(|line| line["job"] == "my-first-job"), "{args:?}: {}", ran.out);
+        lines
+    };
+    let last = |lines: &[Value]| lines.last().unwrap().clone();
+    for verb in ["watch", "logs"] {
+        let said = last(&told(&[verb, path], 4));
+        assert_eq!(
+            (&said["type"], &said["exit"], &said["training_job"]),
+            (&"result".into(), &4.into(), &Value::Null)
+        );
+    }
+    let none = repo.run(&["status", path, "-o", "json"]);
+    let object: Value = serde_json::from_str(&none.out).unwrap();
+    assert_eq!(
+        (none.code, &object["job"], &object["status"]),
+        (Some(4), &"my-first-job".into(), &Value::Null)
+    );
+    let several: Value = serde_json::from_str(&repo.run(&["status", "starter", "-o", "json"]).out).unwrap();
+    assert_eq!(several.as_array().unwrap().len(), 1, "a directory of one is still a directory");
+    assert_eq!(last(&told(&["stop", path], 0))["type"], "result");
+    assert_eq!(last(&told(&["destroy", path], 0))["exit"], 0);
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let stopped = told(&["stop", path], 0);
+    let name = last(&stopped)["training_job"].as_str().unwrap().to_owned();
+    assert!(
+        stopped.iter().any(|line| line["type"] == "doing" && line["name"] == name.as_str()),
+        "{stopped:?}"
+    );
+    let removed = told(&["destroy", path], 0);
+    let bucket = removed.iter().find(|line| line["type"] == "removal" && line["kind"] == "bucket").unwrap();
+    assert_eq!((&bucket["action"], &last(&removed)["exit"]), (&"keep".into(), &0.into()));
+    assert!(removed.iter().any(|line| line["type"] == "done" && line["what"] == "deleted"), "{removed:?}");
+    // What is wrong with the account, and with a manifest, is told on the same stream.
+    repo.0.write("account.json", r#"{"denied": ["sagemaker:ListTrainingJobs"]}"#);
+    let denied = told(&["stop", path], 6);
+    assert!(denied.iter().any(|line| line["problem"]["code"] == "T0601"), "{denied:?}");
+    repo.edit(path, "region \"us-west-2\"", "region \"nowhere\"");
+    let wrong = told(&["watch", path], 3);
+    assert!(wrong.iter().any(|line| line["type"] == "problem" && line["exit"] == 3), "{wrong:?}");
+}
+
+/// Who was cut off goes on where they were, and needs no lines twice.
+#[test]
+fn logs_since_a_while_ago_begin_there() {
+    let repo = Repo::new("apply-logs-since", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    assert_eq!(repo.run(&["watch", path]).code, Some(0));
+    let all = repo.run(&["logs", path]).out;
+    let late = repo.run(&["logs", path, "--since", "20m"]).out;
+    assert!(all.ends_with(&late) && !late.is_empty() && late.len() < all.len() / 2, "{late}");
+    let none = repo.run(&["logs", path, "--since", "1s"]);
+    assert!(none.out.is_empty() && none.err.contains("nothing in that time"), "{}{}", none.out, none.err);
+}
+
+/// A saved plan where a manifest is expected is known as one, and nothing is shown that is not saved.
+#[test]
+fn a_saved_plan_is_no_manifest() {
+    let repo = Repo::new("apply-saved-named", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let sets = ["--set", "train.steps=77"];
+    assert_eq!(repo.run(&[&["plan", path, "--save", "job.plan"][..], &sets].concat()).code, Some(0));
+    for verb in ["status", "plan", "watch", "destroy"] {
+        let ran = repo.run(&[verb, "job.plan"]);
+        let said = format!("{}{}", ran.out, ran.err);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(ran.code, Some(3), "{verb}: {said}");
+        assert!(said.contains("T0646") && said.matches("error[").count() == 1, "{verb}: {said}");
+        assert!(
+            said.contains("name its manifest: starter/trainc.kdl --set train.steps=77"),
+            "{verb}: {said}"
+        );
+    }
+    let slip = repo.run(&["plan", path, "--save", path]);
+    assert!(slip.code == Some(2) && slip.out.is_empty(), "{}", slip.out);
+    repo.edit(path, "nodes=1", "nodes=2");
+    let stale = repo.run(&["apply", "job.plan"]);
+    let said = stale.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = "save it again: trainc plan starter/trainc.kdl --set train.steps=77 --simulate=account.json --save job.plan";
+    assert!(stale.code == Some(4) && said.contains(help), "{said}");
+}
+
 /// A reason is the end of the program's own output.
 #[test]
 fn a_reason_moves_no_cursor() {
@@ -345,6 +452,34 @@ fn a_renamed_storage_says_what_is_left() {
     let planned = repo.run(&["plan", LLAMA, "-v"]);
     let said = format!("{}{}", planned.out, planned.err);
     assert!(said.contains("T0644") && said.contains(&id), "{said}");
+}
+
+/// A storage that is taken out of the manifest altogether leaves its file system, which is paid for by the hour.
+#[test]
+fn a_storage_that_was_taken_out_says_what_is_left() {
+    let repo = Repo::new("apply-taken-out", &["starter", "llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let id = repo.account()["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    // The same job without a storage: another example under this one's name.
+    let path = "starter/trainc.kdl";
+    let name = fs::read_to_string(repo.0.0.join(path)).unwrap();
+    let name =
+        name.lines().find_map(|line| line.strip_prefix("job ")).unwrap().trim_end_matches(" {").to_owned();
+    let llama = fs::read_to_string(repo.0.0.join(LLAMA)).unwrap();
+    let llama =
+        llama.lines().find_map(|line| line.strip_prefix("job ")).unwrap().trim_end_matches(" {").to_owned();
+    repo.edit(path, &name, &llama);
+    for verb in [&["plan", path][..], &["apply", path, "--yes", "--new-run"]] {
+        let ran = repo.run(verb);
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(said.contains("T0644") && said.contains(&id), "{verb:?}: {said}");
+        let help = said.contains(&format!("aws fsx delete-file-system --file-system-id {id}"));
+        assert!(help || verb[0] == "plan", "{said}");
+    }
+    // Whoever never had one and may not look for any is not kept from anything.
+    repo.0.write("account.json", r#"{"denied": ["fsx:DescribeFileSystems"]}"#);
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    assert_eq!(repo.run(&["plan", LLAMA]).code, Some(6));
 }
 
 #[test]

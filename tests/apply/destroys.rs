@@ -189,9 +189,16 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
 #[test]
 fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
     let plan = plan("llama-7b-fsdp", &[]);
-    for foreign in [false, true] {
+    for (foreign, stopping) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut account = applied(&plan);
-        account.jobs.values_mut().for_each(|state| state.tags.clear());
+        let now = account.now;
+        for state in account.jobs.values_mut() {
+            state.tags.clear();
+            // One that is stopped uploads what it has with its role, and reads until it is gone.
+            if stopping {
+                state.stopped = Some(now);
+            }
+        }
         if foreign {
             let mut state = account.jobs.pop_first().unwrap().1;
             "somebody-elses".clone_into(&mut state.job.name);
@@ -200,9 +207,13 @@ fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
         let user = account.jobs.keys().next().unwrap().clone();
         let cloud = Fake::new(account);
         let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
-        assert_eq!(unfinished, 0);
-        let removals = remains.removals(ALL);
+        let status = &cloud.account().jobs[&user].job.status;
+        assert_eq!((unfinished, status == "Stopping"), (0, stopping), "{status}");
+        let mut removals = remains.removals(ALL);
         assert!(removals.iter().all(|one| one.action == "keep"), "{removals:#?}");
+        // The account's default bucket stays whoever uses what.
+        let bucket = removals.iter().position(|one| one.item.kind == "bucket").unwrap();
+        assert!(removals.remove(bucket).item.name.starts_with("sagemaker-us-west-2-111122223333"));
         assert!(removals.iter().all(|one| one.because.contains(&user)), "{removals:#?}");
         assert!(remains.is_held(Consent::default()));
         assert_eq!(left(&cloud.account()), [1; 4]);

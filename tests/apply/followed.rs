@@ -2,7 +2,7 @@
 
 use super::{apply, look, plan, run};
 use std::cell::Cell;
-use trainc::apply::account::{LogEvent, LogPage, LogStream};
+use trainc::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 use trainc::apply::autopsy::{Autopsy, Kind};
 use trainc::apply::cloud::Answer;
 use trainc::apply::diff::Choices;
@@ -31,14 +31,14 @@ impl Source for Writers {
         Ok(all.collect())
     }
 
-    async fn page(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+    async fn page(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
         self.calls.set(self.calls.get() + 1);
         if self.failing > 0 && self.calls.get().is_multiple_of(self.failing) {
             // The caller repeats it: nothing may be lost or read twice.
             return Box::pin(self.page(stream, from, most)).await;
         }
         let host: u64 = stream.split('-').nth(1).unwrap().parse().unwrap();
-        let at: u64 = from.map_or(0, |token| token.parse().unwrap());
+        let at: u64 = from.token.map_or(0, |token| token.parse().unwrap());
         let end = (at + self.page.min(u64::from(most))).min(self.written.get());
         let events = (at..end)
             .map(|line| LogEvent {

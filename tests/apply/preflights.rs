@@ -86,6 +86,40 @@ fn an_account_that_has_everything_has_no_findings() {
     }
 }
 
+/// Two versions of a job that run side by side share one role: what both may do must fit into its policy.
+#[test]
+fn a_policy_without_room_for_two_versions_is_said_before_anything_is_made() {
+    let read = |at: usize| format!("arn:aws:s3:::example-corpus-of-team-{at:03}-with-a-long-name/tokens/*");
+    let mut account = Account::default();
+    let first = Fake::new(account.clone());
+    let plan_of = |lr: &str| plan("starter", &[&format!("train.steps={lr}")]);
+    let end = run(&first, super::apply(&first, &plan_of("77"), Choices::default())).unwrap();
+    assert!(matches!(end, super::End::Done(_)), "{end:?}");
+    account = first.account();
+    // The older version was given much: its part alone is near the limit.
+    let policy = account.roles.values_mut().next().unwrap().policies.get_mut("trainc").unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(policy).unwrap();
+    let much = serde_json::json!({"Sid": "ReadMuch", "Effect": "Allow", "Action": "s3:GetObject",
+        "Resource": (0..140).map(read).collect::<Vec<_>>()});
+    document["Statement"].as_array_mut().unwrap().push(much);
+    *policy = document.to_string();
+    let cloud = Fake::new(account);
+    let choices = Choices { new_run: true, ..Choices::default() };
+    let (second, mut problems) = (plan_of("78"), Problems::default());
+    let prospect = run(&cloud, look(&cloud).prospect(&second, choices)).unwrap().unwrap().unwrap();
+    preflight::beside(&second, &prospect.desired, &mut problems);
+    let codes: Vec<&str> = problems.iter().map(|one| one.code.id).collect();
+    assert_eq!((codes.as_slice(), preflight::exit(&problems)), (&["T0648"][..], 5));
+    let name = cloud.account().jobs.keys().next().unwrap().clone();
+    assert!(problems.iter().all(|one| one.message.contains(&name)), "{problems:?}");
+    // Alone it fits.
+    let calm = Fake::default();
+    let prospect = run(&calm, look(&calm).prospect(&second, choices)).unwrap().unwrap().unwrap();
+    let mut problems = Problems::default();
+    preflight::beside(&second, &prospect.desired, &mut problems);
+    assert!(problems.is_empty());
+}
+
 #[test]
 fn the_network() {
     finds(LLAMA, &[], &["T0623"], 3, |account| missing(account, SUBNET));

@@ -67,7 +67,7 @@ looks! {
     quota(service: &str, code: &str) -> f64;
     default_quota(service: &str, code: &str) -> f64;
     log_streams(prefix: &str) -> Vec<a::LogStream>;
-    log_events(stream: &str, from: Option<&str>, most: u32) -> a::LogPage;
+    log_events(stream: &str, from: a::LogFrom<'_>, most: u32) -> a::LogPage;
 }
 
 #[test]
@@ -162,6 +162,52 @@ fn two_new_runs_at_once_leave_each_other_their_rights() {
     let policy = &account.roles.values().next().unwrap().policies["trainc"];
     assert!(policy.contains("llama-7b/output") && policy.contains("example-runs/elsewhere"), "{policy}");
     assert_eq!(account.jobs.len(), 2);
+}
+
+/// An apply that is killed between its create and its second look leaves two versions running: the next apply of either
+/// says so, until one is ended or both are asked for.
+#[test]
+fn two_versions_that_nobody_asked_for_are_said() {
+    let first = plan("starter", &[]);
+    let second = plan("starter", &["train.steps=77"]);
+    let mut account = applied("starter", &[]);
+    // As the race leaves it: each was started in an account that did not show the other yet.
+    let calm = Fake::default();
+    run(&calm, apply(&calm, &second, Choices::default())).unwrap();
+    let (name, mut state) = calm.account().jobs.pop_first().unwrap();
+    state.job.created += 1.0;
+    account.jobs.insert(name.clone(), state);
+    account.now += 2.0;
+    assert_eq!(account.jobs.len(), 2);
+    for plan in [&first, &second] {
+        let cloud = at(&account);
+        let end = run(&cloud, apply(&cloud, plan, Choices::default())).unwrap();
+        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Beside]), "{end:?}");
+        assert!(cloud.calls().iter().all(|call| call.row().effect == Effect::Read));
+        let prospect =
+            run(&cloud, look(&cloud).prospect(plan, Choices::default())).unwrap().unwrap().unwrap();
+        let (change, _) = prospect.obstacles().next().unwrap();
+        assert!(account.jobs.keys().all(|job| change.because.contains(job)), "{}", change.because);
+        let verdict = trainc::apply::verdict::obstacle(change, plan.job.span);
+        assert_eq!((verdict.diagnostic.code.id, verdict.exit, verdict.flag), ("T0645", 4, Some("--new-run")));
+        let end = run(&cloud, apply(&cloud, plan, NEW_RUN)).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        assert_eq!(cloud.account().jobs.len(), 2, "both run: nothing more to start");
+    }
+    // One is being ended: nothing stands in the way of the other.
+    let mut ended = account.clone();
+    ended.jobs.get_mut(&name).unwrap().stopped = Some(ended.now);
+    let cloud = at(&ended);
+    let end = run(&cloud, apply(&cloud, &first, Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    // Started with `--new-run`, the later one was meant.
+    let asked = at(&applied("starter", &[]));
+    run(&asked, apply(&asked, &second, NEW_RUN)).unwrap();
+    for plan in [&first, &second] {
+        let end = run(&asked, apply(&asked, plan, Choices::default())).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+    }
+    assert_eq!(asked.account().jobs.len(), 2);
 }
 
 /// Both look before either has made anything: the second finds out before it would start its job, minutes later.

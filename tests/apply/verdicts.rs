@@ -108,6 +108,31 @@ fn every_answer_has_its_exit_code_and_its_words() {
     }
 }
 
+/// Waiting is advised only where the end of other jobs makes room.
+#[test]
+fn a_quota_is_waited_for_only_where_that_helps() {
+    let plan = plan(EXAMPLE, &[]);
+    let help = |call: Call, code: &str, text: &str| {
+        let cause = Cause::Fault(Fault::answered(call, Some(400), code, text));
+        let verdict = verdict::verdict(&plan, &Item::new("training-job", "job-1"), &cause);
+        assert_eq!(verdict.diagnostic.code.id, "T0603");
+        format!("{:?} {:?}", verdict.diagnostic.help, verdict.diagnostic.notes)
+    };
+    let job = |limit: u32, used: u32| {
+        let text = format!(
+            "The account-level service limit 'ml.p4d.24xlarge for training job usage' is {limit} Instances, with current utilization of {used} Instances and a request delta of 8 Instances."
+        );
+        help(Call::CreateTrainingJob, "ResourceLimitExceeded", &text)
+    };
+    assert!(job(8, 4).contains("--wait-for-capacity"));
+    assert!(job(10, 10).contains("--wait-for-capacity"));
+    assert!(
+        !job(4, 0).contains("--wait-for-capacity") && job(0, 0).contains("no other job's end makes room")
+    );
+    let roles = help(Call::CreateRole, "LimitExceeded", "Cannot exceed quota for RolesPerAccount: 1000");
+    assert!(!roles.contains("--wait-for-capacity") && roles.contains("Service Quotas"), "{roles}");
+}
+
 #[test]
 fn an_apply_that_meets_the_answer_ends_with_it() {
     let plan = plan(EXAMPLE, &[]);

@@ -12,7 +12,8 @@ pub struct Runs {
     pub latest: Option<(TrainingJob, Tags)>,
     /// Which run of the digest that is, from 1.
     pub number: usize,
-    /// The latest run of another digest of the job, with its tags.
+    /// The latest run of another digest of the job, with its tags; beside a run of this digest that is not over only one
+    /// that runs as well, though nobody asked for both.
     pub other: Option<(TrainingJob, Tags)>,
     /// Runs of other digests that are not over and run as the role of this one: names.
     pub beside: Vec<String>,
@@ -36,6 +37,8 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
         (Some((job, tags)), _) => {
             if !is_same(desired, tags) && !choices.adopt {
                 Target::Blocked(Obstacle::Foreign)
+            } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
+                Target::Blocked(Obstacle::Beside)
             } else if (choices.new_run && job.is_over()) || (choices.after_capacity && lacked_capacity(job)) {
                 start(runs.number + 1)
             } else {
@@ -55,6 +58,14 @@ pub fn lacked_capacity(job: &TrainingJob) -> bool {
             reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute")
         })
 }
+
+/// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
+pub(in crate::apply) fn is_asked_for(tags: &Tags) -> bool {
+    tags.contains_key(NEW_RUN_TAG)
+}
+
+/// The tag of a run that was asked for with `--new-run`.
+pub(in crate::apply) const NEW_RUN_TAG: &str = "trainc:new-run";
 
 /// Whether a job is a run of this digest.
 pub(in crate::apply) fn is_same(desired: &Desired, tags: &Tags) -> bool {
@@ -105,6 +116,17 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
                 Action::Stop(Obstacle::OtherDigest),
                 format!("{other} is another digest of this job: {status}"),
             );
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(Obstacle::Beside) => {
+            let word = |job: &Option<(TrainingJob, Tags)>| {
+                job.as_ref().map_or_else(String::new, |(job, _)| job.name.clone())
+            };
+            let (own, other) = (word(&runs.latest), word(&runs.other));
+            let because = format!("{own} and {other} run side by side, two digests of one job");
+            let mut change = Change::new(kind, &own, Action::Stop(Obstacle::Beside), because);
             change.differences =
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
             change

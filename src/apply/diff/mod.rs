@@ -11,7 +11,7 @@ pub use job::{Runs, Target, foreign_run, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::{is_same, job, of_foreign, overtaken};
+pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, of_foreign, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
@@ -45,6 +45,8 @@ pub enum Obstacle {
     Foreign,
     /// Another digest of the job is there.
     OtherDigest,
+    /// A run of another digest of the job runs beside this one's, and nobody asked for both.
+    Beside,
     /// A run of the job that was started meanwhile.
     Started,
     /// It differs in what can only be changed by making it anew, and data would go.
@@ -65,7 +67,7 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign) => "foreign",
-            Self::Stop(Obstacle::OtherDigest | Obstacle::Started) => "differs",
+            Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken) => "broken",
         }
     }

@@ -2,7 +2,7 @@
 
 use super::job::{FAILS_AFTER, Outcome, TRAINING};
 use super::state::JobState;
-use crate::apply::account::{LogEvent, LogPage, LogStream};
+use crate::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 
 /// Lines that a host writes while it trains, evenly over its steps.
 const LINES: u64 = 120;
@@ -27,20 +27,22 @@ pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
 pub(super) fn events(
     state: &JobState,
     stream: &str,
-    from: Option<&str>,
+    from: LogFrom<'_>,
     most: u32,
     now: f64,
 ) -> Option<LogPage> {
     let host: u64 = stream.rsplit('/').next()?.split('-').nth(1)?.parse().ok()?;
     let start = state.job.started?;
     let now = now.min(state.job.ended.unwrap_or(now));
-    let mut at: u64 = from.and_then(|token| token.strip_prefix("f/")?.parse().ok()).unwrap_or(0);
+    let mut at: u64 = from.token.and_then(|token| token.strip_prefix("f/")?.parse().ok()).unwrap_or(0);
     let mut page = LogPage::default();
     while let Some(event) = line(state, host, start, at).filter(|event| event.time <= milliseconds(now)) {
         if page.events.len() as u64 >= PAGE.min(u64::from(most)) {
             break;
         }
-        page.events.push(event);
+        if from.since.is_none_or(|since| event.time >= since) {
+            page.events.push(event);
+        }
         at += 1;
     }
     page.next = Some(format!("f/{at}"));

@@ -4,8 +4,8 @@ use super::furnished::zone_id;
 use super::state::Account;
 use super::{Fake, logs};
 use crate::apply::account::{
-    Association, Bucket, Caller, Endpoint, FileSystem, JobSummary, Key, LogPage, LogStream, Object, Question,
-    Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
+    Association, Bucket, Caller, Endpoint, FileSystem, JobSummary, Key, LogFrom, LogPage, LogStream, Object,
+    Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
 };
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Answer, Observe};
@@ -124,9 +124,13 @@ impl Observe for Fake {
         .await
     }
 
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     async fn running_jobs(&self) -> Answer<Vec<JobSummary>> {
         self.call(Call::ListTrainingJobs, "", |account, _| {
-            Ok(summaries(account, |job| job.status == "InProgress"))
+            Ok(summaries(account, |job| matches!(job.status.as_str(), "InProgress" | "Stopping")))
         })
         .await
     }
@@ -270,7 +274,7 @@ impl Observe for Fake {
         .await
     }
 
-    async fn log_events(&self, stream: &str, from: Option<&str>, most: u32) -> Answer<LogPage> {
+    async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
         let call = Call::GetLogEvents;
         self.call(call, stream, |account, now| {
             let name = stream.split('/').next().unwrap_or(stream);

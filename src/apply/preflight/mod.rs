@@ -3,6 +3,7 @@
 //! In: a plan and an account to look at. Out: all findings at once, each a diagnostic at its place in the manifest.
 //! What the caller may not look at is a note: a missing permission to look is no mistake.
 
+mod beside;
 mod data;
 mod facts;
 mod left;
@@ -13,6 +14,7 @@ mod quota;
 mod release;
 mod role;
 
+pub use beside::beside;
 pub use facts::{Facts, Seen};
 pub use left::left;
 pub(in crate::apply) use needs::places;
@@ -28,8 +30,17 @@ declare_code!(T0636, "not-looked-at", Note, "something that the caller may not l
 
 /// The codes of this stage.
 pub(super) fn codes() -> Vec<&'static Code> {
-    [&[&T0636][..], data::CODES, left::CODES, network::CODES, quota::CODES, release::CODES, role::CODES]
-        .concat()
+    [
+        &[&T0636][..],
+        beside::CODES,
+        data::CODES,
+        left::CODES,
+        network::CODES,
+        quota::CODES,
+        release::CODES,
+        role::CODES,
+    ]
+    .concat()
 }
 
 /// Judges what was seen.
@@ -45,12 +56,12 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
 }
 
 /// The exit code that findings of severity error give: 6 where permissions are missing, 3 where the manifest names
-/// what is not so, 5 where the account has no room.
+/// what is not so, 5 where the account has no room, or the role's policy none beside a run that goes on.
 pub fn exit(problems: &Problems) -> u8 {
     let errors = || problems.iter().filter(|one| one.severity == crate::diag::Severity::Error);
     if errors().any(|one| one.code == &role::T0633) {
         6
-    } else if errors().any(|one| one.code != &quota::T0621) {
+    } else if errors().any(|one| one.code != &quota::T0621 && !beside::CODES.contains(&one.code)) {
         3
     } else if errors().next().is_some() {
         5

@@ -9,6 +9,7 @@ use crate::apply::diff::{self, Action, Change, Obstacle, Target};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
 use crate::apply::patience::{Wait, absent};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long a job that may not assume its role yet is tried again when this run wrote nothing: a run before it may
@@ -142,7 +143,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     async fn start(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
         let look = &self.look;
-        let request = self.desired.request_as(name, systems);
+        let mut request = self.desired.request_as(name, systems);
+        if self.choices.new_run {
+            asked_for(&mut request);
+        }
         let mut unseen = self.unseen();
         let mut propagation = self.propagation();
         let mut capacity = look.patience.capacity.map(|most| Wait::start(look.clock, most));
@@ -197,6 +201,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.desired.role.as_ref()?;
         let most = if self.wrote_iam.get() { self.look.patience.unseen } else { OTHERS_UNSEEN };
         Some(Wait::start(self.look.clock, most))
+    }
+}
+
+/// The most tags of a training job (CreateTrainingJob, `Tags`).
+const MOST_TAGS: usize = 50;
+
+/// Says in a request that the run was asked for, so that it may go on beside another digest of the job.
+fn asked_for(request: &mut Value) {
+    if let Some(tags) =
+        request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)
+    {
+        tags.push(json!({"Key": diff::NEW_RUN_TAG, "Value": "true"}));
     }
 }
 

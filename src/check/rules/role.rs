@@ -16,10 +16,11 @@ declare_code!(
     Warning,
     "a created role that may not read what a manifest lists"
 );
+declare_code!(T0647, "policy-too-long", Error, "a job that asks for more than a role's policy can hold");
 declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504];
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504, &T0647];
 
 /// Judges the role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -60,10 +61,29 @@ fn listed(plan: &Plan, role: &Role, problems: &mut Problems) {
 
 /// Inline policies of a role have a limit together, so long prefixes are cut to directories above them.
 fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
-    if !plan.deployable || !crate::emit::iam::widened(plan) {
+    if !plan.deployable {
         return;
     }
     let most = crate::emit::iam::INLINE_POLICY_LIMIT;
+    let has = crate::emit::iam::policy(plan).characters();
+    if has > most {
+        let words = format!(
+            "the role's policy has {} characters where IAM takes {}, however far its prefixes are widened",
+            text::group(has as u64),
+            text::group(most as u64)
+        );
+        problems.push(
+            Diagnostic::new(&T0647, role.span, words)
+                .help("read from fewer buckets and name fewer secrets, or name a role of your own: `role arn=\"…\"`")
+                .note("all inline policies of a role together, white space not counted (IAM quotas)")
+                .fact("characters", has as u64)
+                .fact("limit_characters", most as u64),
+        );
+        return;
+    }
+    if !crate::emit::iam::widened(plan) {
+        return;
+    }
     problems.push(
         Diagnostic::new(
             &T0497,

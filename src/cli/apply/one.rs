@@ -10,7 +10,7 @@ use crate::apply::run::Driver;
 use crate::apply::saved::{SavedPlan, stale};
 use crate::apply::turns::Shared;
 use crate::apply::verdict::{self, Verdict};
-use crate::cli::args::{Global, Input};
+use crate::cli::args::{Global, Input, duration_text};
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::cli::manifests::{Manifest, Set};
@@ -54,7 +54,9 @@ impl One<'_> {
         if let Some(saved) = self.saved
             && let Some(why) = saved.stale(&self.manifest.sha256, &prospect)
         {
-            self.verdict(io, &stale(self.plan, &why));
+            let file = self.args.input.named.manifests.first().map_or("", String::as_str);
+            let command = format!("trainc plan {} --save {}", self.again("plan"), quoted(file));
+            self.verdict(io, &stale(self.plan, &why, &command));
             return Err(exit::DIFFERENT);
         }
         for verdict in &looked.obstacles {
@@ -141,12 +143,43 @@ impl One<'_> {
     fn again(&self, command: &str) -> String {
         let file = self.args.input.named.manifests.first();
         if let (Some(_), Some(file), "apply") = (self.saved, file, command) {
-            return quoted(file) + &self.args.account.again();
+            let stays = self.stays().into_iter().map(|word| format!(" {word}"));
+            return quoted(file) + &self.args.account.again() + &stays.collect::<String>();
         }
-        let choices = self.choices();
+        self.manifest_with(command, self.choices())
+    }
+
+    /// What follows `trainc apply`, so that another run of the same is asked for.
+    fn another(&self) -> String {
+        self.manifest_with("apply", Choices { new_run: true, ..self.choices() })
+    }
+
+    fn manifest_with(&self, command: &str, choices: Choices) -> String {
+        let mut words = vec![quoted(&self.manifest.path)];
+        words.extend(self.input.again());
+        let account = self.args.account.again();
+        words.extend(account.split_whitespace().map(str::to_owned));
         let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
-        let said = flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| format!(" {flag}"));
-        self.path() + &said.collect::<String>()
+        words.extend(flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned()));
+        if command == "apply" {
+            words.extend(self.stays());
+        }
+        words.join(" ")
+    }
+
+    /// How long was waited, and whether anybody was asked: no part of what is done, and the same again.
+    fn stays(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Some(time) = self.args.wait_for_capacity {
+            out.extend(["--wait-for-capacity".to_owned(), duration_text(time)]);
+        }
+        let flags = [
+            ("--wait", self.args.wait),
+            ("--yes", self.args.yes),
+            ("--deny-warnings", self.input.deny_warnings),
+        ];
+        out.extend(flags.into_iter().filter(|(_, said)| *said).map(|(flag, _)| flag.to_owned()));
+        out
     }
 
     /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
@@ -235,7 +268,7 @@ impl One<'_> {
             io.print(&format!("nothing to do: {name} is {status}\n"));
             let next = match status {
                 "InProgress" => self.following().unwrap_or_default(),
-                _ => format!("trainc apply {} --new-run", self.path()),
+                _ => format!("trainc apply {}", self.another()),
             };
             if !next.is_empty() {
                 io.print(&format!("  next  {next}\n"));

@@ -84,18 +84,7 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
-    if let Some(env) = &input.env {
-        words.extend(["--env".to_owned(), quoted(env)]);
-    }
-    for set in &input.sets {
-        words.extend(["--set".to_owned(), quoted(set)]);
-    }
-    if let Some(account) = &input.account {
-        words.extend(["--account".to_owned(), quoted(account)]);
-    }
-    if let Some(worker) = &input.worker {
-        words.extend(["--worker".to_owned(), quoted(&worker.to_string_lossy())]);
-    }
+    words.extend(input.again());
     let flags = [("--new-run", args.new_run), ("--adopt", args.adopt)];
     let more = |flag: &str| stops && !blocked.mend && blocked.flags.contains(flag);
     words.extend(
