@@ -91,6 +91,8 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0657", "apply/followed: an account in memory"),
     ("T0658", "apply/followed: an account in memory"),
     ("T0659", "apply/followed: an account in memory"),
+    ("T0666", "apply/followed: an account in memory"),
+    ("T0667", "apply/commands: an account in memory"),
 ];
 
 struct Fixture {

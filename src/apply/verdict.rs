@@ -90,6 +90,19 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     match cause {
         Cause::Fault(fault) => fault_verdict(fault, item, span),
         Cause::Obstacle(change) => obstacle(change, span),
+        Cause::Waited { fault, seconds } => {
+            let verdict = fault_verdict(fault, item, span);
+            let note = format!("waited {} for room (`--wait-for-capacity`)", text::duration(*seconds));
+            let diagnostic = verdict.diagnostic.note(note);
+            // Where the job alone needs more than the quota, no time helps.
+            let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
+                diagnostic
+            } else {
+                diagnostic
+                    .help("run the same command again, wait longer, or choose another zone or instance type")
+            };
+            Verdict { diagnostic, ..verdict }
+        }
         Cause::Late { state, seconds } => Verdict {
             diagnostic: Diagnostic::new(
                 &T0614,
@@ -200,7 +213,9 @@ const MOST_CHARACTERS: usize = 60;
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
-    fault_verdict(fault, &Item::new("account", ""), plan.job.region.span().unwrap_or(plan.job.span))
+    // Who may not do something may do it nowhere; what does not answer is asked in a region.
+    let place = if fault.class == Class::Denied { plan.job.name.span() } else { plan.job.region.span() };
+    fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span))
 }
 
 /// A look at the account failed that no plan asked for.
@@ -256,6 +271,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         ),
         Class::Invalid | Class::Unasked => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
+                .help("mend what it names: trainc emit writes each request as it is sent")
                 .note("trainc checks what it can before it asks; what the service said is all there is"),
             exit::INCOMPLETE,
         ),
@@ -305,19 +321,22 @@ fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
 }
 
+/// Whether the job alone needs more than the quota: "… is 0 Instances, with current utilization of 0 Instances and a
+/// request delta of 8 Instances" is the service's own sentence, where it says one.
+fn never_fits(fault: &Fault) -> bool {
+    let number = |after: &str| {
+        let rest = fault.message.split_once(after)?.1.trim_start();
+        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
+    };
+    number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has)
+}
+
 fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     // IAM's and FSx's are used up by what stays: no job's end makes room there.
     if fault.call != Call::CreateTrainingJob {
         return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
     }
-    // "… is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances": the service's own
-    // sentence, where it says one.
-    let number = |after: &str| {
-        let rest = fault.message.split_once(after)?.1.trim_start();
-        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
-    };
-    let never = number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has);
-    if never {
+    if never_fits(fault) {
         return diagnostic
             .help("trainc plan shows the quota's code, and the command that asks for more of it")
             .note("the job alone needs more than the quota: no other job's end makes room for it");

@@ -67,17 +67,24 @@ impl Accounts {
         let simulated = match &args.simulate {
             None => None,
             Some(None) => Some((Fake::new(Account::default()), None)),
-            Some(Some(file)) => Some((Fake::new(read(file)?), Some(file.clone()))),
+            Some(Some(file)) => {
+                let account = read(file)?;
+                // Nothing is done that could not be kept.
+                can_be_kept(file)?;
+                Some((Fake::new(account), Some(file.clone())))
+            }
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| format!("error: no runtime: {error}\n"))?;
         let mut patience = Patience { capacity, ..Patience::default() };
-        if let Some(seconds) =
-            std::env::var("TRAINC_POLL_SECONDS").ok().and_then(|text| text.parse::<f64>().ok())
-        {
-            patience.poll = Duration::try_from_secs_f64(seconds).unwrap_or(patience.poll);
+        if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
+            let seconds = text.trim().parse::<f64>().ok();
+            patience.poll =
+                seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
+                    format!("error: `TRAINC_POLL_SECONDS` is `{text}`, expected seconds, as 15 or 0.5\n")
+                })?;
         }
         Ok(Self { simulated, runtime, patience })
     }
@@ -227,9 +234,18 @@ fn read(file: &Path) -> Result<Account, String> {
         .map_err(|error| format!("error: `{}` holds no simulated account: {error}\n", file.display()))
 }
 
+/// Whether a file can be written: what is in it stays, and what was not there is not there after.
+fn can_be_kept(file: &Path) -> Result<(), String> {
+    let there = file.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(|error| unkept(file, &error))?;
+    if there { Ok(()) } else { std::fs::remove_file(file).map_err(|error| unkept(file, &error)) }
+}
+
+fn unkept(file: &Path, error: &std::io::Error) -> String {
+    format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(error))
+}
+
 fn write(file: &Path, account: &Account) -> Result<(), String> {
     let text = serde_json::to_string_pretty(account).unwrap_or_default();
-    std::fs::write(file, format!("{text}\n")).map_err(|error| {
-        format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(&error))
-    })
+    std::fs::write(file, format!("{text}\n")).map_err(|error| unkept(file, &error))
 }

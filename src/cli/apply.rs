@@ -87,6 +87,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             io.note(&words);
             return exit::USAGE;
         }
+        if !std::path::Path::new(&saved.manifest).exists() {
+            let file = paths.first().map_or("", String::as_str);
+            io.note(&format!(
+                "error: `{file}` was saved for `{}`, and nothing is there from this directory: apply it where it was saved\n",
+                saved.manifest
+            ));
+            return exit::MANIFEST;
+        }
         paths = vec![saved.manifest.clone()];
     }
     let mut options = input.options(io, true);

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
 
+/// Standard input, as it is shown.
+pub(super) const STDIN: &str = "<stdin>";
+
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0141];
 
@@ -35,7 +38,7 @@ pub(super) struct Expanded {
 /// Finds the files that an argument means.
 pub(super) fn expand(argument: &str) -> Expanded {
     if argument == "-" {
-        let files = vec![Named { path: PathBuf::from("-"), shown: "<stdin>".to_owned(), walked: None }];
+        let files = vec![Named { path: PathBuf::from("-"), shown: STDIN.to_owned(), walked: None }];
         return Expanded { files, many: None, fault: None };
     }
     let path = Path::new(argument);

@@ -40,6 +40,11 @@ impl Manifest {
         Self { path: path.to_owned(), sha256, compiled, beside }
     }
 
+    /// Its path as it is typed again; `-` where it came from standard input.
+    pub(super) fn typed(&self) -> String {
+        if self.path == expand::STDIN { "-".to_owned() } else { crate::emit::quoted(&self.path) }
+    }
+
     /// A manifest that nothing could be read of.
     fn failed(path: &str, problems: Problems) -> Self {
         Self::new(path, String::new(), Compiled::nothing(problems))
@@ -67,6 +72,13 @@ pub(super) struct Set {
     pub many: bool,
     /// The repository's root.
     pub root: PathBuf,
+}
+
+impl Set {
+    /// The names of all jobs.
+    pub(super) fn jobs(&self) -> Vec<&str> {
+        self.manifests.iter().filter_map(|manifest| manifest.compiled.job.as_deref()).collect()
+    }
 }
 
 /// Reads and compiles everything that the arguments name.

@@ -14,7 +14,6 @@ use crate::apply::diff::{foreign_run, is_ours};
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
-use crate::emit::quoted;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
@@ -138,7 +137,7 @@ impl Stop {
 
     /// Several run side by side: which is meant only the user knows.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
-        let path = quoted(&self.about.manifest.path);
+        let path = self.about.manifest.typed();
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
         self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(

@@ -95,6 +95,9 @@ const MOST_RUNNING: usize = 8;
 /// The most simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
+/// The most objects that are looked at behind an input: the first ones may be markers of folders.
+pub(super) const MOST_OBJECTS: usize = 100;
+
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
     /// asked about room.
@@ -244,7 +247,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let asked = inputs(plan, desired).into_iter().map(async |mut data| {
             if let Some((bucket, prefix)) = split_uri(&data.uri) {
-                data.seen = Some(self.ask(async |cloud| cloud.objects(bucket, prefix, 1).await).await);
+                data.seen =
+                    Some(self.ask(async |cloud| cloud.objects(bucket, prefix, MOST_OBJECTS).await).await);
             }
             data
         });

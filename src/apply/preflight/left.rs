@@ -30,7 +30,7 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
             span,
             format!("`{}`{what} is this job's, and no longer in the manifest: it stays{cost}", system.id),
         )
-        .help(format!("aws fsx delete-file-system --file-system-id {}", system.id))
+        .help(format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id))
         .note("that deletes it with all that is in it; under its old name in the manifest it is used again")
         .fact("file_system", system.id.as_str())
         .fact("capacity_gib", system.capacity_gib);

@@ -15,6 +15,7 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
+    let region = plan.job.region.value().map_or("", String::as_str);
     let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or(0);
     for limit in &facts.limits {
         let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
@@ -28,7 +29,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
             };
             let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
-            problems.push(too_small(limit, &what, *has, taken, facts.waits));
+            problems.push(too_small(limit, region, &what, *has, taken, facts.waits));
         }
     }
 }
@@ -56,7 +57,7 @@ impl Together {
                     amount(*before, &limit.quota.unit),
                     text::ticked(jobs, "and"),
                 );
-                problems.push(too_small(limit, &what, has, used + before, facts.waits));
+                problems.push(too_small(limit, &region, &what, has, used + before, facts.waits));
                 fits = facts.waits;
             }
         }
@@ -69,7 +70,7 @@ impl Together {
 }
 
 /// A limit that is too small; where what takes the room goes by itself and the user waits for that, no mistake.
-fn too_small(limit: &Limit, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
+fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
     let code = limit.quota.code.clone().unwrap_or_default();
     let service = &limit.quota.service;
     let needed = amount(limit.wanted, &limit.quota.unit);
@@ -81,7 +82,7 @@ fn too_small(limit: &Limit, what: &str, has: f64, taken: f64, waits: bool) -> Di
             .fact("needed", limit.wanted)
             .fact("in_use", taken);
     let raise = format!(
-        "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {}",
+        "aws service-quotas request-service-quota-increase --region {region} --service-code {service} --quota-code {code} --desired-value {}",
         text::short(limit.wanted + taken)
     );
     if limit.wanted > has {
