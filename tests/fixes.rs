@@ -107,8 +107,12 @@ fn examples_on_smaller_gpus_are_made_to_fit() {
                 let before = problems();
                 let Some(memory) = before.iter().find(|one| one["code"] == "T0326") else { continue };
                 let edits = memory["facts"]["edits"].as_array().unwrap();
-                // What is another training stands behind all that keeps it.
-                assert!(edits.is_sorted_by_key(|edit| !edit["global_batch"].is_null()), "{edits:?}");
+                // What is another training or takes more than twice the time stands behind all else.
+                let late = |edit: &serde_json::Value| {
+                    !edit["global_batch"].is_null()
+                        || edit["slower"].as_f64().is_some_and(|share| share > 1.0)
+                };
+                assert!(edits.is_sorted_by_key(late), "{example} {line}: {edits:?}");
                 let kept = edits.iter().filter(|edit| edit["global_batch"].is_null());
                 let slower: Vec<f64> = kept.filter_map(|edit| edit["slower"].as_f64()).collect();
                 let ruinous = slower.iter().position(|share| *share > 1.0).unwrap_or(slower.len());

@@ -24,6 +24,7 @@ mod golden;
 mod help;
 mod hostile;
 mod house;
+mod knobs;
 mod lsp;
 mod many;
 mod packing;

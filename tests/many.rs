@@ -426,6 +426,37 @@ fn one_mistake_of_a_sweep_hides_no_other_and_they_stand_in_order() {
 }
 
 #[test]
+fn what_one_job_of_a_sweep_needs_is_allowed_in_all_of_them() {
+    let scratch = Scratch::new("sweep-allow");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let codes = |usd: u32| {
+        let rest = format!(
+            "budget usd={usd}\nallow \"T0447\" reason=\"known\"\nsweep {{\n    vary \"cluster.nodes\" 1 2\n}}"
+        );
+        scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{rest}\n}}\n"));
+        let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "json"], b"", Duration::from_mins(1));
+        let jobs = ran.json()["manifests"].as_array().unwrap().iter().map(codes_of).collect::<Vec<_>>();
+        assert_eq!(jobs.len(), 2, "{}{}", ran.out, ran.err);
+        jobs.concat().into_iter().filter(|code| code == "T0241" || code == "T0447").collect::<Vec<String>>()
+    };
+    // A day of one instance costs less than 1,000 dollars, of two more.
+    assert_eq!(codes(1_000), Vec::<String>::new());
+    assert!(codes(5_000).contains(&"T0241".to_owned()));
+}
+
+#[test]
+fn a_path_without_values_hides_no_other_mistake_of_its_sweep() {
+    let scratch = Scratch::new("sweep-valueless");
+    let base = crate::support::read("tests/fixtures/base.kdl");
+    let sweep = "sweep {\n    vary \"cluster.nodes\"\n    vary \"train.precision\" \"bf17\" \"bf16\"\n}";
+    scratch.write("x.kdl", format!("job \"x\" {{\n{base}\n{sweep}\n}}\n"));
+    let ran = trainc_in(&scratch.0, &["check", "x.kdl", "-o", "short"], b"", Duration::from_mins(1));
+    for code in ["T0129", "T0127"] {
+        assert_eq!(ran.out.matches(code).count(), 1, "{}", ran.out);
+    }
+}
+
+#[test]
 fn what_a_sweep_sets_is_blamed_where_it_stands() {
     let scratch = Scratch::new("sweep-place");
     let base = crate::support::read("tests/fixtures/base.kdl");

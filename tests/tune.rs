@@ -99,7 +99,8 @@ fn jobs() -> Vec<(&'static str, String)> {
             ]
             .concat(),
         ),
-        ("smp v2, experts", [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed, image("2.5.1", "py311")].concat()),
+        ("smp v2, experts", [p4d(2), smp("shard-degree 8\n        expert-degree 2"), mixed.clone(), image("2.5.1", "py311")].concat()),
+        ("smp v2, sequences whole", [p4d(2), smp("shard-degree 8"), mixed, image("2.5.1", "py311")].concat()),
     ]
 }
 
@@ -179,12 +180,12 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
             planned += 1;
         }
         assert!(planned >= 8, "{name}: {planned}");
-        // Degrees that are parts of the shard group vary where the manifest or the model has them.
+        // Degrees that are parts of the shard group vary where the manifest has them, or the model and the library do.
         let all = |of: fn(&Point) -> u64| points.iter().map(of).collect::<BTreeSet<_>>();
         let (context, expert) =
             (all(|point| point.choice.degrees.context), all(|point| point.choice.degrees.expert));
         let expected: (&[u64], &[u64]) = match name {
-            "smp v2" => (&[1, 2, 4, 8], &[1]),
+            "smp v2" | "smp v2, sequences whole" => (&[1, 2, 4, 8], &[1]),
             "smp v2, experts" => (&[1], &[1, 2, 4, 8]),
             _ => (&[1], &[1]),
         };
@@ -435,6 +436,33 @@ fn what_comes_next_says_why_it_lost() {
         page.contains("| 1 | ") && page.contains("beaten by 1: ") && page.contains("refused by T0381"),
         "{page}"
     );
+}
+
+/// Interruptions at a given rate are part of the time that a deadline is held against, and of the time that is shown.
+#[test]
+fn a_deadline_counts_interruptions() {
+    let dir = Scratch::new("tune-spot");
+    dir.write("scripts/train.py", "import torch\n");
+    let spot = "max-run \"1d\"\n        spot max-wait=\"2d\" interruptions-per-hour=2.0\n";
+    let saves = "\n    checkpoint s3=\"s3://example-runs/tuned/{{ job.digest }}/\" every=\"optimal\"\n";
+    let text = job(&(jobs()[0].1.replace("max-run \"1d\"\n", spot) + saves));
+    dir.write("job.kdl", &text);
+    let tune =
+        |more: &[&str]| run(&dir, &[&["tune", "job.kdl", "-o", "json", "--discount", "0.6"], more].concat());
+    let all = tune(&[]);
+    let first = all.json()["front"][0].clone();
+    let seconds = first["seconds"].as_f64().unwrap_or_else(|| panic!("{}{}", all.out, all.err));
+    let sets = first["sets"].as_array().unwrap().iter().flat_map(|set| ["--set", set.as_str().unwrap()]);
+    let args: Vec<&str> =
+        ["plan", "--offline", "job.kdl", "-o", "json", "--discount", "0.6"].into_iter().chain(sets).collect();
+    let plan = run(&dir, &args).json();
+    let expected = plan.pointer("/run/spot/expected_seconds").unwrap().as_f64().unwrap();
+    let undisturbed = plan.pointer("/run/seconds").unwrap().as_f64().unwrap();
+    assert!(near(seconds, expected) && expected > undisturbed, "{seconds} {expected} {undisturbed}");
+    let between = format!("{}s", undisturbed.midpoint(expected).floor());
+    let late = tune(&["--deadline", &between]);
+    let on_front = late.json()["front"].as_array().unwrap().clone();
+    assert!(on_front.iter().all(|one| one["seconds"].as_f64().unwrap() < expected), "{}", late.out);
 }
 
 /// Terminal, JSON, page and `--write` count the same layouts in the same order, with a price or without.

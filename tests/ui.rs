@@ -79,8 +79,10 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0645", "apply/scenarios: an account in memory"),
     ("T0646", "apply/commands: an account in memory"),
     ("T0648", "apply/preflights: an account in memory"),
+    ("T0649", "apply/commands: an account in memory"),
     ("T0660", "the unit tests of apply/autopsy"),
     ("T0661", "the unit tests of apply/autopsy"),
+    ("T0662", "the unit tests of apply/autopsy"),
     ("T0650", "apply/followed: an account in memory"),
     ("T0651", "apply/followed: an account in memory"),
     ("T0652", "apply/followed: an account in memory"),
@@ -91,7 +93,6 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0657", "apply/followed: an account in memory"),
     ("T0658", "apply/followed: an account in memory"),
     ("T0659", "apply/followed: an account in memory"),
-    ("T0666", "apply/followed: an account in memory"),
     ("T0667", "apply/commands: an account in memory"),
 ];
 

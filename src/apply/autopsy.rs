@@ -4,8 +4,6 @@
 use super::account::{LogEvent, TrainingJob};
 use crate::declare_code;
 use crate::diag::Code;
-use crate::ir::Plan;
-use crate::ir::plan::DIGEST_MARK;
 use std::collections::{BTreeMap, VecDeque};
 
 declare_code!(T0650, "job-failed", Error, "a training job that failed for a reason of its own");
@@ -18,8 +16,8 @@ declare_code!(T0656, "job-image-failed", Error, "a training job whose image coul
 declare_code!(T0657, "job-without-capacity", Error, "a training job that found no machines");
 declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
 declare_code!(T0659, "job-out-of-time", Error, "a training job that reached its longest run or wait");
+declare_code!(T0662, "job-over-quota", Error, "a training job that a quota of the account ended");
 declare_code!(T0660, "job-service-failed", Error, "a training job that failed inside SageMaker");
-declare_code!(T0666, "job-over-quota", Error, "a training job for which the account's quota had no room");
 declare_code!(
     T0661,
     "job-input-refused",
@@ -29,7 +27,7 @@ declare_code!(
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =
-    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0666];
+    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662];
 
 /// The kind of a cause. Those that follow from others come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,8 +42,6 @@ pub enum Kind {
     Image,
     /// No machines.
     Capacity,
-    /// No room in a quota of the account.
-    Quota,
     /// A fault of the service.
     Service,
     /// What SageMaker moves between S3 and the hosts.
@@ -58,8 +54,10 @@ pub enum Kind {
     Stopped,
     /// The longest run.
     Time,
-    /// The longest run and wait for spot machines together.
+    /// The longest wait for spot capacity, the run itself counted in.
     Wait,
+    /// A quota of the account.
+    Quota,
     /// Nothing known.
     Unknown,
 }
@@ -108,9 +106,9 @@ impl Kind {
             Self::Capacity => &T0657,
             Self::Stopped => &T0658,
             Self::Time | Self::Wait => &T0659,
+            Self::Quota => &T0662,
             Self::Service => &T0660,
             Self::Input => &T0661,
-            Self::Quota => &T0666,
             Self::Unknown => &T0650,
         }
     }
@@ -123,12 +121,12 @@ impl Kind {
             Self::Permission => "the role may not do something",
             Self::Image => "the image could not be started",
             Self::Capacity => "AWS had no such machines free",
-            Self::Quota => "a quota of the account has no room for it",
             Self::Program => "the program raised an error",
             Self::Collective => "a collective operation failed: the hosts lost each other",
             Self::Stopped => "somebody stopped it",
             Self::Time => "it reached its longest run",
-            Self::Wait => "it reached its longest run and wait together",
+            Self::Wait => "it reached its longest wait for spot capacity, in which its run counts",
+            Self::Quota => "a quota of the account was used up",
             Self::Service => "SageMaker had a fault of its own",
             Self::Input => "SageMaker could not fetch its input or upload its output",
             Self::Unknown => "for a reason that its log does not show",
@@ -144,38 +142,37 @@ impl Kind {
             Self::Permission => &["T0633"],
             Self::Image => &["T0440", "T0441"],
             Self::Capacity => &["T0604"],
-            Self::Quota => &["T0603", "T0621"],
             Self::Program => &["T0260", "T0502"],
             Self::Time | Self::Wait => &["T0422", "T0425"],
+            Self::Quota => &["T0621"],
             Self::Input => &["T0628"],
             Self::Stopped | Self::Service | Self::Unknown => &[],
         }
     }
 
-    /// What to do next, with the manifest's path and what it comes to now.
-    pub fn next(self, manifest: &str, plan: &Plan) -> String {
+    /// What to do next, with the manifest's path.
+    pub fn next(self, manifest: &str) -> String {
         match self {
-            // Only a role of one's own is asked about: what trainc makes may do what the manifest names.
-            Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
-                format!("trainc plan {manifest} asks IAM what the role may not do")
-            }
-            Self::Permission => format!(
-                "where it is about data in S3 that the manifest does not name, write `read s3=\"s3://…\"` in `role`, then trainc apply {manifest} --new-run"
-            ),
             Self::Memory => {
                 format!("lower micro-batch and raise accumulation, or shard wider: trainc plan {manifest} -v")
             }
             Self::Disk => {
                 format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
             }
+            Self::Permission => format!(
+                "allow what the reason names in a role of your own, or in the bucket's or the key's policy; trainc plan {manifest} shows what the role differs in"
+            ),
             Self::Image => format!("trainc check {manifest} says what is known of the image"),
-            Self::Capacity | Self::Quota => format!("trainc apply {manifest} --wait-for-capacity 2h"),
+            Self::Capacity => format!("trainc apply {manifest} --new-run --wait-for-capacity 2h"),
             Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
             Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
             Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
-            Self::Time => format!("raise `max-run`{}, then trainc apply {manifest} --new-run", kept(plan)),
+            Self::Time => format!("raise `max-run`, then trainc apply {manifest} --new-run{CHECKPOINTS}"),
             Self::Wait => {
-                format!("raise `max-wait` of `spot`{}, then trainc apply {manifest} --new-run", kept(plan))
+                format!("raise `max-wait` of `spot`, then trainc apply {manifest} --new-run{CHECKPOINTS}")
+            }
+            Self::Quota => {
+                format!("trainc plan {manifest} --new-run shows the quota, and asks for more of it")
             }
             Self::Service => {
                 format!("trainc apply {manifest} --new-run: it is nothing that the manifest says")
@@ -186,16 +183,9 @@ impl Kind {
     }
 }
 
-/// What more is to be done so that a longer run begins where this one ended: it is another digest.
-fn kept(plan: &Plan) -> &'static str {
-    let path = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value());
-    match path {
-        Some(path) if path.contains(DIGEST_MARK) => {
-            " and write this run's digest in place of `{{ job.digest }}` in `checkpoint`, or the new run begins at step 0"
-        }
-        _ => "",
-    }
-}
+/// What becomes of the progress so far.
+const CHECKPOINTS: &str =
+    "; it goes on from the checkpoints where their path names no digest, and else from its first step";
 
 /// Lines of context before and after a cause.
 const CONTEXT: usize = 6;
@@ -253,22 +243,24 @@ impl Autopsy {
 
     fn kind(&self, job: &TrainingJob) -> Kind {
         let states: Vec<&str> = job.transitions.iter().map(|one| one.status.as_str()).collect();
-        if states.contains(&"MaxRuntimeExceeded") {
-            return Kind::Time;
-        }
         if states.contains(&"MaxWaitTimeExceeded") {
             return Kind::Wait;
+        }
+        if states.contains(&"MaxRuntimeExceeded") {
+            return Kind::Time;
         }
         if job.status == "Stopped" {
             return Kind::Stopped;
         }
         let reason = job.failure.as_deref().unwrap_or_default();
+        // A program may meet such an answer of its own calls.
+        let limited =
+            ["ResourceLimitExceeded", "account-level service limit"].iter().any(|sign| reason.contains(sign));
+        if limited && !reason.starts_with("AlgorithmError") {
+            return Kind::Quota;
+        }
         if reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute") {
             return Kind::Capacity;
-        }
-        // The service uses one code for both, and tells them apart by its words.
-        if reason.contains("ResourceLimitExceeded") {
-            return if reason.contains("apacity") { Kind::Capacity } else { Kind::Quota };
         }
         if reason.contains("pull") && reason.contains("image") || reason.contains("CannotPullContainer") {
             return Kind::Image;
@@ -375,6 +367,7 @@ fn kind_of(line: &str) -> Option<Kind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::account::Transition;
 
     fn read(lines: &[(&str, i64, &str)]) -> Finding {
         let mut autopsy = Autopsy::default();
@@ -414,12 +407,11 @@ mod tests {
             ("ClientError: Artifact upload failed: the provided token has expired", Kind::Permission),
             ("ClientError: Data download failed: no objects below s3://b/p", Kind::Input),
             ("ClientError: Please use an instance type with more memory, or reduce the size", Kind::Memory),
-            ("ResourceLimitExceeded: The account-level service limit 'x' is 0 Instances", Kind::Quota),
-            ("ResourceLimitExceeded: no capacity in the zone", Kind::Capacity),
-            ("CapacityError: Unable to provision requested ML compute capacity.", Kind::Capacity),
             ("AlgorithmError: , exit code: 137", Kind::Memory),
             ("AlgorithmError: , exit code: 1370", Kind::Unknown),
             ("AlgorithmError: , exit code: 1", Kind::Unknown),
+            ("ResourceLimitExceeded: The account-level service limit 'x' is 8 Instances", Kind::Quota),
+            ("AlgorithmError: ExecuteUserScriptError: ResourceLimitExceeded", Kind::Program),
             ("AlgorithmError: [Errno 28] No space left on device", Kind::Disk),
             (
                 "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"KeyError: 'x'\"",
@@ -432,6 +424,16 @@ mod tests {
                 ..TrainingJob::default()
             };
             assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
+        }
+        // Which of the two limits of time it was decides what to raise.
+        for (state, kind, word) in
+            [("MaxRuntimeExceeded", Kind::Time, "max-run"), ("MaxWaitTimeExceeded", Kind::Wait, "max-wait")]
+        {
+            let transitions = vec![Transition { status: state.to_owned(), ..Transition::default() }];
+            let job = TrainingJob { status: "Stopped".to_owned(), transitions, ..TrainingJob::default() };
+            let found = Autopsy::default().finding(&job).kind;
+            assert_eq!((found, found.code().id), (kind, "T0659"));
+            assert!(found.next("job.kdl").contains(word));
         }
         // What the host said before it was killed is the cause all the same where it names one.
         let mut autopsy = Autopsy::default();

@@ -10,6 +10,7 @@ use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{join, try_join};
+use std::collections::BTreeSet;
 
 /// What there is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,12 +21,16 @@ pub struct Observed {
     pub file_systems: Vec<ObservedFileSystem>,
     /// File systems with the job's tags that the manifest no longer names.
     pub left: Vec<FileSystem>,
+    /// Ids of all file systems of the region that are not on their way out; none where nobody may look.
+    pub systems: Option<BTreeSet<String>>,
     /// Whether the bucket that trainc would make is there.
     pub bucket: bool,
     /// Whether it is another account's.
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
+    /// Addresses of uploads where something of another size lies, with its bytes: somebody put it there.
+    pub spoiled: Vec<(String, u64)>,
     /// Runs of the job.
     pub runs: Runs,
 }
@@ -102,19 +107,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 None => Ok(None),
             }
         };
-        let uploads = try_join_all(desired.uploads.iter().map(|object| self.uploaded(object)));
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.size(object)));
         let runs = self.runs(desired);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
-        let bucket = bucket?;
-        let (file_systems, left) = file_systems?;
+        let (bucket, uploads) = (bucket?, uploads?);
+        let (file_systems, left, systems) = file_systems?;
         Ok(Observed {
             role: role?,
             file_systems,
             left,
+            systems,
             bucket: bucket.is_some(),
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
-            uploads: uploads?,
+            spoiled: spoiled(desired, &uploads),
+            uploads: uploads.iter().map(Option::is_some).collect(),
             runs: runs?,
         })
     }
@@ -143,10 +150,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Those of each storage, and those of ours that no storage names.
-    async fn file_systems(&self, desired: &Desired) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>)> {
+    async fn file_systems(
+        &self,
+        desired: &Desired,
+    ) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>, Option<BTreeSet<String>>)> {
         let all = match self.ask(async |cloud| cloud.file_systems().await).await {
             // Only whoever once named one needs to hear of what is left of it.
-            Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => Vec::new(),
+            Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
+                return Ok((Vec::new(), Vec::new(), None));
+            }
             all => all?,
         };
         let found = desired.file_systems.iter().map(async |wanted| {
@@ -158,14 +170,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Ok(ObservedFileSystem { systems, associations })
         });
         let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
-        let named = |system: &FileSystem| {
-            found.iter().any(|one: &ObservedFileSystem| one.systems.iter().any(|known| known.id == system.id))
+        // Of several that carry one storage's tags one is used, and the others are paid for.
+        let used = |one: &ObservedFileSystem, system: &FileSystem| {
+            let live = super::diff::live_file_system(&one.systems).map(|live| &live.id);
+            one.systems
+                .iter()
+                .any(|known| known.id == system.id && (live.is_none() || live == Some(&known.id)))
         };
+        let named = |system: &FileSystem| found.iter().any(|one: &ObservedFileSystem| used(one, system));
         let ours = all.iter().filter(|system| {
             super::diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
         });
         let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
-        Ok((found, left))
+        let there = all.iter().filter(|system| system.lifecycle != "DELETING");
+        let there = there.map(|system| system.id.clone()).collect();
+        Ok((found, left, Some(there)))
     }
 
     /// The file systems that carry the tags of one storage.
@@ -199,11 +218,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Whether an upload is there.
     pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
+        Ok(self.size(object).await?.is_some())
+    }
+
+    /// Bytes of what lies at the address of an upload.
+    async fn size(&self, object: &WantedObject) -> Answer<Option<u64>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was.
-            Err(Fault { class: Class::Denied, .. }) => Ok(false),
-            other => Ok(absent(other)?.is_some()),
+            Err(Fault { class: Class::Denied, .. }) => Ok(None),
+            other => Ok(absent(other)?.map(|found| found.bytes)),
         }
     }
 
@@ -308,6 +332,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let found: Vec<Option<String>> = try_join_all(asked).await?;
         Ok(found.into_iter().flatten().collect())
     }
+}
+
+/// Where something of another size lies. The address holds the digest of the content, and S3 keeps what is written whole:
+/// nothing of ours can have another size there.
+fn spoiled(desired: &Desired, found: &[Option<u64>]) -> Vec<(String, u64)> {
+    let both = desired.uploads.iter().zip(found);
+    let other = both.filter_map(|(object, bytes)| {
+        let bytes = bytes.filter(|bytes| *bytes != object.upload.bytes.len() as u64)?;
+        Some((object.uri.clone(), bytes))
+    });
+    other.collect()
 }
 
 /// The most running jobs of a like name whose role is looked at.

@@ -49,7 +49,10 @@ pub struct Status {
 pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
     let billed = job.billable_seconds.map_or_else(|| in_use(job, end), |seconds| seconds as f64);
-    let hourly = plan.price.as_ref().map(|price| price.usd_per_hour * job.instances() as f64);
+    let hourly = match &plan.price {
+        Some(price) => Some(price.usd_per_hour * job.instances() as f64),
+        None => plan.usd_per_hour(),
+    };
     let max_run =
         job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
     let (progress, remaining) = progress(plan, job, metrics, now);

@@ -190,6 +190,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",
             )
             .note("FSx cannot change this in place, and a new file system begins empty"),
+        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
+            .help(format!("aws s3 rm {name}, and apply again"))
+            .note("its address holds the digest of its content, and a job that is started would run what lies there"),
         Obstacle::Broken => diagnostic.help("delete it with `trainc destroy --delete-data`, and apply again"),
     };
     let flag = match kind {
@@ -203,6 +206,24 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
 /// Whether less storage is all that is asked for.
 fn only_shrinks(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
+}
+
+impl Verdict {
+    /// The same for a user who waited for room, and for how long: to wait is no news to them.
+    #[must_use]
+    pub fn waited(mut self, seconds: u64) -> Self {
+        let code = self.diagnostic.code;
+        if code == &T0604
+            || (code == &T0603
+                && self.diagnostic.help.as_ref().is_some_and(|help| help.contains("--wait-for-capacity")))
+        {
+            self.diagnostic = self
+                .diagnostic
+                .help("the same command waits as long again; give `--wait-for-capacity` more time, or choose another zone or instance type")
+                .note(format!("it was waited for {}", text::duration(seconds)));
+        }
+        self
+    }
 }
 
 /// The most differences that a message lists.
@@ -288,6 +309,7 @@ fn words(fault: &Fault) -> String {
         ("", "") => "no reason given".to_owned(),
         ("", text) => text.to_owned(),
         (code, "") => code.to_owned(),
+        (code, text) if text.starts_with(code) => text.to_owned(),
         (code, text) => format!("{code}: {text}"),
     }
 }

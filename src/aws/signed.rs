@@ -1,7 +1,7 @@
 //! Calls to services of which one or two questions are asked: signed with `aws-sigv4`, sent over the SDK's own HTTP
 //! client, with the SDK's credentials and endpoints.
 
-use super::errors::words;
+use super::errors::{without_credentials, words};
 use super::settings::{ATTEMPTS, LONGEST_WAIT};
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;

@@ -4,15 +4,17 @@
 //! which see the final text. Strict: an unknown path is a problem with a did-you-mean. The job's digest is
 //! computed from what is emitted, so here [`DIGEST_MARK`](crate::ir::plan::DIGEST_MARK) stands for it.
 
+mod slots;
 mod table;
 
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Field, Pair, Plan, Raw, Scalar};
+use crate::ir::{Field, Plan, Raw, Scalar};
 use crate::source::{SourceMap, Span, Spanned};
 use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
+use slots::{Slot, inside, visit};
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -21,13 +23,18 @@ declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose va
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    vec![&T0230, &T0231, &T0232]
+    vec![&slots::T0214, &T0230, &T0231, &T0232]
 }
 
 /// Replaces every placeholder of the plan.
 pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
     let mut texts = 0;
-    visit(&mut plan, &mut |slot| texts += usize::from(slot.has_placeholder()));
+    visit(&mut plan, &mut |slot| {
+        texts += usize::from(slot.has_placeholder());
+        if let Some(problem) = slot.statement(sources) {
+            problems.push(problem);
+        }
+    });
     if texts == 0 {
         return plan;
     }
@@ -38,100 +45,6 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
     let binder = Binder { table: &table, context: &context, env: &env, sources };
     visit(&mut plan, &mut |slot| binder.slot(slot, problems));
     plan
-}
-
-/// A text of the plan that may have placeholders.
-enum Slot<'a> {
-    Text(&'a mut Field<String>),
-    Scalar(&'a mut Field<Scalar>),
-    Raw(&'a mut Raw),
-}
-
-impl Slot<'_> {
-    fn has_placeholder(&self) -> bool {
-        match self {
-            Self::Text(field) => field.value().is_some_and(|text| text.contains("{{")),
-            Self::Scalar(field) => matches!(field.value(), Some(Scalar::Text(text)) if text.contains("{{")),
-            Self::Raw(raw) => raw.text().is_some_and(|text| text.contains("{{")),
-        }
-    }
-}
-
-/// Shows every text that may have placeholders.
-fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
-    let job = &mut plan.job;
-    fn pairs(list: &mut [Pair], with: &mut dyn FnMut(Slot)) {
-        for pair in list {
-            with(Slot::Text(&mut pair.value));
-        }
-    }
-    fn members(raw: &mut Raw, with: &mut dyn FnMut(Slot)) {
-        match raw {
-            Raw::Scalar(_) => with(Slot::Raw(raw)),
-            Raw::List(items) => items.iter_mut().for_each(|item| members(item, with)),
-            Raw::Object(inner) => inner.iter_mut().for_each(|member| members(&mut member.value, with)),
-        }
-    }
-    pairs(&mut job.tags, with);
-    job.request.iter_mut().for_each(|member| members(&mut member.value, with));
-    if let Some(program) = &mut job.program {
-        for hyperparameter in &mut program.hyperparameters {
-            with(Slot::Scalar(&mut hyperparameter.value));
-        }
-        pairs(&mut program.environment, with);
-        for field in [&mut program.s3, &mut program.upload] {
-            with(Slot::Text(field));
-        }
-        for secret in &mut program.secrets {
-            with(Slot::Text(&mut secret.from));
-        }
-    }
-    if let Some(parallel) = &mut job.parallel {
-        pairs(&mut parallel.mpi_env, with);
-        with(Slot::Text(&mut parallel.mpi_options));
-    }
-    for storage in &mut job.storage {
-        for link in storage.imports.iter_mut().chain(&mut storage.exports) {
-            with(Slot::Text(&mut link.s3));
-        }
-    }
-    for channel in &mut job.channels {
-        for field in [
-            &mut channel.s3,
-            &mut channel.manifest,
-            &mut channel.augmented_manifest,
-            &mut channel.converse,
-            &mut channel.path,
-        ] {
-            with(Slot::Text(field));
-        }
-    }
-    for read in job.role.iter_mut().flat_map(|role| &mut role.reads) {
-        with(Slot::Text(&mut read.s3));
-    }
-    if let Some(checkpoint) = &mut job.checkpoint {
-        with(Slot::Text(&mut checkpoint.s3));
-        with(Slot::Text(&mut checkpoint.local));
-    }
-    if let Some(output) = &mut job.output {
-        with(Slot::Text(&mut output.s3));
-    }
-    if let Some(debugger) = &mut job.debugger {
-        with(Slot::Text(&mut debugger.s3));
-    }
-    if let Some(profiler) = &mut job.profiler {
-        with(Slot::Text(&mut profiler.s3));
-    }
-    if let Some(tensorboard) = &mut job.tensorboard {
-        with(Slot::Text(&mut tensorboard.s3));
-    }
-    if let Some(experiment) = &mut job.experiment {
-        for field in
-            [&mut experiment.name, &mut experiment.trial, &mut experiment.component, &mut experiment.run]
-        {
-            with(Slot::Text(field));
-        }
-    }
 }
 
 struct Binder<'a> {
@@ -159,6 +72,13 @@ impl Binder<'_> {
                     None => *field = Field::Bad,
                 }
             }
+            // What cannot be said stays as it is written: the problem is reported, and nothing is emitted.
+            Slot::Word(val) => {
+                let span = val.span_or(Span::whole(crate::source::SourceId(0)));
+                if let Some(value) = self.expand(&val.value, span, problems) {
+                    val.value = plain(&value);
+                }
+            }
             Slot::Scalar(field) => {
                 let Some(val) = field.val() else { return };
                 let Scalar::Text(written) = &val.value else { return };
@@ -171,7 +91,6 @@ impl Binder<'_> {
                     None => *field = Field::Bad,
                 }
             }
-            // What cannot be said stays as it is written: the problem is reported, and nothing is emitted.
             Slot::Raw(raw) => {
                 if let Raw::Scalar(Spanned { value, span }) = raw
                     && let Scalar::Text(written) = &value
@@ -336,16 +255,8 @@ impl Binder<'_> {
         self.table.entries.keys().find(|known| **known == path).map(String::as_str)
     }
 
-    /// The place of a piece of text inside a string's span; the whole string if it does not stand there as such.
     fn inside(&self, span: Span, piece: &str) -> Span {
-        let slice = self.sources.slice(span);
-        match slice.find(piece) {
-            Some(at) if !piece.is_empty() => {
-                let start = span.start as usize + at;
-                Span::new(span.source, start, start + piece.len())
-            }
-            _ => span,
-        }
+        inside(self.sources, span, piece)
     }
 }
 

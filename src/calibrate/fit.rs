@@ -4,7 +4,8 @@
 //! The bounds and the pull stand in `priors.toml` with their sources. Deterministic: no random number, no clock.
 
 use super::runs::Run;
-use crate::predict::{Constants, GpuKind, Layout, speed};
+use crate::predict::constants::Range;
+use crate::predict::{Constants, GpuKind, Layout, System, speed};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -105,9 +106,24 @@ pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
         let before = if own { constants.gpu(kind).map_or(0.0, |gpu| gpu.rows) } else { 0.0 };
         constants.set_rows(kind, rows as f64 + before);
     }
+    for system in [System::Fsdp, System::Megatron] {
+        let range = range(samples, &constants, system, own);
+        if range.gpus > 0.0 {
+            constants.set_range(system, range);
+        }
+    }
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
     problem.at(&x)
+}
+
+/// The largest of the samples whose range is that of a system; of a few runs of one's own, beside those before.
+fn range(samples: &[Sample], constants: &Constants, system: System, own: bool) -> Range {
+    let before = constants.range(system).filter(|_| own).unwrap_or_default();
+    let of =
+        |one: &Sample| Range { gpus: one.layout.hardware.gpus(), parameters: one.layout.model.parameters };
+    let same = |one: &&Sample| Constants::same_range(one.layout.system, system);
+    samples.iter().filter(same).map(of).fold(before, Range::with)
 }
 
 /// The root of each sample's weight: families weigh by the root of their rows.

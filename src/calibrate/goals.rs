@@ -107,7 +107,8 @@ mod tests {
         assert!((peaks - crate::predict::memory::MEAN_ERROR).abs() < 0.002, "{peaks}");
         let misses: Misses = toml::from_str(include_str!("misses.toml")).unwrap();
         for miss in misses.miss {
-            assert!(outside.iter().any(|id| id.starts_with(&miss.ids)), "{}", miss.ids);
+            let open = verdict.open.iter().any(|row| row.is_outside() && row.id.starts_with(&miss.ids));
+            assert!(open || outside.iter().any(|id| id.starts_with(&miss.ids)), "{}", miss.ids);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A figure inside such a range agrees with the model and does not test it: it is calibration, not evidence, and no such
 //! row is fitted or counted among the errors.
 
+use super::goals::missing;
 use super::row::Row;
 use super::runs::Run;
 use crate::plan::divisors::divisors;
@@ -24,6 +25,15 @@ pub struct Open {
     pub low: f64,
     /// The most.
     pub high: f64,
+    /// Where the published figure lies outside: what is missing in the model, as far as somebody looked.
+    pub missing: Option<&'static str>,
+}
+
+impl Open {
+    /// Whether no micro-batch explains the published figure.
+    pub fn is_outside(&self) -> bool {
+        !(self.low..=self.high).contains(&self.published)
+    }
 }
 
 /// How many times as fast one row is as another of the same model, tokens and machines.
@@ -73,13 +83,16 @@ fn one(run: &Run, constants: &Constants) -> Option<Open> {
         .filter_map(|layout| Some((layout.work.micro_batch, speed(layout, constants).ok()?.step_seconds)))
         .collect();
     let seconds = || found.iter().map(|(_, seconds)| *seconds);
-    (!found.is_empty()).then(|| Open {
+    let mut open = Open {
         id: run.id.clone(),
         micro_batches: found.iter().map(|(micro, _)| *micro).collect(),
         published,
         low: seconds().fold(f64::MAX, f64::min),
         high: seconds().fold(0.0, f64::max),
-    })
+        missing: None,
+    };
+    open.missing = if open.is_outside() { missing(&open.id) } else { None };
+    (!found.is_empty()).then_some(open)
 }
 
 /// Each two open rows of one family that trained the same model on the same machines.
@@ -133,6 +146,7 @@ mod tests {
         for one in &all {
             assert!(one.low <= one.high && !one.micro_batches.is_empty(), "{one:?}");
             assert!(verdict.rows.iter().any(|row| row.id == one.id && row.skipped.is_some()), "{one:?}");
+            assert_eq!(one.is_outside(), one.missing.is_some(), "{one:?}");
         }
     }
 }

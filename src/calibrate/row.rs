@@ -197,7 +197,7 @@ impl<'a> Row<'a> {
             moments: if engine.contains("8-bit") { Moments::TwoInt8 } else { Moments::Two },
             smddp: engine.contains("smddp"),
             optimizer_copies: false,
-            per_parameter_sharding: engine.contains("fsdp2"),
+            frees_frozen: engine.contains("fsdp2"),
             one_unit: false,
             gathering: crate::predict::Gathering::default(),
             worker: crate::predict::WorkerSettings::default(),

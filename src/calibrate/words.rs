@@ -177,6 +177,9 @@ fn open(out: &mut String, verdict: &Verdict) {
             text::short(row.high),
             text::list(&micro, "or")
         );
+        if row.is_outside() {
+            let _ = writeln!(out, "    outside: {}", row.missing.unwrap_or("not known: nobody looked"));
+        }
     }
     for one in &verdict.open_ratios {
         let _ = writeln!(

@@ -21,6 +21,8 @@ struct Row {
     nvlink_gb_s: Option<f64>,
     /// Ranks of one, where they are not one.
     ranks: Option<u64>,
+    /// The first release of the Neuron SDK that knows it.
+    least_neuron: Option<String>,
     bf16: bool,
     note: Option<String>,
     #[serde(flatten)]
@@ -43,6 +45,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         memory_bandwidth_gb_s: row.memory_bandwidth_gb_s,
         nvlink_gb_s: row.nvlink_gb_s,
         ranks: row.ranks.unwrap_or(1),
+        least_neuron: row.least_neuron,
         bf16: row.bf16,
         note: row.note,
         provenance: row.sourced.into(),

@@ -81,6 +81,8 @@ pub struct Parameter {
     pub excludes_before: Vec<(String, String)>,
     /// Only for this framework.
     pub framework: Option<String>,
+    /// Families of models that it is made for, by the names that manifests use; of all where none is named.
+    pub families: Vec<String>,
     /// What a reader should know.
     pub note: Option<String>,
     /// Where the row comes from.
@@ -116,6 +118,8 @@ struct Row {
     #[serde(default)]
     excludes_before: Vec<(String, String)>,
     framework: Option<String>,
+    #[serde(default)]
+    families: Vec<String>,
     note: Option<String>,
     #[serde(flatten)]
     sourced: Sourced,
@@ -175,6 +179,7 @@ fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
         excludes: row.excludes,
         excludes_before: row.excludes_before,
         framework: row.framework,
+        families: row.families,
         note: row.note,
         provenance: row.sourced.into(),
     })
@@ -183,6 +188,7 @@ fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::architecture::Family;
 
     #[test]
     fn rows_are_whole() {
@@ -193,6 +199,10 @@ mod tests {
                 assert_eq!(row.kind == ParameterKind::Word, !row.words.is_empty(), "{}", row.name);
                 for other in row.needs.iter().chain(&row.excludes) {
                     assert!(known.contains(&other.as_str()), "{}: {other}", row.name);
+                }
+                for family in &row.families {
+                    let known = Family::from_name(family).map(Family::name);
+                    assert_eq!(known, Some(family.as_str()), "{}", row.name);
                 }
                 let Some(default) = &row.default else {
                     continue;

@@ -80,11 +80,7 @@ impl Accounts {
             .map_err(|error| format!("error: no runtime: {error}\n"))?;
         let mut patience = Patience { capacity, ..Patience::default() };
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
-            let seconds = text.trim().parse::<f64>().ok();
-            patience.poll =
-                seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
-                    format!("error: `TRAINC_POLL_SECONDS` is `{text}`, expected seconds, as 15 or 0.5\n")
-                })?;
+            patience.poll = interval(&text)?;
         }
         Ok(Self { simulated, runtime, patience })
     }
@@ -222,6 +218,14 @@ fn without_aws(io: &mut Io<'_>) -> u8 {
     exit::USAGE
 }
 
+/// The interval of every wait, as TRAINC_POLL_SECONDS says it.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim().parse::<f64>().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("error: `{text}` in TRAINC_POLL_SECONDS is no number of seconds\n"))
+}
+
 fn read(file: &Path) -> Result<Account, String> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -248,4 +252,19 @@ fn unkept(file: &Path, error: &std::io::Error) -> String {
 fn write(file: &Path, account: &Account) -> Result<(), String> {
     let text = serde_json::to_string_pretty(account).unwrap_or_default();
     std::fs::write(file, format!("{text}\n")).map_err(|error| unkept(file, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interval;
+    use std::time::Duration;
+
+    #[test]
+    fn an_interval_is_a_number_of_seconds() {
+        assert_eq!(interval("0"), Ok(Duration::ZERO));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["abc", "-1", "", "1m"] {
+            assert!(interval(wrong).unwrap_err().contains("TRAINC_POLL_SECONDS"), "{wrong}");
+        }
+    }
 }

@@ -88,12 +88,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
         if !std::path::Path::new(&saved.manifest).exists() {
-            let file = paths.first().map_or("", String::as_str);
             io.note(&format!(
-                "error: `{file}` was saved for `{}`, and nothing is there from this directory: apply it where it was saved\n",
+                "error: the saved plan names `{}`, which is not here: apply it in the directory where it was saved\n",
                 saved.manifest
             ));
-            return exit::MANIFEST;
+            return exit::USAGE;
         }
         paths = vec![saved.manifest.clone()];
     }
@@ -149,16 +148,19 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     }
     args.input.say_denied(io, &set, global.quiet);
+    let mut whole = exit::DONE;
     if !jobs.is_empty() {
         let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
         // What was cut off or never asked ends as the whole did.
         desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+        whole = code;
     }
     let codes = desk.codes();
     if several && args.output != "json" {
         summary(io, &set, &codes, &idle.borrow());
     }
-    let code = verdict::worst(codes.iter().copied().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
+    let all = codes.iter().copied().chain([whole]);
+    let code = verdict::worst(all.filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
     if args.output == "json" {
         let jobs: Vec<_> = set
             .manifests

@@ -4,6 +4,7 @@ use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::compile_all;
+use super::table::table;
 use crate::Options;
 use crate::catalog::listing::{self, Listing};
 use crate::catalog::models;
@@ -11,7 +12,6 @@ use crate::diag::{Format, Status};
 use crate::ir::Plan;
 use crate::text;
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr as _;
 
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
@@ -116,52 +116,9 @@ fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {
         let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
         io.print(&format!("{text}\n"));
     } else {
-        io.print(&table(&listing));
+        io.print(&table(&listing, super::columns()));
     }
     exit::DONE
-}
-
-/// A plain table: columns as wide as their widest cell, numbers to the right.
-fn table(listing: &Listing) -> String {
-    let mut widths: Vec<usize> = listing.headers.iter().map(|header| header.width()).collect();
-    for row in &listing.rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
-    }
-    let numeric: Vec<bool> = (0..widths.len())
-        .map(|column| {
-            !listing.rows.is_empty()
-                && listing.rows.iter().all(|row| {
-                    row.get(column).is_some_and(|cell| {
-                        cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit())
-                    })
-                })
-        })
-        .collect();
-    let line = |cells: &[&str]| {
-        let mut out = String::new();
-        for (at, ((cell, width), right)) in cells.iter().zip(&widths).zip(&numeric).enumerate() {
-            let gap = " ".repeat(width.saturating_sub(cell.width()));
-            if at > 0 {
-                out.push_str("  ");
-            }
-            if *right {
-                out.push_str(&gap);
-                out.push_str(cell);
-            } else {
-                out.push_str(cell);
-                out.push_str(&gap);
-            }
-        }
-        format!("{}\n", out.trim_end())
-    };
-    let mut out = line(&listing.headers);
-    for row in &listing.rows {
-        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
-        out.push_str(&line(&cells));
-    }
-    out
 }
 
 fn tables() -> Listing {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
 
-/// Standard input, as it is shown.
+/// How standard input is shown, which `-` names.
 pub(super) const STDIN: &str = "<stdin>";
 
 /// The codes of this file.

@@ -145,22 +145,10 @@ impl About {
 
     /// Says what is wrong with the account; the exit code.
     pub(super) fn fail(&self, io: &mut Io, verdict: Verdict) -> u8 {
-        // Only apply takes something over.
-        let adopts = verdict.flag == Some("--adopt");
-        let verdict = if adopts { self.through_apply(verdict) } else { verdict };
         let problem = problem(&self.set.sources, &verdict.diagnostic);
         self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
         show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
         verdict.exit
-    }
-}
-
-impl About {
-    /// Something that is not ours is in the way of a command that has no flag for that.
-    fn through_apply(&self, verdict: Verdict) -> Verdict {
-        let path = self.manifest.typed();
-        let help = format!("if it is this job's, take it over first: trainc apply {path} --adopt");
-        Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
     }
 }
 
@@ -303,7 +291,7 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 fn none(io: &mut Io, about: &About) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
-    let path = about.manifest.typed();
+    let path = crate::emit::quoted(about.manifest.named());
     io.note(&if about.is_forgotten {
         format!(
             "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"

@@ -40,9 +40,9 @@ impl Manifest {
         Self { path: path.to_owned(), sha256, compiled, beside }
     }
 
-    /// Its path as it is typed again; `-` where it came from standard input.
-    pub(super) fn typed(&self) -> String {
-        if self.path == expand::STDIN { "-".to_owned() } else { crate::emit::quoted(&self.path) }
+    /// The manifest as it is named on a command line.
+    pub(super) fn named(&self) -> &str {
+        if self.path == expand::STDIN { "-" } else { &self.path }
     }
 
     /// A manifest that nothing could be read of.
@@ -72,13 +72,6 @@ pub(super) struct Set {
     pub many: bool,
     /// The repository's root.
     pub root: PathBuf,
-}
-
-impl Set {
-    /// The names of all jobs.
-    pub(super) fn jobs(&self) -> Vec<&str> {
-        self.manifests.iter().filter_map(|manifest| manifest.compiled.job.as_deref()).collect()
-    }
 }
 
 /// Reads and compiles everything that the arguments name.
@@ -280,6 +273,9 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     }
 }
 
+/// The code of an `allow` that silences nothing.
+const UNUSED_ALLOW: &str = "T0241";
+
 /// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
 fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
     let words = format!("`{shown}` is a saved plan, and this command takes manifests");
@@ -305,12 +301,13 @@ fn sweep(
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
     let Some(plan) = &base.compiled.plan else { return Vec::new() };
-    // What leads nowhere was said, at its place; the others are varied all the same, for what else is wrong.
+    // What leads nowhere, or has no values, was said at its place; the others are varied all the same, for what else is wrong.
     let leads_nowhere = |vary: &&Vary| {
         let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
         vary.path.origin.span().is_some_and(said)
     };
-    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(|vary| !leads_nowhere(vary)).collect();
+    let varies = |vary: &&Vary| !vary.values.is_empty() && !leads_nowhere(vary);
+    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(varies).collect();
     if vary.is_empty() {
         return Vec::new();
     }
@@ -342,7 +339,7 @@ fn sweep(
             })
             .collect();
     }
-    combinations
+    let mut swept: Vec<Manifest> = combinations
         .into_iter()
         .enumerate()
         .map(|(at, sets)| {
@@ -351,7 +348,27 @@ fn sweep(
             options.choices.suffix = Some(format!("-{}", at + 1));
             one(file, &options, reader, sources)
         })
-        .collect()
+        .collect();
+    keep_used_allows(&mut swept, sources);
+    swept
+}
+
+/// An `allow` of a sweep is idle only where no job needs it: what one job uses, or cannot tell, stays for all of them.
+fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
+    // Each job has sources of its own, of the same files.
+    let place =
+        |span: Span| sources.get(span.source).map(|source| (source.name.clone(), span.start, span.end));
+    let idle = |manifest: &Manifest| -> BTreeSet<_> {
+        let problems = manifest.compiled.problems.iter();
+        problems.filter(|one| one.code.id == UNUSED_ALLOW).filter_map(|one| place(one.span)).collect()
+    };
+    let everywhere = swept.iter().map(idle).reduce(|all, one| all.intersection(&one).cloned().collect());
+    let Some(everywhere) = everywhere else { return };
+    for manifest in swept {
+        manifest.compiled.problems.retain(|one| {
+            one.code.id != UNUSED_ALLOW || place(one.span).is_some_and(|at| everywhere.contains(&at))
+        });
+    }
 }
 
 /// A value as KDL writes it.

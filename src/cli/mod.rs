@@ -48,6 +48,7 @@ mod schema;
 mod shards;
 mod status;
 mod stop;
+mod table;
 mod transcript;
 mod tune;
 mod watch;
@@ -172,9 +173,13 @@ fn today() -> String {
     io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
-/// Columns of the terminal, or of `COLUMNS`, between 60 and 120; 100 where there is neither.
+/// Columns of text, between 60 and 120; 100 where nobody says how many there are.
 fn width() -> usize {
+    columns().map_or(100, |columns| columns.clamp(60, 120))
+}
+
+/// Columns by `COLUMNS`, or of the terminal.
+fn columns() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    said.or_else(seen).map_or(100, |columns: usize| columns.clamp(60, 120))
+    said.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
 }

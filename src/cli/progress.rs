@@ -174,7 +174,9 @@ impl Listener for Progress {
                 self.line(&format!("{} {}: {what}{id}", item.kind, item.name));
             }
             Event::Waiting { item, state, seconds } => {
-                let words = format!("{} {}: {state}, {}", item.kind, item.name, text::duration(*seconds));
+                let since =
+                    if *seconds == 0 { String::new() } else { format!(", {}", text::duration(*seconds)) };
+                let words = format!("{} {}: {state}{since}", item.kind, item.name);
                 if self.mode == Mode::Bars {
                     self.bar(item, &words);
                     return;

@@ -77,6 +77,10 @@ async fn one<C: Observe, K: Clock>(
     let facts = look.facts(plan, &prospect.desired, &prospect.caller, starting).await;
     let mut findings = preflight::judge(plan, &facts);
     preflight::left(plan, &prospect.observed.left, &mut findings);
+    if let Target::Attach(run) = &prospect.target {
+        let lost = crate::apply::diff::lost(&prospect.desired, &prospect.observed, choices);
+        preflight::lost(plan, run, &lost, &mut findings);
+    }
     if !prospect.is_settled(choices) {
         preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);
         preflight::beside(plan, &prospect.desired, &mut findings);

@@ -47,18 +47,14 @@ impl Task for Show {
         };
         let job = found.job;
         let mut metrics = Metrics::of(&job.request);
-        // Where the first host has all figures, one stream is enough.
-        for hosts in [Some("algo-1"), None] {
-            if metrics.is_whole() && hosts.is_none() || hosts.is_none() && job.instances() < 2 {
-                continue;
-            }
-            let mut sink = |host: &str, event: &LogEvent| {
-                metrics.read(host, &event.text);
-            };
-            if let Err(fault) = Tail::new(hosts).round(&look, &job.name, &mut sink).await {
-                io.note(&format!("note: the logs are not read: {}\n", fault.message));
-                break;
-            }
+        // The first host has the figures of all: one stream is enough here.
+        let mut tail = Tail::new(Some("algo-1"));
+        let mut sink = |_: &str, event: &LogEvent| {
+            metrics.read(&event.text);
+        };
+        let read = tail.round(&look, &job.name, &mut sink);
+        if let Err(fault) = read.await {
+            io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
         let beside = match running(&look, &self.about, &found.desired).await {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
@@ -84,7 +80,7 @@ impl Task for Show {
                     one.name,
                     one.status,
                     one.secondary,
-                    self.about.manifest.typed(),
+                    crate::emit::quoted(self.about.manifest.named()),
                     one.name
                 ));
             }

@@ -14,6 +14,7 @@ use crate::apply::diff::{foreign_run, is_ours};
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
+use crate::emit::quoted;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
@@ -132,12 +133,17 @@ impl Stop {
         let change = foreign_run(&job, &tags);
         let item = Item::new("training-job", &job.name);
         let span = verdict::place(&self.about.plan, &item);
-        self.about.fail(io, verdict::obstacle(&change, span))
+        let mut verdict = verdict::obstacle(&change, span);
+        let path = quoted(self.about.manifest.named());
+        verdict.diagnostic = verdict.diagnostic.help(format!(
+            "if it is this job's, take it over first: trainc apply {path} --adopt; else give the job another name"
+        ));
+        self.about.fail(io, verdict)
     }
 
     /// Several run side by side: which is meant only the user knows.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
-        let path = self.about.manifest.typed();
+        let path = quoted(self.about.manifest.named());
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
         self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(

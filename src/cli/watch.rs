@@ -20,6 +20,7 @@ use crate::apply::status::{Status, status};
 use crate::apply::verdict;
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
+use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::text;
 use futures_util::StreamExt as _;
@@ -120,7 +121,7 @@ async fn watch<C: Observe, K: Clock>(
         // Watching only looks.
         io.print(&format!(
             "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
-            manifest.typed()
+            quoted(manifest.named())
         ));
     }
     code
@@ -152,7 +153,7 @@ impl Following {
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
         let mut sink = |host: &str, event: &LogEvent| {
-            metrics.read(host, &event.text);
+            metrics.read(&event.text);
             autopsy.read(host, event);
         };
         let read = self.tail.round(look, job, &mut sink);
@@ -205,7 +206,10 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     );
                 }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
-                io.note(&format!("the job runs on; attach again with `trainc watch {}`\n", manifest.typed()));
+                io.note(&format!(
+                    "the job runs on; attach again with `trainc watch {}`\n",
+                    quoted(manifest.named())
+                ));
                 return verdict.exit;
             }
         };
@@ -254,7 +258,7 @@ pub(super) fn end(
     output: &str,
     global: &Global,
 ) -> u8 {
-    let path = manifest.typed();
+    let path = quoted(manifest.named());
     let completed = job.status == "Completed";
     if output == "json" {
         let cause = finding.cause.as_ref();
@@ -267,7 +271,7 @@ pub(super) fn end(
             members.insert("class".to_owned(), json!(finding.kind.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            members.insert("next".to_owned(), json!(finding.kind.next(&path, plan)));
+            members.insert("next".to_owned(), json!(finding.kind.next(&path)));
         }
         json_line(&value);
         return if completed { exit::DONE } else { exit::JOB };
@@ -291,7 +295,7 @@ pub(super) fn end(
     let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
-        .help(kind.next(&path, plan));
+        .help(kind.next(&path));
     if let Some(cause) = &finding.cause {
         diagnostic = diagnostic.note(format!("first to fail: {} at {} UTC", cause.host, clock(cause.time)));
     }

@@ -48,6 +48,8 @@ pub struct Figures {
     pub instance: Option<String>,
     /// GPUs of the whole cluster.
     pub gpus: Option<u64>,
+    /// Sequences of a step over all replicas: another number is another training.
+    pub global_sequences: Option<u64>,
     values: [Option<f64>; Figure::ALL.len()],
     intervals: [Option<Interval>; Figure::ALL.len()],
     /// Why a cost, a time or the memory is not known.
@@ -63,7 +65,7 @@ impl Figures {
         let run = prediction.run.as_ref();
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
-        let hourly = plan.price.as_ref().zip(nodes).map(|(price, nodes)| price.usd_per_hour * nodes as f64);
+        let hourly = plan.usd_per_hour();
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
@@ -87,7 +89,8 @@ impl Figures {
         let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
         let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
             run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
-            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some()) && plan.price.is_some();
+            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
+                && (plan.price.is_some() || plan.usd_per_hour().is_some());
             let why = if spot {
                 "what spot instances cost is not known beforehand; `--discount` gives a price"
             } else {
@@ -98,6 +101,7 @@ impl Figures {
         Self {
             instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
             gpus: mesh.map(crate::ir::Mesh::gpus),
+            global_sequences: plan.batch.as_ref().map(|batch| batch.global_sequences.value),
             values: Figure::ALL.map(value),
             intervals: Figure::ALL.map(interval),
             unknown,

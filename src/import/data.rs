@@ -53,7 +53,7 @@ pub(super) fn channels(
             }
             leave(&name, &s3, unsaid);
         } else if let Some(arn) = source.object("DatasetSource").and_then(|mut set| set.text("DatasetArn")) {
-            node = node.prop("dataset", &string(&arn));
+            node = node.maybe("dataset", Some(&arn));
         } else {
             unsaid.lose(&format!("channel `{name}`: its data source has no node"));
             continue;

@@ -45,10 +45,10 @@ impl Node {
         self
     }
 
-    /// With a property, if there is a text for it.
+    /// With a property, if there is a text for it, whose braces stand for themselves.
     pub(super) fn maybe(self, name: &str, value: Option<&str>) -> Self {
         match value {
-            Some(value) => self.prop(name, &string(value)),
+            Some(value) => self.prop(name, &string(&bound(value))),
             None => self,
         }
     }

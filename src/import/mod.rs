@@ -20,6 +20,7 @@ use crate::catalog::shapes;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::job::SERVERLESS;
+use crate::ir::preferences::OF_MACHINES;
 use crate::source::{SourceId, Span};
 use kdl::{Node, bound, string};
 pub use outcome::Outcome;
@@ -141,6 +142,10 @@ impl Reader {
         if let Some(digest) = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned())) {
             self.digest_back(&digest);
         }
+        // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model, and what the
+        // service takes of them all the same stands in `request`.
+        let serverless = self.rest.0.contains_key(SERVERLESS);
+        let kept = if serverless { self.rest.split(OF_MACHINES) } else { Map::new() };
         let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or(Rest(Map::new()));
         let uri = algorithm.text("TrainingImage");
         let mut keys = self.rest.map("HyperParameters");
@@ -158,12 +163,7 @@ impl Reader {
                     .fold(Node::new("tags"), |node, (key, value)| node.prop(key, &string(&bound(value)))),
             );
         }
-        // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model.
-        let own_machines = !(self.rest.0.contains_key(SERVERLESS)
-            && ["ResourceConfig", "StoppingCondition", "HyperParameters", "Environment"]
-                .iter()
-                .all(|name| !self.rest.0.contains_key(*name))
-            && uri.is_none());
+        let own_machines = !serverless;
         nodes.extend(own_machines.then(|| {
             Node::comment(&[
                 "model \"…\": a request does not say what is trained; without it nothing is predicted.",
@@ -208,10 +208,13 @@ impl Reader {
         nodes.push(output.0);
         nodes.extend(watch::watch(&mut self.rest, &s3, launch.engine, &mut self.unsaid));
         nodes.push(match role.as_deref() {
-            Some(arn) if !arn.contains("${") => Node::new("role").prop("arn", &string(arn)),
+            Some(arn) if !arn.contains("${") => Node::new("role").maybe("arn", Some(arn)),
             _ => Node::new("role").prop("create", "#true"),
         });
-        self.algorithm(algorithm, uri.as_deref());
+        if own_machines {
+            self.algorithm(algorithm, uri.as_deref());
+        }
+        self.rest.0.extend(kept);
         nodes.extend(self.request());
 
         let mut out = String::new();
@@ -338,11 +341,14 @@ impl Reader {
             "VpcConfig",
         ];
         let known = &shapes::operation("CreateTrainingJob")?.input.members;
+        let serverless = self.rest.0.contains_key(SERVERLESS);
         let mut children = Vec::new();
         for (name, value) in &self.rest.0 {
             if !known.contains_key(name) {
                 self.unsaid.lose(&format!("`{name}`: the service has no such member"));
-            } else if OF_NODES.contains(&name.as_str()) {
+            } else if OF_NODES.contains(&name.as_str())
+                && !(serverless && OF_MACHINES.contains(&name.as_str()))
+            {
                 self.unsaid.lose(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {
                 children.push(node);

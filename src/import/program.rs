@@ -106,11 +106,12 @@ impl Script {
         }
         for metric in algorithm.list("MetricDefinitions") {
             let text = |name: &str| metric.get(name).and_then(Value::as_str).unwrap_or("");
-            node = node.child(Node::text("metric", text("Name")).prop("regex", &string(text("Regex"))));
+            node = node.child(Node::text("metric", text("Name")).maybe("regex", Some(text("Regex"))));
         }
         for (name, words) in [("entrypoint", &self.entrypoint), ("arguments", &self.arguments)] {
             if !words.is_empty() {
-                node = node.child(words.iter().fold(Node::new(name), |node, word| node.arg(&string(word))));
+                node = node
+                    .child(words.iter().fold(Node::new(name), |node, word| node.arg(&string(&bound(word)))));
             }
         }
         if node.is_bare() {

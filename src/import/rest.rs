@@ -12,6 +12,11 @@ impl Rest {
         self.0.remove(name)
     }
 
+    /// Takes all members of these names.
+    pub(super) fn split<const N: usize>(&mut self, names: [&str; N]) -> Map<String, Value> {
+        names.into_iter().filter_map(|name| self.0.remove_entry(name)).collect()
+    }
+
     /// Takes a member that is an object.
     pub(super) fn object(&mut self, name: &str) -> Option<Self> {
         let members = self.0.get(name)?.as_object()?.clone();

@@ -247,3 +247,91 @@ fn names_of_trainc_lose_their_digest() {
     assert_eq!(digest_named("team-20260101"), None);
     assert_eq!(digest_named("team-facade"), None);
 }
+
+/// A described serverless job with every member that such a job has comes back as it was asked for: limits and
+/// parameters stand in `request`, because the nodes that say them elsewhere speak of machines and programs.
+#[test]
+fn a_described_serverless_job_comes_back_whole() {
+    let asked = serde_json::json!({
+        "HyperParameters": {"learning_rate": "1e-4", "epochs": "3"},
+        "RoleArn": "arn:aws:iam::111122223333:role/training",
+        "InputDataConfig": [{
+            "ChannelName": "train",
+            "DataSource": {"S3DataSource": {
+                "S3DataType": "S3Prefix",
+                "S3Uri": "s3://example-corpus/chat/",
+                "S3DataDistributionType": "FullyReplicated",
+            }},
+        }],
+        "OutputDataConfig": {"S3OutputPath": "s3://example-runs/tuned/", "KmsKeyId": "alias/runs"},
+        "VpcConfig": {"Subnets": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-0123456789abcdef0"]},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxPendingTimeInSeconds": 7200},
+        "RetryStrategy": {"MaximumRetryAttempts": 2},
+        "Environment": {"LOG_LEVEL": "debug"},
+        "ServerlessJobConfig": {
+            "BaseModelArn": "arn:aws:sagemaker:us-west-2:aws:hub-content/SageMakerPublicHub/Model/example/1.0.0",
+            "AcceptEula": true,
+            "JobType": "FineTuning",
+            "CustomizationTechnique": "SFT",
+            "Peft": "LORA",
+            "SequenceLength": "4K",
+        },
+        "MlflowConfig": {"MlflowResourceArn": "arn:aws:sagemaker:us-west-2:111122223333:mlflow-app/app-1"},
+        "ModelPackageConfig": {
+            "ModelPackageGroupArn": "arn:aws:sagemaker:us-west-2:111122223333:model-package-group/tuned",
+        },
+    });
+    let mut described = asked.clone();
+    for (name, value) in [
+        ("TrainingJobName", serde_json::json!("tuned-example")),
+        (
+            "TrainingJobArn",
+            serde_json::json!("arn:aws:sagemaker:us-west-2:111122223333:training-job/tuned-example"),
+        ),
+        ("TrainingJobStatus", serde_json::json!("Completed")),
+        ("BillableTokenCount", serde_json::json!(1_000_000)),
+        ("EnableNetworkIsolation", serde_json::json!(false)),
+        ("EnableManagedSpotTraining", serde_json::json!(false)),
+    ] {
+        described[name] = value;
+    }
+    let found = imported(&described.to_string());
+    for node in ["cluster", "parallel", "train", "program"] {
+        assert!(!found.manifest.contains(&format!("    {node} ")), "{node}\n{}", found.manifest);
+    }
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    let sent = emitted(&found.manifest);
+    for (name, value) in asked.as_object().unwrap() {
+        assert_eq!(&sent[name], value, "{name}\n{}", found.manifest);
+    }
+    for absent in ["ResourceConfig", "AlgorithmSpecification"] {
+        assert!(sent.get(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn braces_of_a_request_stand_for_themselves() {
+    let request = serde_json::json!({
+        "TrainingJobName": "small",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+            "TrainingInputMode": "File",
+            "ContainerArguments": ["--form={{x}}"],
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss=[{{]([0-9.]+)"}],
+        },
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+        "TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/board/", "LocalPath": "/opt/ml/{{y}}"},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let again = emitted(&imported(&request.to_string()).manifest);
+    for pointer in [
+        "/AlgorithmSpecification/ContainerArguments",
+        "/AlgorithmSpecification/MetricDefinitions",
+        "/TensorBoardOutputConfig",
+    ] {
+        assert_eq!(again.pointer(pointer), request.pointer(pointer), "{pointer}");
+    }
+}

@@ -50,7 +50,7 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
             ("component", "TrialComponentDisplayName"),
             ("run", "RunName"),
         ] {
-            node = node.maybe(property, experiment.text(member).map(|text| bound(&text)).as_deref());
+            node = node.maybe(property, experiment.text(member).as_deref());
         }
         out.push(node);
     }
@@ -68,14 +68,14 @@ pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Un
 
 /// `s3=`, unless it is the output's.
 fn place(node: Node, s3: Option<String>, output: &str) -> Node {
-    node.maybe("s3", s3.filter(|s3| s3 != output).map(|s3| bound(&s3)).as_deref())
+    node.maybe("s3", s3.filter(|s3| s3 != output).as_deref())
 }
 
 fn parameters(pairs: Vec<(String, String)>) -> Vec<Node> {
     if pairs.is_empty() {
         return Vec::new();
     }
-    vec![pairs.iter().fold(Node::new("parameters"), |node, (key, value)| node.prop(key, &string(value)))]
+    vec![pairs.iter().fold(Node::new("parameters"), |node, (key, value)| node.maybe(key, Some(value)))]
 }
 
 fn debugger(hook: &mut Rest, output: &str) -> Node {
@@ -89,7 +89,7 @@ fn debugger(hook: &mut Rest, output: &str) -> Node {
         let child = members
             .iter()
             .filter_map(|(key, value)| Some((key, value.as_str()?)))
-            .fold(Node::text("collection", name), |node, (key, value)| node.prop(key, &string(value)));
+            .fold(Node::text("collection", name), |node, (key, value)| node.maybe(key, Some(value)));
         node = node.child(child);
     }
     node

@@ -63,6 +63,8 @@ pub struct Accelerator {
     pub nvlink_gb_s: Option<f64>,
     /// Ranks that torchrun starts on one: 1 for a GPU, the NeuronCores that a Trainium chip shows.
     pub ranks: u64,
+    /// The first release of the Neuron SDK that knows it, for Trainium from its second generation on.
+    pub least_neuron: Option<String>,
     /// Has bf16 tensor cores.
     pub bf16: bool,
     /// What a reader should know of the figures.

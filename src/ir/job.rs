@@ -425,6 +425,8 @@ pub struct Dataset {
     pub sequences: Field<u64>,
     /// Tokens in one epoch.
     pub tokens: Field<u64>,
+    /// Bytes that one epoch reads.
+    pub size_bytes: Field<u64>,
 }
 
 /// `program`.

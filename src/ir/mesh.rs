@@ -104,6 +104,11 @@ impl Mesh {
         self.ranks().checked_div(self.nodes).unwrap_or(0).max(1)
     }
 
+    /// Places of a node in a picture: its accelerators, or its ranks where an accelerator has several.
+    pub fn places_per_node(&self) -> u64 {
+        self.gpus_per_node.max(self.ranks_per_node())
+    }
+
     /// The node of a rank. Ranks are numbered node by node.
     pub fn node_of(&self, rank: u64) -> u64 {
         rank / self.ranks_per_node()

@@ -37,8 +37,10 @@ pub struct Plan {
     pub smp: Option<Smp>,
     /// What engine `worker` is told.
     pub worker: Option<Worker>,
-    /// Price of one instance.
+    /// Price of one instance of a cluster of one kind.
     pub price: Option<Price>,
+    /// Prices of one instance of each group of a heterogeneous cluster, in the groups' order; empty where it has none.
+    pub group_prices: Vec<Option<Price>>,
     /// The program's files.
     pub source: Option<SourceTree>,
     /// Why the program's directory could not be read.
@@ -61,6 +63,41 @@ impl Plan {
             return "NeuronCore";
         }
         self.chip_noun()
+    }
+
+    /// Price of one of the instances on which the ranks run.
+    pub fn rank_price(&self) -> Option<&Price> {
+        if self.price.is_some() {
+            return self.price.as_ref();
+        }
+        let group = self.job.rank_group()?;
+        let groups = self.job.cluster.as_ref().map(|cluster| cluster.groups.iter())?;
+        let (_, price) = groups.zip(&self.group_prices).find(|(one, _)| one.span == group.span)?;
+        price.as_ref()
+    }
+
+    /// What all instances of the job cost for an hour, US dollars: of a heterogeneous cluster its groups together.
+    /// `None` where the price or the number of some is not known.
+    pub fn usd_per_hour(&self) -> Option<f64> {
+        let cluster = self.job.cluster.as_ref()?;
+        if cluster.groups.is_empty() {
+            return Some(self.price.as_ref()?.usd_per_hour * cluster.nodes.get()? as f64);
+        }
+        let each = cluster.groups.iter().zip(&self.group_prices);
+        each.map(|(group, price)| Some(price.as_ref()?.usd_per_hour * group.nodes.get()? as f64)).sum()
+    }
+
+    /// Instance types of groups whose price is not known, each once.
+    pub fn unpriced_groups(&self) -> Vec<&str> {
+        let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
+        let mut names: Vec<&str> = groups
+            .zip(&self.group_prices)
+            .filter(|(_, price)| price.is_none())
+            .filter_map(|(group, _)| group.instance.value().map(String::as_str))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// What people call one accelerator of the job's instances: a GPU, unless the catalogue says otherwise.

@@ -6,6 +6,18 @@ use super::origin::{Field, Origin, Val};
 use super::scalar::{Raw, RequestMember, Scalar};
 use crate::source::Spanned;
 
+/// Members that nodes say of machines, container and code: a serverless job has none of those nodes, and says by their
+/// AWS names what the service takes of them.
+pub const OF_MACHINES: [&str; 7] = [
+    "AlgorithmSpecification",
+    "EnableManagedSpotTraining",
+    "Environment",
+    "HyperParameters",
+    "ResourceConfig",
+    "RetryStrategy",
+    "StoppingCondition",
+];
+
 /// One of the preferred instance types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preference<'a> {

@@ -104,7 +104,7 @@ fn words(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, String
     match (spec.name, name) {
         ("region", _) => quoted(regions::names().map(str::to_owned).collect(), "AWS region"),
         ("cluster" | "group", "instance") => quoted(instances::all_names(), "instance type"),
-        ("model", _) if matches!(ty, Ty::Text) => {
+        ("model", _) if matches!(ty, Ty::Plain) => {
             quoted(models::names().map(str::to_owned).collect(), "model of the catalogue")
         }
         ("parallel", "engine") => quoted(owned(ENGINE_NAMES), "engine"),

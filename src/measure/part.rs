@@ -311,11 +311,11 @@ pub fn rows(
     part("upload_seconds", None, None, job.upload);
     part("run_seconds", run.map(|run| run.seconds), run.map(|run| run.interval), ended(job.seconds));
     let instances = run.and_then(|run| run.cost_parts.instances);
-    let usd = plan
-        .price
-        .as_ref()
-        .zip(job.billed)
-        .map(|(price, seconds)| price.usd_per_hour * job.instances as f64 * seconds / 3_600.0);
+    let hourly = match &plan.price {
+        Some(price) => Some(price.usd_per_hour * job.instances as f64),
+        None => plan.usd_per_hour(),
+    };
+    let usd = hourly.zip(job.billed).map(|(hourly, seconds)| hourly * seconds / 3_600.0);
     part(
         "cost_usd",
         instances,

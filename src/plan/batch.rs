@@ -24,6 +24,10 @@ pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T
 /// Works out the batch; `None` where a factor is not known.
 pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> Option<Batch> {
     let train = &job.train;
+    // SageMaker trains a serverless job by itself, and that `train` is of no use there is said.
+    if job.serverless().is_some() {
+        return None;
+    }
     let train_span = train.span?;
     if [&train.micro_batch, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad()) {
         return None;
@@ -213,7 +217,7 @@ impl Arithmetic {
 /// Works out steps and tokens.
 pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> Run {
     let train = &job.train;
-    let Some(span) = train.span else { return Run::default() };
+    let Some(span) = train.span.filter(|_| job.serverless().is_none()) else { return Run::default() };
     let written: Vec<(&str, Span)> = [
         ("steps", !train.steps.is_absent(), train.steps.span()),
         ("tokens", !train.tokens.is_absent(), train.tokens.span()),

@@ -55,6 +55,10 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
                 let first = preferences.first()?.instance?;
                 return instances::get(first);
             }
+            // That `cluster` is of no use is said of a serverless job.
+            if job.serverless().is_some() {
+                return None;
+            }
             problems.push(
                 Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
                     .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
@@ -148,6 +152,17 @@ fn digits(size: &str) -> Option<u32> {
 /// What each node is, for catalogue, custom and local clusters alike.
 pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
+    if several_kinds(job) {
+        // All that hosts of different kinds have in common is the one process that each starts.
+        return Some(Machine {
+            gpus_per_node: 1,
+            gpu: None,
+            ranks_per_gpu: 1,
+            gpu_memory_bytes: None,
+            bf16: None,
+            efa: None,
+        });
+    }
     if let Some(row) = instance {
         return Some(Machine {
             gpus_per_node: u64::from(row.accelerators),
@@ -191,7 +206,10 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                         kind.and_then(|kind| kind.origin.span()).unwrap_or(cluster.span),
                         format!("`{name}` has no GPU; engine `{}` needs them", engine.name()),
                     )
-                    .help("choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`"),
+                    .help(with_gpus(job).map_or_else(
+                        || "choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`".to_owned(),
+                        |group| format!("write `group=\"{group}\"`, which has them"),
+                    )),
                 );
                 return None;
             }
@@ -207,6 +225,22 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         }
         _ => None,
     }
+}
+
+/// Whether a plain script runs on instance groups of different types.
+fn several_kinds(job: &Job) -> bool {
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };
+    let mut types = cluster.groups.iter().filter_map(|group| group.instance.value());
+    types.next().is_some_and(|first| types.any(|other| other != first))
+}
+
+/// The first of the job's groups that has accelerators.
+fn with_gpus(job: &Job) -> Option<&str> {
+    let groups = &job.cluster.as_ref()?.groups;
+    let has = |name: &String| instances::get(name).is_some();
+    let group = groups.iter().find(|group| group.instance.value().is_some_and(has))?;
+    group.name.value().map(String::as_str)
 }
 
 fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {

@@ -1,5 +1,6 @@
 //! The container: from versions as written to the registry path of the region.
 
+use super::neuron_image::{self, neuron_gap, substituted, too_old};
 use super::newest;
 use super::own_image::own;
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
@@ -32,12 +33,12 @@ declare_code!(
     Error,
     "the Deep Learning Container does not serve that instance type"
 );
-declare_code!(T0399, "image-version-replaced", Error, "a version that the SDK would replace by another");
 declare_code!(T0336, "image-incomplete", Error, "`image` does not say which container");
 declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container for that PyTorch version");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337, &T0399];
+pub(super) static CODES: &[&Code] =
+    &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337, &neuron_image::T0399];
 
 /// The container of the job; `None` where it is not known.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
@@ -110,6 +111,10 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         }
         answer = Ok(meant);
     }
+    if let Some(gap) = answer.as_ref().ok().and_then(|found| neuron_gap(found, instance)) {
+        problems.push(too_old(ask, instance, &gap));
+        return None;
+    }
     match answer {
         Ok(found) if found.version_substituted => {
             problems.push(substituted(ask, &found, instance));
@@ -136,25 +141,6 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
             None
         }
-    }
-}
-
-/// A version that the SDK would silently replace by the only one there is.
-fn substituted(ask: &ImageAsk, found: &images::Image, instance: &str) -> Diagnostic {
-    let only = &found.pytorch_full_version;
-    let field = if ask.pytorch.span().is_some() { &ask.pytorch } else { &ask.version };
-    let span = field.span().unwrap_or(ask.span);
-    let diagnostic = Diagnostic::new(
-        &T0399,
-        span,
-        format!("no such container for `{instance}`: for every version PyTorch {only} would run"),
-    )
-    .note("sagemaker 2.257.7 lists one PyTorch container for Trainium, and takes it for every version");
-    let uri = "or the container that you want as `image uri=\"…\"`";
-    match found.python.as_ref().filter(|python| ask.python.value().is_some_and(|asked| asked != *python)) {
-        // Two places to change: no edit.
-        Some(python) => diagnostic.help(format!("write `version=\"{only}\" python=\"{python}\"`, {uri}")),
-        None => diagnostic.help(format!("write `\"{only}\"`, {uri}")).fix(span, format!("\"{only}\"")),
     }
 }
 

@@ -51,16 +51,18 @@ pub(super) fn mesh(
             let name = group.name.value().map_or("", String::as_str);
             Val::derived(group.nodes.get()?, format!("group `{name}`, on which the ranks run"))
         }
-        (Field::Absent, groups) if !groups.is_empty() => {
+        // Ranks over several groups, none of which is named, are refused: nothing follows of them.
+        (Field::Absent, groups) if !groups.is_empty() && engine == Engine::None => {
             let sum = groups.iter().map(|group| group.nodes.get()).sum::<Option<u64>>()?;
             Val::derived(sum, "the groups together")
         }
         _ => return None,
     };
     let nodes = nodes_val.value;
-    let ranks_per_node = started(parallel, engine, smp, gpus_per_node).unwrap_or_else(|| {
-        gpus_per_node.saturating_mul(if engine == Engine::DeviceMap { 1 } else { ranks_per_gpu })
-    });
+    let ranks_per_node = started(parallel, engine, smp, gpus_per_node.saturating_mul(ranks_per_gpu))
+        .unwrap_or_else(|| {
+            gpus_per_node.saturating_mul(if engine == Engine::DeviceMap { 1 } else { ranks_per_gpu })
+        });
     let most = nodes.checked_mul(gpus_per_node.max(ranks_per_node)).filter(|most| *most <= MOST_GPUS);
     let world_size = most.map(|_| nodes * ranks_per_node);
     let Some(world_size) = world_size else {
@@ -105,13 +107,13 @@ struct Layout<'a> {
 }
 
 /// Processes that MPI is told to start on each host, where they are fewer than the GPUs; more are refused by a rule.
-fn started(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, gpus_per_node: u64) -> Option<u64> {
+fn started(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) -> Option<u64> {
     let by_mpi = match engine {
         Engine::Smddp | Engine::Ddp => true,
         Engine::Smp => matches!(smp, Some(Smp::V1(_))),
         _ => false,
     };
-    parallel.processes.get().filter(|processes| by_mpi && (1..=gpus_per_node).contains(processes))
+    parallel.processes.get().filter(|processes| by_mpi && (1..=most).contains(processes))
 }
 
 fn one(rule: &'static str) -> Val<u64> {

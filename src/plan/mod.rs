@@ -12,6 +12,7 @@ pub mod mesh;
 pub mod minimum_nodes;
 mod model;
 mod network;
+mod neuron_image;
 mod newest;
 mod own_image;
 mod shard_of_part;
@@ -57,6 +58,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let run = batch::run(&job, batch.as_ref(), problems);
     let worker = worker::worker(&job, model.as_ref(), &run, given.worker.clone(), problems);
     let price = price(&job, &given);
+    let group_prices = group_prices(&job, &given);
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
         Some("custom" | "local")
@@ -74,6 +76,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         smp,
         worker,
         price,
+        group_prices,
         missing: missing(given.source.as_ref()),
         missing_dependencies: given
             .dependencies
@@ -100,6 +103,14 @@ fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
 fn price(job: &Job, given: &Given) -> Option<Price> {
     let instance = job.cluster.as_ref()?.instance.value()?;
     price_of(instance, job.region.value()?, &given.prices, given.discount)
+}
+
+/// The price of each instance group's type.
+fn group_prices(job: &Job, given: &Given) -> Vec<Option<Price>> {
+    let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups);
+    groups
+        .map(|group| price_of(group.instance.value()?, job.region.value()?, &given.prices, given.discount))
+        .collect()
 }
 
 /// The price of an instance type in a region: the user's own (type and US dollars per hour, the last counts), else the

@@ -3,7 +3,7 @@
 //! The values stand in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
 //! is read by the same function.
 
-use super::layout::GpuKind;
+use super::layout::{GpuKind, System};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -25,6 +25,29 @@ pub struct Gpu {
     pub interval: Option<f64>,
 }
 
+/// The largest runs that the constants were fitted to: past them a prediction is less sure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Range {
+    /// The most GPUs.
+    pub gpus: f64,
+    /// The most parameters of a model.
+    pub parameters: f64,
+}
+
+impl Range {
+    /// The range that has both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { gpus: self.gpus.max(other.gpus), parameters: self.parameters.max(other.parameters) }
+    }
+}
+
+/// Systems whose ranges are kept apart: those that gather as PyTorch's FSDP does, and all others.
+const RANGES: [(&str, fn(System) -> bool); 2] = [
+    ("fsdp", |system| matches!(system, System::Fsdp | System::SmpV2)),
+    ("others", |system| !matches!(system, System::Fsdp | System::SmpV2)),
+];
+
 /// All constants, in SI units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constants {
@@ -35,6 +58,8 @@ pub struct Constants {
     /// Values by their names in the file; see [`Name`].
     values: [f64; Name::COUNT],
     gpus: BTreeMap<GpuKind, Gpu>,
+    /// By the words of [`RANGES`]; a file that has none rests on the runs of the shipped one.
+    ranges: BTreeMap<&'static str, Range>,
 }
 
 /// Declares the constants that belong to no kind of GPU.
@@ -173,6 +198,7 @@ impl Constants {
             command: String::new(),
             values: [f64::NAN; Name::COUNT],
             gpus: BTreeMap::new(),
+            ranges: BTreeMap::new(),
         }
     }
 
@@ -200,6 +226,12 @@ impl Constants {
             let rows = flat_rows(&table, word);
             let interval = take(&format!("gpu.{word}.interval")).ok();
             out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
+        }
+        for (word, _) in RANGES {
+            let mut most = |what: &str| take(&format!("range.{word}.{what}")).ok();
+            if let (Some(gpus), Some(parameters)) = (most("gpus"), most("parameters")) {
+                out.ranges.insert(word, Range { gpus, parameters });
+            }
         }
         Ok(out)
     }
@@ -235,7 +267,29 @@ impl Constants {
                 out.push_str(&format!("interval = {}\n", figure(width)));
             }
         }
+        for (word, range) in &self.ranges {
+            let (gpus, parameters) = (figure(range.gpus), figure(range.parameters));
+            out.push_str(&format!("\n[range.{word}]\ngpus = {gpus}\nparameters = {parameters}\n"));
+        }
         out
+    }
+
+    /// The largest runs behind the constants of a system; none where a file does not say and the shipped one neither.
+    pub fn range(&self, system: System) -> Option<Range> {
+        let (word, _) = RANGES.iter().find(|(_, has)| has(system))?;
+        self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
+    }
+
+    /// Whether two systems have one range.
+    pub fn same_range(a: System, b: System) -> bool {
+        RANGES.iter().any(|(_, has)| has(a) && has(b))
+    }
+
+    /// Takes the range of runs that a system's constants were fitted to.
+    pub fn set_range(&mut self, system: System, range: Range) {
+        if let Some((word, _)) = RANGES.iter().find(|(_, has)| has(system)) {
+            self.ranges.insert(word, range);
+        }
     }
 
     /// One constant.

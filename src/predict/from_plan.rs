@@ -94,7 +94,10 @@ impl Layout {
             code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
             // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
-            per_parameter_sharding: matches!(system, System::SmpV2 | System::Worker),
+            frees_frozen: matches!(system, System::SmpV2 | System::Worker)
+                || plan.image.as_ref().is_none_or(|image| {
+                    image.pytorch.as_deref().is_none_or(|version| at_least(version, (2, 1)))
+                }),
             one_unit: one_unit(plan),
             gathering: Gathering::of(parallel),
             worker: worker(plan),

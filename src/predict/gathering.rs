@@ -71,5 +71,8 @@ const UNCOUNTED: [&str; 9] = [
 /// Written parameters of the engine of which memory and time know nothing.
 pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
     let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
-    written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name)).collect()
+    let options = written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name));
+    // Every pipeline is taken for the plain schedule, one forward and one backward.
+    let schedule = plan.job.parallel.as_ref().is_some_and(|parallel| parallel.schedule.value().is_some());
+    options.chain(schedule.then_some("schedule")).collect()
 }

@@ -47,8 +47,10 @@ pub struct Layout {
     pub code: Code,
     /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels).
     pub optimizer_copies: bool,
-    /// FSDP: whether each parameter is sharded for itself (`fully_shard`, FSDP2), so that frozen ones are freed.
-    pub per_parameter_sharding: bool,
+    /// FSDP: whether a unit of frozen weights is freed when the backward pass is through with it: where each parameter is
+    /// sharded for itself (`fully_shard`), and since PyTorch 2.1 where adapters are wrapped apart from what is frozen
+    /// (pytorch#101982; PEFT's `fsdp_auto_wrap_policy`).
+    pub frees_frozen: bool,
     /// FSDP: whether the whole model is one unit: gathered before anything runs, scattered when everything has run.
     pub one_unit: bool,
     /// How much may be gathered and reduced at once.

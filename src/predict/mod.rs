@@ -4,6 +4,7 @@
 //! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
 //! something is not known. Pure and quick: constants are read once, nothing is searched.
 
+mod beyond;
 pub mod constants;
 mod from_plan;
 mod gathering;
@@ -16,8 +17,10 @@ pub mod run;
 #[cfg(test)]
 mod samples;
 pub mod speed;
+mod spot;
 mod worker;
 
+pub use beyond::{Beyond, Past};
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::uncounted;

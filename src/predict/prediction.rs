@@ -1,5 +1,6 @@
 //! What the cost model says. A figure that cannot be known is `None`, never 0.
 
+use super::beyond::Beyond;
 use super::from_plan::Unknown;
 
 /// Both halves, and what a run of the plan takes.
@@ -97,6 +98,8 @@ pub struct Speed {
     pub mfu: f64,
     /// Where the step time is expected, seconds.
     pub interval: Interval,
+    /// In what it lies beyond the runs that were measured, which makes the interval wider.
+    pub beyond: Beyond,
     /// Its parts.
     pub parts: SpeedParts,
     /// What goes over links in it, hidden behind work or waited for.
@@ -151,9 +154,9 @@ pub struct Tflops {
     pub model: f64,
     /// With what is computed again.
     pub hardware: f64,
-    /// 6 N; of weights that are frozen 4 N.
+    /// 6 N, frozen weights counted like others.
     pub six_n: f64,
-    /// 8 N; of weights that are frozen 6 N.
+    /// 8 N, likewise.
     pub eight_n: f64,
 }
 
@@ -204,6 +207,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Billed time that is expected, seconds: with what interruptions make of it, where their rate is given.
+    pub fn expected_seconds(&self) -> f64 {
+        self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
+    }
+
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
     pub fn cost_interval(&self) -> Option<Interval> {
         let per_second = self.cost_usd? / self.seconds;
@@ -250,7 +258,7 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same where a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
-    /// Time that nine runs in ten stay below, seconds.
+    /// Time that nine runs in ten stay below, seconds; of the interruptions alone, at the predicted step time.
     pub p90_seconds: f64,
     /// Interruptions that are expected.
     pub interruptions: f64,

@@ -4,6 +4,8 @@ use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
+use super::spot::spot;
+use crate::catalog::instances;
 use crate::catalog::prices::{self, HOURS_PER_MONTH};
 use crate::ir::hardware::Instance;
 use crate::ir::{Every, Plan, Price, Storage};
@@ -40,8 +42,12 @@ pub struct Terms {
 /// What is billed. A price that is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bills {
-    /// US dollars of an instance for an hour.
+    /// US dollars of an instance for an hour: of those on which the ranks run.
     instance: Option<f64>,
+    /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
+    beside: Option<f64>,
+    /// US dollars of the volumes of those groups for a month.
+    volumes_beside: Option<f64>,
     /// GiB of a node's volume, and US dollars of one for a month.
     volume: Option<(f64, f64)>,
     /// US dollars for a month of each file system that the job makes.
@@ -55,41 +61,74 @@ impl Bills {
         }
         let cluster = plan.job.cluster.as_ref();
         // What spot instances cost is not known beforehand, unless the user gave a discount.
-        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
-            && !price.is_some_and(|price| {
-                price.source.starts_with("--price") || price.source.contains("--discount")
-            });
-        let groups = cluster.is_some_and(|cluster| !cluster.groups.is_empty());
-        let region = plan.job.region.value().map_or("", String::as_str);
-        let volume = if volume_is_free {
-            Some((0.0, 0.0))
-        } else {
-            let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
-            bytes
-                .zip(prices::training_volume(region))
-                .map(|(bytes, price)| (bytes as f64 / GIB, price.usd_per_gb_month))
+        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
+        let hourly = |price: Option<&Price>| {
+            let given =
+                |price: &Price| price.source.starts_with("--price") || price.source.contains("--discount");
+            price.filter(|price| !spot || given(price)).map(|price| price.usd_per_hour)
         };
+        let region = plan.job.region.value().map_or("", String::as_str);
+        let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
+        let volume = bytes
+            .zip(prices::training_volume(region))
+            .map(|(bytes, price)| (bytes as f64 / GIB, price.usd_per_gb_month));
+        let others = idle_groups(plan);
+        let with_volume = others.iter().filter(|other| !other.volume_is_free);
+        let volumes: f64 = with_volume.map(|other| other.nodes).sum();
         // An existing file system costs the same without the job.
         let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
         Self {
-            instance: price.filter(|_| !spot && !groups).map(|price| price.usd_per_hour),
-            volume,
+            instance: hourly(price),
+            beside: others.iter().map(|other| Some(other.nodes * hourly(other.price)?)).sum(),
+            volume: if volume_is_free { Some((0.0, 0.0)) } else { volume },
+            volumes_beside: if volumes > 0.0 {
+                volume.map(|(gib, usd)| volumes * gib * usd)
+            } else {
+                Some(0.0)
+            },
             file_systems: made.map(|storage| monthly_usd(region, storage)).collect(),
         }
     }
 
-    /// US dollars of so many nodes for so many seconds.
+    /// US dollars of so many nodes for so many seconds, and of the groups beside them.
     fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
+        let volumes = self.volume.zip(self.volumes_beside);
         CostParts {
-            instances: self.instance.map(|usd| usd * nodes * hours),
-            volumes: self.volume.map(|(gib, usd)| gib * nodes * usd * hours / HOURS_PER_MONTH),
+            instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
+            volumes: volumes
+                .map(|((gib, usd), beside)| (gib * nodes * usd + beside) * hours / HOURS_PER_MONTH),
             file_systems: self
                 .file_systems
                 .as_ref()
                 .map(|all| all.iter().map(|usd| usd * hours / HOURS_PER_MONTH).sum()),
         }
     }
+}
+
+/// An instance group on which no rank runs.
+struct IdleGroup<'a> {
+    nodes: f64,
+    price: Option<&'a Price>,
+    volume_is_free: bool,
+}
+
+/// The groups of a heterogeneous cluster beside the one on which the ranks run.
+fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
+    let ranks = plan.job.rank_group().map(|group| group.span);
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
+    groups
+        .filter(|(group, _)| Some(group.span) != ranks)
+        .map(|(group, price)| IdleGroup {
+            nodes: group.nodes.get().unwrap_or(0) as f64,
+            price: price.as_ref(),
+            volume_is_free: group
+                .instance
+                .value()
+                .and_then(|name| instances::get(name))
+                .is_some_and(|row| row.ebs_volume_ignored),
+        })
+        .collect()
 }
 
 impl CostParts {
@@ -127,7 +166,7 @@ impl Terms {
             interruptions: cluster
                 .and_then(|cluster| cluster.spot.as_ref())
                 .and_then(|spot| spot.interruptions_per_hour.get()),
-            bills: Bills::of(plan, plan.price.as_ref(), free),
+            bills: Bills::of(plan, plan.rank_price(), free),
         })
     }
 
@@ -141,6 +180,22 @@ impl Terms {
     #[must_use]
     pub fn times(&self, share: f64) -> Self {
         Self { steps: self.steps * share, ..self.clone() }
+    }
+
+    /// Billed seconds that are expected of such a run, interruptions at a given rate included; `None` where at that rate
+    /// no end is expected.
+    pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
+        if self.interruptions.is_some() {
+            run.spot.map(|spot| spot.expected_seconds)
+        } else {
+            Some(run.seconds)
+        }
+    }
+
+    /// The same job with a checkpoint whenever one loses least.
+    #[must_use]
+    pub fn with_best_checkpoints(&self) -> Self {
+        Self { every: Some(Every::Optimal), ..self.clone() }
     }
 
     /// The run of a layout whose step time is known.
@@ -268,34 +323,6 @@ fn monthly_usd(region: &str, storage: &Storage) -> Option<f64> {
 /// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
 const NEVER: f64 = 365.0 * 24.0 * HOUR;
 
-/// Interruptions as a Poisson process: between two checkpoints the work is lost, and the job starts again.
-///
-/// Expected time of a stretch of `t` seconds that restarts from its beginning: `(e^(rate t) - 1) / rate`, and a start for
-/// each interruption. Stretches are as long as they are: `interval` seconds of training and a save, and last what is
-/// left without one. The ninth decile takes the interruptions' count as normal about its mean.
-fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
-    let full = (training / interval).floor();
-    let rest = (training - full * interval).max(0.0);
-    if rate <= 0.0 {
-        let seconds = start + training + full * save;
-        return Spot { expected_seconds: seconds, p90_seconds: seconds, ..Spot::default() };
-    }
-    let stretch = interval + save;
-    let working = |seconds: f64| (rate * seconds).exp_m1() / rate;
-    // No stretch of the full length is no time, however long that would be.
-    let in_full = if full > 0.0 { full * working(stretch) } else { 0.0 };
-    let working = in_full + working(rest);
-    let interruptions = rate * working;
-    let each = start + if full > 0.0 { stretch } else { rest } / 2.0;
-    let expected_seconds = start + working + interruptions * start;
-    Spot {
-        expected_seconds,
-        p90_seconds: expected_seconds + 1.282 * interruptions.sqrt() * each,
-        interruptions,
-        ..Spot::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,29 +335,21 @@ mod tests {
         assert_eq!(best_interval(10.0, 4.0), 4.0);
     }
 
-    /// By hand: ten hours of work in ten stretches on two instances, one interruption of each in 40 hours.
+    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, beside groups of 12 dollars and 40 a month.
     #[test]
-    fn interruptions_are_paid_for() {
-        let rate = 2.0 / 40.0 / 3_600.0;
-        let found = spot(rate, 300.0, 36_000.0, 3_600.0, 0.0);
-        // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
-        let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
-        let expected = 300.0 + working + working * rate * 300.0;
-        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
-        assert!(found.p90_seconds > found.expected_seconds);
-        assert_eq!(spot(0.0, 300.0, 36_000.0, 3_600.0, 0.0).expected_seconds, 36_300.0);
-    }
-
-    /// By hand: 29.5 hours with a checkpoint after 24 are stretches of 24 and of 5.5 hours, not one of 29.5.
-    #[test]
-    fn the_last_stretch_is_as_long_as_it_is() {
-        let (hour, rate) = (3_600.0, 0.1 / 3_600.0);
-        let found = spot(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
-        let expected = ((2.4_f64.exp() - 1.0) + (0.55_f64.exp() - 1.0)) / rate;
-        assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
-        // With no checkpoint before the end all of it is one stretch.
-        let found = spot(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
-        assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
+    fn groups_without_ranks_are_billed_as_long() {
+        let bills = Bills {
+            instance: Some(20.0),
+            beside: Some(12.0),
+            volume: Some((100.0, 0.1)),
+            volumes_beside: Some(40.0),
+            file_systems: Some(Vec::new()),
+        };
+        let cost = bills.cost(2.0, 3_600.0);
+        assert_eq!(cost.instances, Some(52.0));
+        assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
+        let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
+        assert_eq!((unknown.instances, unknown.usd()), (None, None));
     }
 
     fn terms() -> Terms {
@@ -375,8 +394,13 @@ mod tests {
         let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        let often = Terms { interruptions: Some(0.01), ..terms() };
+        assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
+        assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
         let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
+        let hopeless = Terms { interruptions: Some(100.0), ..terms() };
+        assert_eq!(hopeless.expected_seconds(&ever), None);
     }
 
     #[test]

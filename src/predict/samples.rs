@@ -55,7 +55,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         smddp: false,
         code: Code::HuggingFace,
         optimizer_copies: false,
-        per_parameter_sharding: false,
+        frees_frozen: false,
         one_unit: false,
         gathering: Gathering::default(),
         worker: WorkerSettings::default(),

@@ -2,7 +2,9 @@
 
 use super::json::Document;
 use super::sections::UNKNOWN;
+use crate::catalog::instances;
 use crate::ir::Plan;
+use crate::ir::hardware::Instance;
 use crate::text;
 use std::fmt::Write as _;
 
@@ -17,6 +19,9 @@ pub(super) fn lines(document: &Document, plan: &Plan) -> Vec<String> {
 
 fn price(document: &Document, plan: &Plan) -> String {
     let Some(price) = &document.price else {
+        if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
+            return group_prices(plan);
+        }
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
             Some(name) if plan.deployable => {
@@ -31,13 +36,43 @@ fn price(document: &Document, plan: &Plan) -> String {
     {
         let _ = write!(line, " × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour));
     }
-    // A date is a day, or words such as `before 2025-06`.
-    let from = match price.date.as_deref() {
-        None => format!(" (from {})", price.source),
-        Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!(" (price of {day})"),
-        Some(words) => format!(" (price from {words})"),
+    format!("{line} ({})", from(price.date.as_deref(), &price.source))
+}
+
+/// Where a price is from. A date is a day, or words such as `before 2025-06`.
+fn from(date: Option<&str>, source: &str) -> String {
+    match date {
+        None => format!("from {source}"),
+        Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!("price of {day}"),
+        Some(words) => format!("price from {words}"),
+    }
+}
+
+/// Of a heterogeneous cluster: the price of each group's instances, their sum, or which is missing.
+fn group_prices(plan: &Plan) -> String {
+    let missing = plan.unpriced_groups();
+    let Some(hour) = usd_per_hour(plan) else {
+        return match missing.first() {
+            Some(name) => {
+                format!("{UNKNOWN}: no price of `{name}` in the catalogue; `--price {name}=USD` gives one")
+            }
+            None => UNKNOWN.to_owned(),
+        };
     };
-    line + &from
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups);
+    let priced = || groups.clone().zip(&plan.group_prices);
+    let terms: Vec<String> = priced()
+        .filter_map(|(group, price)| {
+            let nodes = group.nodes.get()?;
+            Some(format!("{} × {}", text::group(nodes), text::dollars(price.as_ref()?.usd_per_hour)))
+        })
+        .collect();
+    let mut froms: Vec<String> = priced()
+        .filter_map(|(_, price)| price.as_ref())
+        .map(|price| from(price.date.as_deref(), &price.source))
+        .collect();
+    froms.dedup();
+    format!("{} = {} an hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
 }
 
 fn most(document: &Document, plan: &Plan) -> Option<String> {
@@ -75,9 +110,10 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
     Some(format!("{word} {}{against}", text::dollars(usd)))
 }
 
-/// All instances for an hour, US dollars.
-pub(super) fn usd_per_hour(plan: &Plan) -> Option<f64> {
-    Some(plan.price.as_ref()?.usd_per_hour * plan.mesh.as_ref()?.nodes as f64)
+/// All instances for an hour, US dollars; of a job whose mesh is not known nothing is said.
+fn usd_per_hour(plan: &Plan) -> Option<f64> {
+    plan.mesh.as_ref()?;
+    plan.usd_per_hour()
 }
 
 /// What the instances cost if the job runs until max-run stops it, US dollars.
@@ -95,7 +131,15 @@ pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
 /// What is paid beside the instances, in words; empty where nothing is.
 pub(super) fn beside(plan: &Plan) -> Vec<&'static str> {
     let mut out = Vec::new();
-    let nvme = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
+    let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    let local = |row: &Instance| row.ebs_volume_ignored;
+    let nvme = if groups.is_empty() {
+        plan.instance.as_ref().is_some_and(local)
+    } else {
+        groups.iter().all(|group| {
+            group.instance.value().and_then(|name| instances::get(name)).is_some_and(|row| local(&row))
+        })
+    };
     if plan.deployable && !nvme {
         out.push("volumes");
     }

@@ -1,8 +1,8 @@
 //! plan.json filled in from a plan.
 
 use super::json::{
-    Batch, Cluster, Document, FORMAT_VERSION, Gpu, Groups, Image, Manifest, Mesh, Model, Override, Price,
-    Source,
+    Batch, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
+    Override, Price, Source,
 };
 use super::{Subject, forecast, notes, resources};
 use crate::diag::json::problem;
@@ -86,12 +86,8 @@ pub fn document(subject: &Subject) -> Document {
         memory: forecast::memory(prediction, machine.and_then(crate::ir::plan::Machine::rank_memory_bytes)),
         speed: forecast::speed(prediction),
         run: plan.map(|plan| forecast::run(plan, prediction)).unwrap_or_default(),
-        price: plan.and_then(|plan| plan.price.as_ref()).map(|price| Price {
-            usd_per_hour: price.usd_per_hour,
-            region: price.region.clone(),
-            date: price.date.clone(),
-            source: price.source.clone(),
-        }),
+        price: plan.and_then(|plan| plan.price.as_ref()).map(price),
+        group_prices: plan.map(group_prices).unwrap_or_default(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
         overrides: job.map_or_else(Vec::new, |job| {
             job.overrides
@@ -104,6 +100,28 @@ pub fn document(subject: &Subject) -> Document {
     };
     document.notes = notes::notes(&document, plan, prediction);
     document
+}
+
+fn price(price: &crate::ir::Price) -> Price {
+    Price {
+        usd_per_hour: price.usd_per_hour,
+        region: price.region.clone(),
+        date: price.date.clone(),
+        source: price.source.clone(),
+    }
+}
+
+/// What an instance of each group costs, in the groups' order.
+fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
+    groups
+        .map(|(group, of_group)| GroupPrice {
+            group: group.name.value().cloned(),
+            instance: group.instance.value().cloned(),
+            nodes: group.nodes.get(),
+            price: of_group.as_ref().map(price),
+        })
+        .collect()
 }
 
 fn groups(mesh: &crate::ir::Mesh) -> Groups {

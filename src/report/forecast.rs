@@ -5,7 +5,7 @@ use super::json::{
     Checkpoint, Communication, CostParts, Interval, Memory, MemoryParts, Run, RunParts, Speed, SpeedParts,
     Spot, Tflops,
 };
-use crate::ir::Plan;
+use crate::ir::{Plan, Price};
 use crate::predict::{self, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
@@ -94,15 +94,29 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
     }
 }
 
+/// Who says the price; of several groups each who says one, once, where all prices are known.
+fn price_source(plan: &Plan) -> Option<String> {
+    let all: Option<Vec<&Price>> = match &plan.price {
+        Some(price) => Some(vec![price]),
+        None => plan.group_prices.iter().map(Option::as_ref).collect(),
+    };
+    let mut words: Vec<String> = all?
+        .into_iter()
+        .map(|price| match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        })
+        .collect();
+    words.dedup();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
 pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     let mut out = Run {
         steps: plan.run.steps.as_ref().map(|val| val.value),
         tokens: plan.run.tokens.as_ref().map(|val| val.value),
         most_usd: cost::most_usd(plan),
-        price_source: plan.price.as_ref().map(|price| match &price.date {
-            Some(date) => format!("{} {date}", price.source),
-            None => price.source.clone(),
-        }),
+        price_source: price_source(plan),
         ..Run::default()
     };
     let Some(run) = &prediction.run else { return out };

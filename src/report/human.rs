@@ -5,6 +5,7 @@ use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
+use crate::ir::Plan;
 use crate::ir::size::GIB;
 use crate::text;
 use std::fmt::Write as _;
@@ -52,8 +53,8 @@ pub fn plan(
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
         lines_of(&mut page, "length", &sections::length(plan));
-        memory(&mut page, document);
-        speed(&mut page, document);
+        memory(&mut page, plan, document);
+        speed(&mut page, plan, document);
         lines_of(&mut page, "run", &sections::run(document));
         lines_of(&mut page, "cost", &cost::lines(document, plan));
     }
@@ -165,8 +166,8 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
     }
 }
 
-fn memory(page: &mut Page, document: &Document) {
-    lines_of(page, "memory", &sections::memory(document));
+fn memory(page: &mut Page, plan: &Plan, document: &Document) {
+    lines_of(page, "memory", &sections::memory(plan, document));
     let parts = &document.memory.parts;
     let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else {
         return;
@@ -188,8 +189,8 @@ fn memory(page: &mut Page, document: &Document) {
     draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short(bytes / size as f64)));
 }
 
-fn speed(page: &mut Page, document: &Document) {
-    lines_of(page, "speed", &sections::speed(document));
+fn speed(page: &mut Page, plan: &Plan, document: &Document) {
+    lines_of(page, "speed", &sections::speed(plan, document));
     let parts = &document.speed.parts;
     let Some(step) = document.speed.step_seconds else { return };
     let parts = [

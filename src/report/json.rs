@@ -37,6 +37,8 @@ pub struct Document {
     pub speed: Speed,
     pub run: Run,
     pub price: Option<Price>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_prices: Vec<GroupPrice>,
     pub resources: Vec<Resource>,
     pub overrides: Vec<Override>,
     pub notes: Vec<String>,
@@ -224,6 +226,15 @@ pub struct Price {
     pub region: Option<String>,
     pub date: Option<String>,
     pub source: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct GroupPrice {
+    pub group: Option<String>,
+    pub instance: Option<String>,
+    pub nodes: Option<u64>,
+    pub price: Option<Price>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

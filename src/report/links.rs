@@ -93,9 +93,14 @@ fn between(plan: &Plan) -> String {
     name.to_owned()
 }
 
-/// What nodes talk over, with its speed where the catalogue knows it; none for a single node.
+/// What nodes talk over, with its speed where the catalogue knows it; none for a single node and for plain scripts over groups.
 pub(super) fn network(plan: &Plan) -> Option<String> {
     let nodes = plan.mesh.as_ref()?.nodes;
+    // Groups of which none has the ranks are hosts of several kinds, each with a network of its own.
+    let groups = plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
+    if groups && plan.job.rank_group().is_none() {
+        return None;
+    }
     let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
     (nodes > 1).then(|| match speed {
         Some(speed) => format!("{} at {} Gbit/s a node", between(plan), text::short(speed)),

@@ -115,8 +115,8 @@ fn summary(subject: &Subject, document: &Document) -> String {
     }
     rows.push(("batch", sections::batch(plan)));
     rows.push(("length", sections::length(plan)));
-    rows.push(("memory", sections::memory(document)));
-    rows.push(("speed", sections::speed(document)));
+    rows.push(("memory", sections::memory(plan, document)));
+    rows.push(("speed", sections::speed(plan, document)));
     rows.push(("run", sections::run(document)));
     rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {

@@ -3,7 +3,8 @@
 use super::json::Document;
 use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
-use crate::predict::{Prediction, Unknown};
+use crate::predict::{Beyond, Past, Prediction, Unknown};
+use crate::text;
 use serde_json::Value;
 
 /// Members whose nulls need no reason: a problem without help has none to give.
@@ -25,6 +26,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             });
         }
     }
+    out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
     for name in plan.into_iter().flat_map(crate::predict::uncounted) {
         out.push(format!("parallel.{name}: not in the prediction of memory and time"));
     }
@@ -37,6 +39,29 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
     }
     out
+}
+
+/// Why a step time's interval is wider than that of layouts like those that were measured.
+fn beyond(beyond: &Beyond) -> Option<String> {
+    let part = |past: Option<Past>, noun: &str| {
+        let past = past?;
+        let [here, measured] = [past.here, past.measured].map(count);
+        Some(format!("{here} {noun} are beyond the {measured} of the largest run that was measured"))
+    };
+    let parts: Vec<String> =
+        [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
+    let percent = 100.0 * beyond.width().exp_m1();
+    (!parts.is_empty())
+        .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count, rounded as it was fitted"
+)]
+fn count(n: f64) -> String {
+    text::group(n.round() as u64)
 }
 
 fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
@@ -99,12 +124,16 @@ fn reason<'a>(
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
         {
-            say(if plan.is_some_and(|plan| plan.price.is_none()) {
+            let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            if let Some(group) = group {
+                return say(&format!("no price of `{group}` in this region; `--price` gives one"));
+            }
+            say(if plan.is_some_and(|plan| plan.price.is_none() && plan.group_prices.is_empty()) {
                 "the catalogue has no price of this instance type in this region; `--price` gives one"
             } else if plan.is_some_and(|plan| !plan.deployable) {
                 "the cluster is not SageMaker's"
             } else {
-                "the price of spot instances and of mixed groups is not known; `--discount` gives one"
+                "the price of spot instances is not known; `--discount` gives one"
             })
         }
         "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
@@ -118,7 +147,20 @@ fn reason<'a>(
         }
         "account" => say("not written; `${account}` stands for it"),
         "digest" | "training_job_name" => say("a plan with errors has none"),
+        "price" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            say("the instance groups have a price each: `group_prices`")
+        }
+        "cluster.instance" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            say("the instance groups have a type each")
+        }
         _ if errors => (path, broken),
+        "run.most_usd" | "run.price_source" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
+            let missing = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            match missing {
+                Some(name) => say(&format!("no price of `{name}` in this region; `--price` gives one")),
+                None => say("the number of instances of some group, or `max-run`, is not known"),
+            }
+        }
         "price" | "run.most_usd" | "run.price_source" => {
             say("the catalogue has no price of this instance type in this region; `--price` gives one")
         }

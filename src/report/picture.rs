@@ -50,7 +50,7 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
             Row::Node { node, cells, note } => {
                 let mut line = vec![plain(format!("node {node:>digits$} {bar}"))];
                 let mut used = frame;
-                for piece in elided(cells, mesh.gpus_per_node, room) {
+                for piece in elided(cells, mesh.places_per_node(), room) {
                     let text = format!(" {:>cell$}", piece.text);
                     used += text.len();
                     line.push(Piece { text, group: piece.group });
@@ -127,7 +127,7 @@ impl Cells<'_> {
 
     /// The GPUs of a node that are looked at: the first ones and the last.
     fn gpus(&self) -> impl Iterator<Item = u64> {
-        let all = self.mesh.gpus_per_node;
+        let all = self.mesh.places_per_node();
         let first = all.min(MOST_CELLS);
         (0..first).chain((all > first).then(|| all - 1))
     }

@@ -284,13 +284,12 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 }
 
 /// Memory of a GPU.
-pub(super) fn memory(document: &Document) -> Vec<String> {
+pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    // Without accelerators the ranks are processes.
-    let one = if document.cluster.gpu.name.is_some() { "GPU" } else { "rank" };
+    let one = plan.rank_noun();
     let mut line = format!("{} a {one}", text::bytes(bytes));
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
@@ -330,7 +329,7 @@ pub(super) fn about(seconds: f64) -> String {
 }
 
 /// Step time, throughput, time and dollars of the run.
-pub(super) fn speed(document: &Document) -> Vec<String> {
+pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
         return vec![unknown(document, "speed")];
@@ -343,9 +342,10 @@ pub(super) fn speed(document: &Document) -> Vec<String> {
         let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
     }
     if let Some(tflops) = speed.tflops_per_gpu {
-        let _ = write!(line, ", {} TFLOPS a GPU", text::short(tflops));
+        let _ = write!(line, ", {} TFLOPS a {}", text::short(tflops), plan.rank_noun());
     }
-    vec![line]
+    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
+    std::iter::once(line).chain(wider.map(|why| format!("interval {why}"))).collect()
 }
 
 /// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
@@ -357,7 +357,8 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         if let Some(interval) = &run.interval {
             let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
         }
-        if let Some(usd) = run.cost_usd {
+        // With interruptions the dollars are those of the longer time, a line below.
+        if let Some(usd) = run.cost_usd.filter(|_| run.spot.is_none()) {
             let _ = write!(line, ", {}", text::dollars(usd));
             // What is paid is paid by the second.
             if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
@@ -366,17 +367,14 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             }
         }
         out.push(line);
+        out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
     }
     if let Some(spot) = &run.spot {
-        let usd =
-            |usd: Option<f64>| usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
-        out.push(format!(
-            "with interruptions as given: {}{}, nine in ten within {}{}",
-            about(spot.expected_seconds),
-            usd(spot.expected_usd),
-            about(spot.p90_seconds),
-            usd(spot.p90_usd)
-        ));
+        let [expected, most] = [(spot.expected_seconds, spot.expected_usd), (spot.p90_seconds, spot.p90_usd)]
+            .map(|(time, usd)| {
+                about(time) + &usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)))
+            });
+        out.push(format!("with interruptions as given: {expected}, at this speed nine in ten within {most}"));
     }
     if let Some(checkpoint) = &run.checkpoint {
         let best = checkpoint

@@ -118,6 +118,10 @@ fn trainium_has_chips() {
     assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
     // A chip has two NeuronCores, and torchrun starts a rank for each.
     assert!(text.contains("= 64 NeuronCores\n"), "the mesh: {text}");
+    // A row is a node of 32 ranks: the picture shows the ranks, the last of them too.
+    let row = text.lines().find(|line| line.contains("node 1 │")).unwrap_or_default();
+    assert!(row.contains("…") && row.contains("B31"), "{text}");
+    assert!(text.contains(" a NeuronCore of 16 GiB"), "{text}");
     let total = |samples: &[&Sample]| {
         human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
     };
@@ -198,8 +202,9 @@ fn predicted(sample: &Sample) -> Document {
 fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
     let mut documents = vec![predicted(&gpt2)];
-    documents
-        .extend([ROBERTA, GPTJ, LLAMA, FALCON, BROKEN, "job", ""].map(|text| sample(text, &[]).document()));
+    documents.extend(
+        [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, BROKEN, "job", ""].map(|text| sample(text, &[]).document()),
+    );
     // A misspelt node is mended by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
@@ -227,9 +232,11 @@ fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
             // An edit is not always there; the list of files is only in what `emit` wrote, the comparison only in a plan
-            // against an account.
+            // against an account, the prices of groups only where there are groups.
             let optional = |name: &str| {
-                name == "fix" || (at.is_empty() && matches!(name, "files" | "compared_with" | "changes"))
+                name == "fix"
+                    || (at.is_empty()
+                        && matches!(name, "files" | "compared_with" | "changes" | "group_prices"))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();
@@ -362,3 +369,57 @@ fn worlds_of_any_size() {
     }
     insta::assert_snapshot!(out);
 }
+
+/// By hand: two hosts with GPUs and four beside them, each at its own price, for the time of the run and for `max-run`.
+#[test]
+fn every_group_is_paid_for() {
+    let price = |usd_per_hour| crate::ir::Price {
+        usd_per_hour,
+        region: None,
+        date: None,
+        source: "--price".to_owned(),
+    };
+    let mut sample = sample(GROUPS, &[]);
+    let unknown = sample.document();
+    assert_eq!((unknown.run.most_usd, unknown.price), (None, None));
+    let notes = unknown.notes.join("\n");
+    assert!(notes.contains("run.most_usd: no price of `ml.c5.18xlarge` in this region"), "{notes}");
+
+    let plan = sample.compiled.plan.as_mut().unwrap();
+    plan.group_prices = vec![Some(price(3.0)), Some(price(20.0))];
+    *sample.compiled.prediction = crate::predict::of_plan(plan, crate::predict::Constants::shipped());
+    let document = sample.document();
+    assert_eq!(document.run.most_usd, Some((4.0 * 3.0 + 2.0 * 20.0) * 24.0));
+    let hours = document.run.seconds.unwrap() / 3_600.0;
+    let instances = document.run.cost_parts.instances.unwrap();
+    assert!((instances - 52.0 * hours).abs() < 1e-9, "{instances}");
+    // The hosts with GPUs have disks of their own, the four others a volume each, of a price that is not known.
+    assert_eq!(document.run.cost_parts.volumes, None);
+    assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 an hour"));
+}
+
+const GROUPS: &str = r#"
+job "groups" {
+    region "us-west-2"
+    account "111122223333"
+    model "gpt2"
+    cluster {
+        max-run "1d"
+        volume "100GiB"
+        group "loaders" instance="ml.c5.18xlarge" nodes=4
+        group "gpus" instance="ml.p4d.24xlarge" nodes=2
+    }
+    parallel engine="ddp" launcher="torchrun" group="gpus"
+    train {
+        precision "bf16"
+        sequence-length 512
+        micro-batch 4
+        optimizer "adamw" lr=2e-4
+        steps 100
+    }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.8.0" python="py312"
+    output s3="s3://example-runs/groups/output/"
+    role create=#true
+}
+"#;

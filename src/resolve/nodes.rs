@@ -261,6 +261,7 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
             span: n.name.span,
             sequences: whole(n.prop("sequences")),
             tokens: whole(n.prop("tokens")),
+            size_bytes: bytes(n.prop("size")),
         }),
         seed: whole(first(node.child("seed"))),
     }

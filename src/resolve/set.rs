@@ -4,6 +4,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::source::{SourceMap, Span, Spanned};
 use crate::syntax::ast::{Node, Value};
+use crate::syntax::meant::other_property;
 use crate::syntax::nodes::JOB;
 use crate::syntax::spec::{NodeSpec, Repeat, Ty};
 use crate::syntax::value::typed;
@@ -145,7 +146,7 @@ impl Path<'_> {
             return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
         };
         let Some(spec) = parent.child(first.value) else {
-            return Err(Box::new(unknown(first, parent)));
+            return Err(Box::new(unknown(first, parents, parent)));
         };
         let mut node = Node {
             spec: Some(spec),
@@ -156,6 +157,21 @@ impl Path<'_> {
             props: Vec::new(),
             children: Vec::new(),
         };
+        if is_no_more_than_its_value(spec) {
+            // One more of its kind: there is nothing by which an earlier one could be meant.
+            if let Some(below) = rest.first() {
+                return Err(Box::new(
+                    Diagnostic::new(
+                        &T0211,
+                        below.span,
+                        format!("`{}` is no more than its value, and has nothing below it", spec.name),
+                    )
+                    .help(format!("write `--set {parents}{}=…`: it adds one", spec.name)),
+                ));
+            }
+            self.put(&mut node, parents, spec, &[], &[])?;
+            return Ok(node);
+        }
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
@@ -293,7 +309,23 @@ fn known(spec: &NodeSpec) -> Vec<&'static str> {
     spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
 }
 
-fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
+/// Whether a node of which there may be several is told from the others by its value, and has nothing else.
+fn is_no_more_than_its_value(spec: &NodeSpec) -> bool {
+    spec.repeat == Repeat::ByFirst
+        && spec.arg(1).is_none()
+        && known(spec).is_empty()
+        && spec.free_props.is_none()
+}
+
+fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
+    if parent.prop(step.value).is_some() {
+        return Diagnostic::new(
+            &T0211,
+            step.span,
+            format!("`{}` of `{}` is a value, and has nothing below it", step.value, parent.name),
+        )
+        .help(format!("write `--set {parents}{}=…`", step.value));
+    }
     let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
     if parent.free_children {
         let message = format!("`--set` does not reach the members of `{}`", parent.name);
@@ -303,10 +335,36 @@ fn unknown(step: &Spanned<&str>, parent: &NodeSpec) -> Diagnostic {
     }
     let known = known(parent);
     let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
-    match text::nearest(step.value, known.iter().copied()) {
-        Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-        None if known.is_empty() => diagnostic,
-        None => diagnostic.note(format!("known here: {}", known.join(", "))),
+    if let Some(near) = text::nearest(step.value, known.iter().copied()) {
+        return diagnostic.help(format!("did you mean `{near}`?"));
+    }
+    // What belongs deeper, as `train.lr` does, or elsewhere.
+    let mut deeper = Vec::new();
+    below(parents, parent, step.value, &mut deeper);
+    if deeper.is_empty() {
+        below("", &JOB, step.value, &mut deeper);
+    }
+    // What has no name of its own on its way is likelier meant: `nodes` of the cluster, not those of its groups.
+    if deeper.iter().any(|path| !path.contains("NAME.")) {
+        deeper.retain(|path| !path.contains("NAME."));
+    }
+    match deeper.as_slice() {
+        [only] => diagnostic.help(format!("did you mean `{only}`?")),
+        _ if known.is_empty() => diagnostic,
+        _ => diagnostic.note(format!("known here: {}", known.join(", "))),
+    }
+}
+
+/// The paths of everything of a name in a node, ours for another tool's: `parents` leads to the node, with its dot.
+fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
+    let name = other_property(name).unwrap_or(name);
+    let found = spec.prop(name).is_some() || spec.child(name).is_some();
+    if found {
+        out.push(format!("{parents}{name}"));
+    }
+    for child in spec.children.iter().filter(|child| child.name != name) {
+        let key = if matches!(child.repeat, Repeat::ByFirst | Repeat::ByName) { "NAME." } else { "" };
+        below(&format!("{parents}{}.{key}", child.name), child, name, out);
     }
 }
 
@@ -346,12 +404,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_a_value_is_added() {
+        let mut problems = Problems::default();
+        let made = nodes("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
+        let [role] = made.as_deref().unwrap() else { panic!("one node") };
+        let [read] = role.children.as_slice() else { panic!("one child") };
+        assert_eq!(read.first_text(), Some("s3://bucket-1/x/"));
+        assert!(problems.iter().next().is_none());
+    }
+
+    #[test]
     fn help_has_the_whole_path() {
         for (written, help) in [
             ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
             ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
             ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
+            ("train.lr=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.max-run=1d", "did you mean `cluster.max-run`?"),
+            ("nodes=4", "did you mean `cluster.nodes`?"),
+            ("micro-batch=2", "did you mean `train.micro-batch`?"),
             ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
+            ("role.read.s3=s3://bucket/", "write `--set role.read=…`: it adds one"),
+            ("role.create.read=s3://bucket/", "write `--set role.create=…`"),
         ] {
             assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");
         }

@@ -40,7 +40,7 @@ pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)>
 }
 
 /// Our name for a property that other tools call differently.
-pub(super) fn other_property(name: &str) -> Option<&'static str> {
+pub(crate) fn other_property(name: &str) -> Option<&'static str> {
     nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours)
 }
 

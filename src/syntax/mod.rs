@@ -12,7 +12,7 @@ pub mod format;
 mod free;
 mod lex;
 mod literal;
-mod meant;
+pub(crate) mod meant;
 pub mod nodes;
 mod property;
 pub mod read;

@@ -1,15 +1,15 @@
 //! One property of a node: read by its table, and where the table has none of that name, what was meant.
 
-use super::ast::Node;
-use super::meant::{left_out, other_property, parents_of};
-use super::read::Reader;
-use super::read::T0123;
-use super::spec::{NodeSpec, Prop};
+use super::ast::{Node, Value};
+use super::meant::{left_out, other_property, other_spelling, parents_of};
+use super::read::{Reader, T0120, T0123};
+use super::require;
+use super::spec::{NodeSpec, Prop, Repeat, Ty};
 use crate::declare_code;
 use crate::diag::Diagnostic;
 use crate::source::{Span, Spanned};
 use crate::text;
-use kdl::KdlEntry;
+use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
 
 declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
@@ -50,7 +50,125 @@ impl Meant {
     }
 }
 
+/// A property that stood as a node of its own, beside or above the node it belongs to.
+pub(super) struct Astray {
+    owner: &'static NodeSpec,
+    name: Spanned<String>,
+    value: Spanned<Value>,
+}
+
+impl Astray {
+    /// Reads on as if it stood where it belongs, so that nothing is said to be missing.
+    pub(super) fn put(self, list: &mut Vec<Node>) {
+        if let Some(owner) = list.iter_mut().find(|node| node.name.value == self.owner.name) {
+            if owner.prop(&self.name.value).is_none() {
+                owner.props.push((self.name, self.value));
+            }
+            return;
+        }
+        let at = self.name.span;
+        list.push(Node {
+            spec: Some(self.owner),
+            name: Spanned::new(self.owner.name.to_owned(), at),
+            span: at,
+            also: Vec::new(),
+            args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
+            props: vec![(self.name, self.value)],
+            children: Vec::new(),
+        });
+    }
+}
+
+/// The one node, of those that may stand in a place, that takes a property by which a node there is called.
+pub(super) fn owner_of(
+    name: &str,
+    known: &[&str],
+    specs: &'static [&'static NodeSpec],
+) -> Option<&'static NodeSpec> {
+    let taken = other_spelling(name).is_some() || !parents_of(name).is_empty();
+    if taken || text::nearest(name, known.iter().copied()).is_some() {
+        return None;
+    }
+    let name = other_property(name).unwrap_or(name);
+    // Of what may stand many times none is the one.
+    let mut owners =
+        specs.iter().copied().filter(|spec| spec.prop(name).is_some() && spec.repeat == Repeat::Once);
+    owners.next().filter(|_| owners.next().is_none())
+}
+
 impl Reader<'_> {
+    /// Reads a child that is called as a property of its parent is; tells whether it was one.
+    pub(super) fn property_as_child(
+        &mut self,
+        node: &KdlNode,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> bool {
+        let name = node.name().value();
+        if spec.child(name).is_some() {
+            return false;
+        }
+        let Some(prop) = spec.prop(name).or_else(|| other_property(name).and_then(|name| spec.prop(name)))
+        else {
+            return false;
+        };
+        let (key, value, shown) = self.as_property(node, prop);
+        self.push(
+            Diagnostic::new(
+                &T0120,
+                key.span,
+                format!("unknown node `{name}` in `{}`; it is a property", spec.name),
+            )
+            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, spec.name)),
+        );
+        if seen.insert(prop.name.to_owned(), key.span).is_none() {
+            read.props.push((key, value));
+        }
+        true
+    }
+
+    /// A node that is called as a property of a neighbour is.
+    pub(super) fn property_astray(
+        &mut self,
+        node: &KdlNode,
+        name: &str,
+        owner: &'static NodeSpec,
+        place: &str,
+    ) -> Astray {
+        let known = other_property(name).unwrap_or(name);
+        let span = self.span(node.name().span());
+        let Some(prop) = owner.prop(known) else {
+            let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
+            return Astray { owner, name, value };
+        };
+        let (name_there, value, shown) = self.as_property(node, prop);
+        self.push(
+            Diagnostic::new(
+                &T0120,
+                span,
+                format!("unknown node `{name}` {place}; it is a property of `{}`", owner.name),
+            )
+            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, owner.name)),
+        );
+        Astray { owner, name: name_there, value }
+    }
+
+    /// The name and the value of a property that was written as a node, and how to write the value.
+    fn as_property(&mut self, node: &KdlNode, prop: &Prop) -> (Spanned<String>, Spanned<Value>, String) {
+        let name = Spanned::new(prop.name.to_owned(), self.span(node.name().span()));
+        let first = node.entries().iter().find(|entry| entry.name().is_none());
+        let Some(entry) = first else {
+            let value = if prop.ty == Ty::Bool { Value::Bool(true) } else { Value::Bad };
+            let at = name.span;
+            return (name, Spanned::new(value, at), require::example(prop.ty));
+        };
+        let span = self.value_span(entry);
+        let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
+        let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("…").to_owned();
+        (name, Spanned::new(value, span), shown)
+    }
+
     pub(super) fn property(
         &mut self,
         entry: &KdlEntry,

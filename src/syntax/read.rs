@@ -7,7 +7,7 @@ use super::ast::{Node, Value};
 use super::lex::is_disallowed;
 use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
-use super::property::T0121;
+use super::property::{T0121, owner_of};
 use super::recover;
 use super::require;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
@@ -30,10 +30,11 @@ declare_code!(T0128, "surplus-argument", Error, "an argument that its node does 
 declare_code!(T0129, "missing-value", Error, "a node lacks an argument or a property that it must have");
 declare_code!(T0130, "out-of-range", Error, "a number outside its range");
 declare_code!(T0131, "type-annotation", Error, "a type annotation, which the language does not use");
+declare_code!(T0145, "placeholder-not-taken", Error, "a placeholder in a text that takes none");
 
 /// The codes of this file.
 pub static CODES: &[&Code] =
-    &[&T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131];
+    &[&T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0145];
 
 /// After so many mistakes of one file the rest is only counted: the file is most likely no manifest.
 pub(super) const MOST_PROBLEMS: usize = 300;
@@ -108,10 +109,11 @@ impl Reader<'_> {
             }
         }
         if let Some(children) = node.children() {
-            let list: Vec<&KdlNode> = children.nodes().iter().collect();
+            let mut list: Vec<&KdlNode> = children.nodes().iter().collect();
             if spec.free_children {
                 read.children = self.free_children(&list);
             } else {
+                list.retain(|child| !self.property_as_child(child, spec, &mut read, &mut seen));
                 let from_properties = std::mem::take(&mut read.children);
                 read.children = self.children(&list, spec.children, &format!("in `{}`", spec.name));
                 for child in from_properties {
@@ -239,6 +241,7 @@ impl Reader<'_> {
     ) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
         let mut meant: Vec<Node> = Vec::new();
+        let mut astray = Vec::new();
         let mut index: BTreeMap<(&str, String), usize> = BTreeMap::new();
         for node in list {
             let written = node.name().value();
@@ -265,6 +268,10 @@ impl Reader<'_> {
                     continue;
                 }
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+                if let Some(owner) = owner_of(name, &known, specs) {
+                    astray.push(self.property_astray(node, name, owner, place));
+                    continue;
+                }
                 let diagnostic = self.unknown_node(node, name, &known, place);
                 self.push(diagnostic);
                 meant.extend(self.node_as_meant(node, name, specs));
@@ -304,6 +311,9 @@ impl Reader<'_> {
         }
         for node in meant {
             add_missing(&mut out, node);
+        }
+        for property in astray {
+            property.put(&mut out);
         }
         out
     }

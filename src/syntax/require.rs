@@ -1,10 +1,10 @@
 //! What a node must have and lacks, once all layers are merged.
 
 use super::ast::{self, Value};
-use super::nodes::ALLOW;
+use super::nodes::{ALLOW, SWEEP};
 use super::read::T0129;
 use super::schema::property_type;
-use super::spec::Ty;
+use super::spec::{Arg, Ty};
 use crate::diag::{Diagnostic, Problems};
 
 /// What may be typed for a value of a type.
@@ -18,9 +18,22 @@ pub(super) fn example(ty: Ty) -> String {
         Ty::Duration => "\"2d\"".to_owned(),
         Ty::Rate => "\"50GB/s\"".to_owned(),
         Ty::Every | Ty::Warmup => "\"200 steps\"".to_owned(),
-        Ty::Text => "\"…\"".to_owned(),
+        Ty::Text | Ty::Plain => "\"…\"".to_owned(),
         Ty::Number(..) | Ty::Scalar => "…".to_owned(),
     }
+}
+
+/// A node with the arguments that it has and one that it lacks.
+fn with_example(node: &ast::Node, lacks: &Arg) -> String {
+    let mut words = vec![node.name.value.clone()];
+    words.extend(node.args.iter().filter_map(|arg| match &arg.value {
+        Value::Text(text) => Some(format!("{text:?}")),
+        _ => None,
+    }));
+    words.push(example(lacks.ty));
+    // Of one value alone nothing varies.
+    words.extend((lacks.many && lacks.ty == Ty::Scalar).then(|| example(lacks.ty)));
+    words.join(" ")
 }
 
 /// Reports arguments and properties that a node must have and lacks, once all layers are merged.
@@ -30,7 +43,7 @@ pub fn require(node: &ast::Node, problems: &mut Problems) {
         if arg.required && node.args.len() <= at {
             problems.push(
                 Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks its {}", spec.name, arg.name))
-                    .help(format!("write `{} {}`", spec.name, example(arg.ty)))
+                    .help(format!("write `{}`", with_example(node, arg)))
                     .note(format!("expected: {}", arg.ty.expected())),
             );
             break;
@@ -55,6 +68,12 @@ pub fn require(node: &ast::Node, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0129, reason.span, "`allow` has an empty reason")
                 .help("write why the problem may stay, as `reason=\"the data are tiny\"`"),
+        );
+    }
+    if spec.name == SWEEP.name && node.children_named("vary").next().is_none() {
+        problems.push(
+            Diagnostic::new(&T0129, node.name.span, "`sweep` varies nothing")
+                .help("write `sweep { vary \"train.seed\" 1 2 3; }`, or remove it"),
         );
     }
     for child in &node.children {

@@ -17,8 +17,9 @@ const HEAD: &str = "\
 //   only                      the engines that take it
 //   repeat \"by first\"         many may stand here, told apart by the first argument; \"by name\": by the property
 //
-// Types: text; whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size as \"500GiB\"; duration as \"5d\";
-// rate as \"600GB/s\"; steps as \"200 steps\"; fraction as 0.01; any. Texts take placeholders: \"{{ batch.micro }}\".
+// Types: text and plain, which are strings; whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size as
+// \"500GiB\"; duration as \"5d\"; rate as \"600GB/s\"; steps as \"200 steps\"; fraction as 0.01; any: a string, a
+// number, a bool or #null. Placeholders, as \"{{ batch.micro }}\", are taken by `text` and `any`, not by `plain`.
 version 1
 ";
 

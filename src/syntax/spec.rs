@@ -8,6 +8,8 @@
 pub enum Ty {
     /// A string; placeholders are allowed.
     Text,
+    /// A string that the plan is made from, or that names something: a placeholder has no value there yet.
+    Plain,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A whole number between two bounds, both included.
@@ -38,7 +40,7 @@ impl Ty {
     /// What to expect, for messages: `a size with its unit, as "500GiB"`.
     pub fn expected(self) -> String {
         match self {
-            Self::Text => "a string".to_owned(),
+            Self::Text | Self::Plain => "a string".to_owned(),
             Self::Word(words) => crate::text::ticked(words, "or"),
             Self::Int(0, u64::MAX) | Self::Count => "a whole number".to_owned(),
             Self::Int(low, u64::MAX) => format!("a whole number, {low} or more"),
@@ -59,6 +61,7 @@ impl Ty {
     pub fn word(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
+            Self::Plain => "plain".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(" ")),
             Self::Int(low, u64::MAX) => format!("whole {low}.."),
             Self::Int(low, high) => format!("whole {low}..{high}"),
@@ -198,6 +201,7 @@ pub const fn must(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
 }
 
 const ONE_TEXT: &[Arg] = &[arg("value", Ty::Text)];
+const ONE_PLAIN: &[Arg] = &[arg("value", Ty::Plain)];
 const ONE_BOOL: &[Arg] = &[maybe_arg("on", Ty::Bool)];
 const ONE_DURATION: &[Arg] = &[arg("duration", Ty::Duration)];
 const ONE_BYTES: &[Arg] = &[arg("size", Ty::Bytes)];
@@ -213,6 +217,7 @@ const ONE_SCALAR: &[Arg] = &[arg("value", Ty::Scalar)];
 pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
     let args = match ty {
         Ty::Text => ONE_TEXT,
+        Ty::Plain => ONE_PLAIN,
         Ty::Bool => ONE_BOOL,
         Ty::Duration => ONE_DURATION,
         Ty::Bytes => ONE_BYTES,

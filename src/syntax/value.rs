@@ -1,7 +1,7 @@
 //! One value against the type of its place, and the words for what does not fit.
 
 use super::ast::Value;
-use super::read::{T0124, T0125, T0126, T0127, T0130};
+use super::read::{T0124, T0125, T0126, T0127, T0130, T0145};
 use super::spec::Ty;
 use super::units;
 use crate::diag::Diagnostic;
@@ -13,7 +13,9 @@ use kdl::KdlValue;
 pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
     match (ty, value) {
         (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
-        (Ty::Text, _) => Err(Fault::WantsQuotes),
+        (Ty::Plain, KdlValue::String(text)) if text.contains("{{") => Err(Fault::Placeholder),
+        (Ty::Plain, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Text | Ty::Plain, _) => Err(Fault::WantsQuotes),
         (Ty::Word(words), KdlValue::String(text)) => {
             if words.contains(&text.as_str()) {
                 Ok(Value::Text(text.clone()))
@@ -103,6 +105,7 @@ pub(crate) fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
 pub(crate) enum Fault {
     Type,
     WantsQuotes,
+    Placeholder,
     Word(String),
     Range,
     NotWhole(f64),
@@ -143,6 +146,15 @@ impl Fault {
                 }
                 diagnostic.help(format!("put it in quotes: `\"{bare}\"`")).fix(span, format!("\"{bare}\""))
             }
+            Self::Placeholder => Diagnostic::new(
+                &T0145,
+                span,
+                format!("{of} takes no placeholder: {shown}"),
+            )
+            .help(
+                "write the value itself; where it differs from run to run, a layer (`env`, `--set`) gives it",
+            )
+            .note("the plan is made from it, or it is a name: `plain` in `trainc schema manifest`"),
             Self::Word(word) => {
                 let words = match ty {
                     Ty::Word(words) | Ty::BoolOr(words) => words,

@@ -63,6 +63,14 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
     out
 }
 
+/// The place among offered points, the fastest first, of the one to take where none is named: the fastest that surely
+/// fits, and of those one whose price is known where any has one, since beside it what has none cannot be compared.
+pub fn first(offered: &[&Point]) -> usize {
+    let is_sure = |point: &&Point| point.surely_fits();
+    let priced = offered.iter().position(|point| is_sure(point) && point.usd.is_some());
+    priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
+}
+
 /// The front of those points that are kept, measured by what all can be compared by.
 fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     let measure = Measure::of(points);

@@ -110,7 +110,7 @@ impl Rules {
             v1,
             tensor,
             pipeline,
-            context: context_degrees(layout, mesh),
+            context: context_degrees(plan, layout, mesh),
             expert: expert_degrees(plan, layout, mesh),
             recompute,
             waiting,
@@ -287,11 +287,11 @@ fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Parts of the sequence inside a node; 1 alone where the manifest splits none: the script must do it.
-fn context_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+/// Parts of the sequence inside a node, under SMP v2 for the families that it splits, and wherever the manifest does.
+fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let own = mesh.context_degree.value.max(1);
     let mut out = vec![own];
-    if own > 1 {
+    if own > 1 || splits_sequences(plan) {
         // Each rank has two pieces, an early and a late one, so that all have the same to do under a causal mask.
         let tokens = whole(layout.work.sequence_length);
         let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
@@ -299,6 +299,14 @@ fn context_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     }
     dedup(&mut out);
     out
+}
+
+/// Whether SMP v2 splits the sequences of this family of models by itself.
+fn splits_sequences(plan: &Plan) -> bool {
+    let family = plan.model.as_ref().and_then(|model| Some(model.architecture.as_ref()?.family.name()));
+    matches!(plan.smp, Some(Smp::V2))
+        && parameter(SmpVersion::V2, "context_parallel_degree")
+            .is_some_and(|row| row.families.iter().any(|name| Some(name.as_str()) == family))
 }
 
 /// Parts of the experts inside a node that divide them, under SMP v2, which spreads them by itself.

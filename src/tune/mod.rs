@@ -17,7 +17,7 @@ pub mod words;
 pub mod write;
 
 pub use edits::Set;
-pub use front::{front, offered};
+pub use front::{first, front, offered};
 pub use reasons::{Reason, Refusal};
 pub use search::{Point, Standing, search};
 pub use space::{Choice, Limits, Space};

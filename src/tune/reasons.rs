@@ -150,7 +150,7 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
                 }
                 closest.push((gap, at));
             }
-            (Standing::Sound | Standing::Barred, None) | (_, Some(_)) => {}
+            (Standing::Sound | Standing::Barred | Standing::Endless, None) | (_, Some(_)) => {}
             (standing, None) => {
                 let over = point.memory_bytes / point.capacity_bytes;
                 let gap = match standing {
@@ -215,7 +215,7 @@ pub fn why(
             Some(Reason::Late { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
         }
         // What refuses it, its own compilation says.
-        Standing::Barred => None,
+        Standing::Barred | Standing::Endless => None,
         Standing::Dear => Some(Reason::Dear { usd: point.usd, most_usd: limits.max_usd? }),
         Standing::Sound => {
             let (by, _) = behind(points, front, Measure::of(points), point)?;

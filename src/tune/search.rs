@@ -19,6 +19,8 @@ pub enum Standing {
     Late,
     /// It costs more than it may, or its price is not known where there is a bound.
     Dear,
+    /// At the given rate of interruptions no end of it is expected.
+    Endless,
     /// A check refuses it, or what differs from it by little.
     Barred,
 }
@@ -30,7 +32,7 @@ pub struct Point {
     pub choice: Choice,
     /// Seconds of a step.
     pub step_seconds: f64,
-    /// Billed seconds of the run.
+    /// Billed seconds that are expected of the run, interruptions included where their rate is given.
     pub seconds: f64,
     /// US dollars of the run, where prices are known.
     pub usd: Option<f64>,
@@ -82,12 +84,12 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         let Some(site) = space.sites.get(choice.site) else { return };
         let memory_bytes = of_gpu(layout, &memory_constants).total();
         let run = site.terms.run(layout, &speed);
-        let (seconds, usd) = (run.seconds, run.cost_usd);
+        let expected = site.terms.expected_seconds(&run);
         let mut point = Point {
             choice: *choice,
             step_seconds: speed.step_seconds,
-            seconds,
-            usd,
+            seconds: expected.unwrap_or(f64::INFINITY),
+            usd: run.cost_usd,
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
@@ -98,6 +100,8 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             Standing::TooLarge
         } else if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
             Standing::Tight
+        } else if expected.is_none() {
+            Standing::Endless
         } else {
             bounded(&point, limits)
         };

@@ -94,7 +94,7 @@ proptest! {
             });
             // What is sound was beaten; what is not would have stood on the front.
             prop_assert_eq!(one.standing == Standing::Sound, beaten, "{:?}", one);
-            prop_assert!(one.standing != Standing::Barred);
+            prop_assert!(!matches!(one.standing, Standing::Barred | Standing::Endless));
         }
     }
 }
@@ -123,6 +123,16 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
     let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
     assert_eq!(offered(&all), front(&all));
+}
+
+/// What has no price is taken only where nothing that surely fits has one.
+#[test]
+fn the_first_choice_surely_fits_and_has_a_price() {
+    let unpriced = |seconds: f64| Point { usd: None, ..sure(seconds, 0.0) };
+    let first = |points: &[Point]| super::first(&points.iter().collect::<Vec<_>>());
+    assert_eq!(first(&[unpriced(80.0), risky(90.0, 120.0), sure(100.0, 100.0)]), 2);
+    assert_eq!(first(&[risky(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
+    assert_eq!(first(&[risky(80.0, 90.0), risky(90.0, 80.0)]), 0);
 }
 
 #[test]

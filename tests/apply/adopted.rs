@@ -100,6 +100,10 @@ fn a_job_of_others_is_shown_before_it_is_taken() {
     for state in account.jobs.values_mut() {
         state.tags.clear();
         state.job.request["HyperParameters"]["lr"] = "0.5".into();
+        state.job.request["HyperParameters"]["api_key"] = "sk-ABCDEFGHIJKLMNOP".into();
+        state.job.request["Environment"]["THEIR_TOKEN"] = "abcdefghijkl".into();
+        state.job.request["Environment"]["THEIRS"] = "seen".into();
+        state.job.request["RoleArn"] = "arn:aws:iam::111122223333:role/x".into();
     }
     let cloud = Fake::new(account.clone());
     for choices in [Choices::default(), ADOPT] {
@@ -110,6 +114,15 @@ fn a_job_of_others_is_shown_before_it_is_taken() {
         let lr = job.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
         assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
         assert!(job.differences.iter().any(|one| one.what == "tag trainc:digest"), "{job:#?}");
+        let found = |what: &str| {
+            let one = job.differences.iter().find(|one| one.what == what);
+            one.unwrap_or_else(|| panic!("{what}: {job:#?}")).found.clone()
+        };
+        // All that only the other has stands there, and no credential of anybody's.
+        assert_eq!(found("RoleArn"), "arn:aws:iam::111122223333:role/x");
+        assert_eq!(found("Environment.THEIRS"), "seen");
+        assert_eq!(found("HyperParameters.api_key"), "hidden, 19 characters");
+        assert_eq!(found("Environment.THEIR_TOKEN"), "hidden, 12 characters");
         assert!(!seen.is_empty());
     }
     let end = run(&cloud, apply(&cloud, &plan(LLAMA, &[]), ADOPT)).unwrap();

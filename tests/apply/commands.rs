@@ -298,6 +298,7 @@ fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     let ran = repo.run(&["stop", path, "--yes"]);
     assert_eq!(ran.code, Some(7), "{}", ran.out);
     assert!(ran.err.contains("T0605") && ran.err.contains("is InProgress and belongs to"), "{}", ran.err);
+    assert!(ran.err.contains(&format!("trainc apply {path} --adopt")), "{}", ran.err);
     let planned = repo.run(&["plan", path]);
     let role = planned.out.lines().find(|line| line.contains("unchanged role trainc-")).unwrap();
     assert!(role.contains("wider"), "{role}");
@@ -324,6 +325,125 @@ fn what_to_type_after_a_failure_is_the_same_command() {
     assert_eq!(repo.run(&["plan", path, "--save", "kept.plan"]).code, Some(0));
     let ran = repo.run(&["apply", "kept.plan"]);
     assert!(ran.out.contains("trainc apply kept.plan --simulate=account.json"), "{}{}", ran.out, ran.err);
+}
+
+/// Deleted by hand under a running job: a new one would be paid for, and nothing could ever mount it.
+#[test]
+fn nothing_is_made_for_a_run_that_lost_its_file_system() {
+    let repo = Repo::new("apply-mount-lost", &["llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    let id = account["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    account["file_systems"] = serde_json::json!({});
+    account["associations"] = serde_json::json!({});
+    // Something else is to be done all the same.
+    for state in account["roles"].as_object_mut().unwrap().values_mut() {
+        state["policies"]["trainc"] = "{}".into();
+    }
+    repo.0.write("account.json", account.to_string());
+    let planned = repo.run(&["plan", LLAMA]);
+    let said = planned.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("T0649") && said.contains("skip file system"), "{said}");
+    let ran = repo.run(&["apply", LLAMA, "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("T0649") && ran.err.contains(&id), "{}", ran.err);
+    let account = repo.account();
+    assert!(account["file_systems"].as_object().unwrap().is_empty());
+    let role = account["roles"].as_object().unwrap().values().next().unwrap();
+    assert_ne!(role["policies"]["trainc"], "{}", "what the run can use is mended");
+    // Once it has ended, another run is made whole again.
+    assert_eq!(repo.run(&["stop", LLAMA, "--yes"]).code, Some(0));
+    let again = repo.run(&["apply", LLAMA, "--yes", "--new-run"]);
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
+    assert_eq!(repo.account()["file_systems"].as_object().unwrap().len(), 1);
+}
+
+/// Two that carry the same tags: one is used, and the other is said with what it costs.
+#[test]
+fn a_second_file_system_of_one_storage_is_said() {
+    let repo = Repo::new("apply-second-system", &["llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    let mut state = account["file_systems"].as_object().unwrap().values().next().unwrap().clone();
+    state["system"]["id"] = "fs-0000000000000beef".into();
+    state["system"]["created"] = serde_json::json!(account["now"].as_f64().unwrap());
+    account["file_systems"]["fs-0000000000000beef"] = state;
+    repo.0.write("account.json", account.to_string());
+    let ran = repo.run(&["apply", LLAMA, "--yes"]);
+    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("T0644") && said.contains("fs-0000000000000beef"), "{said}");
+    assert!(said.contains("is this job's as well") && said.contains("--region us-west-2"), "{said}");
+}
+
+/// Each run that is started for want of machines is told under its own name.
+#[test]
+fn runs_that_follow_one_without_machines_have_their_names() {
+    let repo = Repo::new("apply-scarce", &["starter"]);
+    let path = "starter/trainc.kdl";
+    repo.0.write("account.json", r#"{"without_capacity": 2}"#);
+    let ran = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "2h", "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let lines = lines(&ran);
+    let made: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["type"] == "done" && line["kind"] == "training-job")
+        .map(|line| line["name"].as_str().unwrap())
+        .collect();
+    let names: Vec<String> = repo.account()["jobs"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(made.len(), 3);
+    assert!(names.iter().all(|name| made.contains(&name.as_str())), "{made:?} {names:?}");
+    // Who has waited is not told to wait.
+    repo.0.write("account.json", r#"{"without_capacity": 999}"#);
+    let late = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "60s"]);
+    let said = late.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(late.code, Some(5), "{said}");
+    assert!(said.contains("it was waited for 1m") && !said.contains("--wait-for-capacity 2h"), "{said}");
+    assert!(late.out.contains("--wait-for-capacity 1m --yes"), "{}", late.out);
+}
+
+/// What cannot be done is said before anything is, in words that lead on.
+#[test]
+fn what_cannot_be_kept_or_saved_is_said_first() {
+    let repo = Repo::new("apply-nowhere", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let nowhere = repo.run_plain(&["apply", path, "--yes", "--simulate=nowhere/account.json"]);
+    assert_eq!(nowhere.code, Some(2), "{}", nowhere.out);
+    assert!(nowhere.out.is_empty() && nowhere.err.contains("cannot be written"), "{}", nowhere.err);
+    // A saved plan names its manifest as it was named, from where that was done.
+    assert_eq!(repo.run(&["plan", path, "--save", "kept.plan"]).code, Some(0));
+    let elsewhere = trainc_in(
+        &repo.0.0.join("starter"),
+        &["apply", "../kept.plan", "--simulate=../account.json"],
+        b"",
+        Duration::from_mins(1),
+    );
+    assert_eq!(elsewhere.code, Some(2), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("in the directory where it was saved"), "{}", elsewhere.err);
+    let text = fs::read_to_string(repo.0.0.join(path)).unwrap();
+    let swept = text.replacen(
+        "job \"my-first-job\" {",
+        "job \"my-first-job\" {\n    sweep { vary \"train.steps\" 10 20; }",
+        1,
+    );
+    repo.0.write("starter/swept.kdl", swept);
+    let saved = repo.run(&["plan", "starter/swept.kdl", "--save", "job.plan"]);
+    assert_eq!(saved.code, Some(2), "{}{}", saved.out, saved.err);
+    assert!(
+        saved.err.contains("the sweep has 2 jobs") && saved.err.contains("trainc apply starter/swept.kdl")
+    );
+    let bytes = fs::read(repo.0.0.join(path)).unwrap();
+    let piped = trainc_in(
+        &repo.0.0.join("starter"),
+        &["apply", "-", "--yes", "--simulate=account.json"],
+        &bytes,
+        Duration::from_mins(1),
+    );
+    assert!(
+        piped.code == Some(0) && piped.out.contains("next  trainc watch - "),
+        "{}{}",
+        piped.out,
+        piped.err
+    );
 }
 
 /// How long was waited, and whether anybody was asked, is asked for again as well.

@@ -1,6 +1,7 @@
 //! Destroy: only ours, in reverse, from any crash.
 
 use super::{End, apply, cloud, counts, look, plan, run};
+use std::cell::RefCell;
 use std::time::Duration;
 use trainc::apply::calls::{Call, Effect};
 use trainc::apply::cloud::{Clock, Observe};
@@ -8,7 +9,9 @@ use trainc::apply::desired::Desired;
 use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::Choices;
 use trainc::apply::fake::{Account, Fake, Faults, Moment};
-use trainc::apply::ledger::{Cause, Ledger, Silence, Telling};
+use trainc::apply::ledger::{Cause, Event, Ledger, Listener, Silence, Telling};
+use trainc::apply::run::Driver;
+use trainc::apply::turns::Shared;
 use trainc::ir::Plan;
 
 pub(super) const ALL: Consent = Consent { delete_data: true };
@@ -24,6 +27,20 @@ pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Rem
     let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &Silence } };
     remover.run(&remains, consent).await;
     (remains, ledger.failed().len() + ledger.left().len())
+}
+
+/// Kinds of what is said to be made again.
+#[derive(Default)]
+struct Heard(RefCell<Vec<String>>);
+
+impl Listener for Heard {
+    fn hear(&self, event: &Event) {
+        if let Event::Waiting { item, state, .. } = event
+            && state.contains("made again")
+        {
+            self.0.borrow_mut().push(item.kind.to_owned());
+        }
+    }
 }
 
 fn applied(plan: &Plan) -> Account {
@@ -147,9 +164,29 @@ fn what_goes_while_an_apply_waits_is_made_again() {
             let (remains, _) = destroy(&shared, &plan, consent).await;
             assert!(remains.running.is_empty() && remains.role.is_some() && !remains.objects.is_empty());
         };
-        let both = async { futures_util::join!(apply(&shared, &plan, Choices::default()), late) };
-        let (end, ()) = run(&shared, both).unwrap();
-        assert!(matches!(end, End::Done(_)), "{end:?}");
+        // What is taken away under it, it says.
+        let heard = Heard::default();
+        let apply = async {
+            let prospect = look(&shared).prospect(&plan, Choices::default()).await.unwrap().unwrap();
+            let ledger = Ledger::default();
+            let telling = Telling { ledger: &ledger, listener: &heard };
+            let driver = Driver {
+                look: look(&shared),
+                desired: &prospect.desired,
+                choices: Choices::default(),
+                telling,
+                wrote_iam: false.into(),
+                shared: &Shared::default(),
+            };
+            driver.run(&prospect.target).await
+        };
+        let both = async { futures_util::join!(apply, late) };
+        let (job, ()) = run(&shared, both).unwrap();
+        assert!(job.is_some(), "{consent:?}");
+        let again = heard.0.borrow();
+        for kind in ["role", "source"] {
+            assert!(again.iter().any(|one| one == kind), "{kind}: {again:?}");
+        }
         for gone in [Call::DeleteRole, Call::DeleteObject] {
             assert!(shared.calls().contains(&gone), "{gone:?}");
         }

@@ -86,6 +86,22 @@ fn an_account_that_has_everything_has_no_findings() {
     }
 }
 
+/// Consoles mark a folder by an empty object: there is nothing in it to train on.
+#[test]
+fn a_folder_without_files_is_empty() {
+    let plan = plan("starter", &[]);
+    let uri = plan.job.channels.iter().find_map(|channel| channel.s3.value().cloned()).unwrap();
+    let path = uri.strip_prefix("s3://").unwrap().to_owned();
+    finds("starter", &[], &["T0630"], 3, |account| {
+        account.objects.insert(path.clone(), 0);
+        account.objects.insert(format!("{path}inner/"), 0);
+    });
+    finds("starter", &[], &[], 0, |account| {
+        account.objects.insert(path.clone(), 0);
+        account.objects.insert(format!("{path}part-0"), 0);
+    });
+}
+
 /// Two versions of a job that run side by side share one role: what both may do must fit into its policy.
 #[test]
 fn a_policy_without_room_for_two_versions_is_said_before_anything_is_made() {

@@ -164,6 +164,30 @@ fn two_new_runs_at_once_leave_each_other_their_rights() {
     assert_eq!(account.jobs.len(), 2);
 }
 
+/// The address of an upload holds the digest of its content: what has another size there is somebody else's.
+#[test]
+fn something_else_at_the_address_of_an_upload_is_not_run() {
+    let mut account = applied("starter", &[]);
+    account.jobs.clear();
+    let uri = account.objects.keys().next().unwrap().clone();
+    account.objects.insert(uri.clone(), 4);
+    let cloud = at(&account);
+    let plan = plan("starter", &[]);
+    let prospect = run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+    let (change, obstacle) = prospect.obstacles().next().unwrap();
+    assert_eq!(
+        (change.kind, obstacle, change.name.as_str()),
+        ("source", Obstacle::Broken, &*format!("s3://{uri}"))
+    );
+    assert!(change.because.contains("of 4 bytes where"), "{}", change.because);
+    let verdict = trainc::apply::verdict::obstacle(change, plan.job.span);
+    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0611", 5));
+    assert_eq!(verdict.diagnostic.help.as_deref(), Some(&*format!("aws s3 rm s3://{uri}, and apply again")));
+    let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
+    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
+    assert!(cloud.account().jobs.is_empty());
+}
+
 /// An apply that is killed between its create and its second look leaves two versions running: the next apply of either
 /// says so, until one is ended or both are asked for.
 #[test]

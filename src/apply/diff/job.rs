@@ -3,6 +3,7 @@
 use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::desired::Desired;
+use crate::catalog::credentials;
 use serde_json::Value;
 
 /// The runs of a job that an account knows.
@@ -171,6 +172,20 @@ pub(in crate::apply) fn overtaken(desired: &Desired, other: &TrainingJob, name: 
 pub(in crate::apply) fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
     let mut out = tag_differences(&missing_tags(&desired.job_tags(), tags), tags);
     out.extend(differences(desired, found));
+    // Who takes it over takes these as well: whose role it runs as, and variables that only it has.
+    let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
+    if role != desired.role_arn && !desired.role_arn.contains("${") {
+        out.push(Difference::of("RoleArn", role, &desired.role_arn));
+    }
+    let none = serde_json::Map::new();
+    let of = |request: &'_ Value| request.get("Environment").and_then(Value::as_object).cloned();
+    let (there, here) = (of(&found.request).unwrap_or_default(), of(&desired.request).unwrap_or(none));
+    for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
+        let text = plain(value);
+        let hidden = is_secret(key, &text);
+        let text = if hidden { format!("hidden, {} characters", text.chars().count()) } else { text };
+        out.push(Difference::of(&format!("Environment.{key}"), text, "gone"));
+    }
     out
 }
 
@@ -196,7 +211,32 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
             out.push(Difference::of(&format!("HyperParameters.{key}"), plain(value), "gone"));
         }
     }
+    // What is shown ends up in logs; of a job of somebody else's nobody has looked what its values are.
+    for one in &mut out {
+        if let Some(key) =
+            ["HyperParameters.", "Environment."].iter().find_map(|of| one.what.strip_prefix(of))
+        {
+            for text in [&mut one.found, &mut one.wanted] {
+                if is_secret(key, text) {
+                    *text = format!("hidden, {} characters", text.chars().count());
+                }
+            }
+        }
+    }
     out
+}
+
+/// The fewest characters of a value that its name alone makes a secret.
+const LEAST_SECRET: usize = 8;
+
+/// Whether a value may be a credential: by how it looks, or by the last word of its name.
+fn is_secret(key: &str, text: &str) -> bool {
+    let key = key.to_lowercase().replace(['-', '.'], "_");
+    let last = key.rsplit('_').next().unwrap_or(&key);
+    let named =
+        ["password", "passwd", "passphrase", "token", "key", "secret", "apikey", "credential", "credentials"]
+            .contains(&last);
+    credentials::find(text).is_some() || (named && text.len() >= LEAST_SECRET && text != "none")
 }
 
 /// Whether a text differs only in the digest that it names: that follows from what else differs.

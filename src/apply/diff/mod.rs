@@ -18,6 +18,7 @@ pub(super) use storage::{is_resource, live as live_file_system};
 use super::account::Tags;
 use super::desired::Desired;
 use super::observed::Observed;
+use std::collections::BTreeSet;
 
 /// What is to be done about one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +157,15 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     for (at, wanted) in desired.uploads.iter().enumerate() {
         let there = observed.uploads.get(at).copied().unwrap_or_default();
-        out.push(if there {
+        let spoiled = observed.spoiled.iter().find(|(uri, _)| *uri == wanted.uri);
+        out.push(if let Some((_, bytes)) = spoiled {
+            let because = format!(
+                "something else lies there, of {} bytes where the content has {}",
+                crate::text::group(*bytes),
+                crate::text::group(wanted.upload.bytes.len() as u64)
+            );
+            Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), because)
+        } else if there {
             Change::new(
                 wanted.kind,
                 &wanted.uri,
@@ -167,6 +176,17 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             let size = crate::text::bytes(wanted.upload.bytes.len() as u64);
             Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
         });
+    }
+    let lost = lost(desired, observed, choices);
+    if let (Some(id), Some((job, _))) = (lost.first(), &observed.runs.latest) {
+        let storage = ["file-system", "association"];
+        for change in out.iter_mut().filter(|change| storage.contains(&change.kind)) {
+            if change.action == Action::Create {
+                change.action = Action::Skip;
+                change.because =
+                    format!("{} runs with {id}, which is gone: a new one is never mounted", job.name);
+            }
+        }
     }
     out.push(job::job(desired, &observed.runs, choices));
     if is_settled(desired, observed, choices) {
@@ -179,6 +199,24 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
         }
     }
     out
+}
+
+/// Ids of file systems that the run that goes on was started with and that are gone: what is made now it cannot use.
+pub fn lost(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<String> {
+    let (Some((job, _)), Some(systems)) = (&observed.runs.latest, &observed.systems) else {
+        return Vec::new();
+    };
+    if job.is_over() || !matches!(job::target(desired, &observed.runs, choices), Target::Attach(_)) {
+        return Vec::new();
+    }
+    let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
+    let ids = channels.into_iter().flatten().filter_map(|channel| {
+        channel.pointer("/DataSource/FileSystemDataSource/FileSystemId").and_then(serde_json::Value::as_str)
+    });
+    let gone: BTreeSet<String> =
+        ids.filter(|id| id.starts_with("fs-") && !systems.contains(*id)).map(str::to_owned).collect();
+    // One that the manifest names, and trainc does not make, is looked at by itself.
+    if desired.file_systems.is_empty() { Vec::new() } else { gone.into_iter().collect() }
 }
 
 /// Whether the run that is meant is over: then nothing is made or changed for it.

@@ -1,8 +1,8 @@
 //! Buckets, data, keys, secrets, the image, and file systems that exist already.
 
-use super::facts::{Facts, MOST_OBJECTS};
+use super::facts::Facts;
 use super::{is_missing, seen};
-use crate::apply::account::{Bucket, Object};
+use crate::apply::account::Bucket;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
@@ -35,9 +35,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         else {
             continue;
         };
-        // "Create folder" of the console makes an object without bytes whose key ends with a slash: no data.
-        let marks = |one: &Object| one.bytes == 0 && one.key.ends_with('/');
-        if objects.len() < MOST_OBJECTS && objects.iter().all(marks) && known {
+        if objects.is_empty() && known {
             problems.push(
                 Diagnostic::new(
                     &T0630,

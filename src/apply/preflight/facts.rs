@@ -95,8 +95,17 @@ const MOST_RUNNING: usize = 8;
 /// The most simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
-/// The most objects that are looked at behind an input: the first ones may be markers of folders.
-pub(super) const MOST_OBJECTS: usize = 100;
+/// Objects of a channel that are looked at: consoles mark folders by empty objects, and data come behind those.
+const FIRST_OBJECTS: usize = 20;
+
+/// Objects that hold something: an empty one whose key ends with `/` only marks a folder. Where nothing but such markers
+/// was listed and more may follow, what there is counts.
+fn with_content(objects: Vec<Object>) -> Vec<Object> {
+    let all = objects.len();
+    let held: Vec<Object> =
+        objects.iter().filter(|one| one.bytes > 0 || !one.key.ends_with('/')).cloned().collect();
+    if held.is_empty() && all >= FIRST_OBJECTS { objects } else { held }
+}
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
@@ -247,8 +256,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let asked = inputs(plan, desired).into_iter().map(async |mut data| {
             if let Some((bucket, prefix)) = split_uri(&data.uri) {
-                data.seen =
-                    Some(self.ask(async |cloud| cloud.objects(bucket, prefix, MOST_OBJECTS).await).await);
+                let found = self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS).await).await;
+                data.seen = Some(found.map(with_content));
             }
             data
         });

@@ -7,6 +7,12 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Plan;
 
 declare_code!(
+    T0649,
+    "mount-lost",
+    Warning,
+    "a run that goes on without a file system that it was started with"
+);
+declare_code!(
     T0644,
     "file-system-unnamed",
     Warning,
@@ -14,7 +20,23 @@ declare_code!(
 );
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0644];
+pub(super) static CODES: &[&Code] = &[&T0644, &T0649];
+
+/// Says of file systems that a run goes on without, by their ids: trainc makes no other for it.
+pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
+    let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
+    for id in systems {
+        problems.push(
+            Diagnostic::new(&T0649, span, format!("`{run}` goes on without `{id}`, which is gone"))
+                .help(format!(
+                    "end it with `trainc stop --run {run}`, then `trainc apply --new-run` makes the file system again"
+                ))
+                .note("a job mounts its file systems when it starts: one that is made now it cannot use")
+                .fact("file_system", id.as_str())
+                .fact("training_job", run),
+        );
+    }
+}
 
 /// Says of each file system that is left that it is, and what it costs where the price is known.
 pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
@@ -25,15 +47,21 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
         let monthly = monthly_usd(region, system);
         let cost = monthly.map_or_else(String::new, |usd| format!(": {} a month", crate::text::dollars(usd)));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
-        let mut diagnostic = Diagnostic::new(
-            &T0644,
-            span,
-            format!("`{}`{what} is this job's, and no longer in the manifest: it stays{cost}", system.id),
-        )
-        .help(format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id))
-        .note("that deletes it with all that is in it; under its old name in the manifest it is used again")
-        .fact("file_system", system.id.as_str())
-        .fact("capacity_gib", system.capacity_gib);
+        let named = |storage: &crate::ir::Storage| storage.name.value().map(String::as_str) == before;
+        let (words, note) = if plan.job.storage.iter().any(named) {
+            ("is this job's as well, beside the one that it uses", "that deletes it with all that is in it")
+        } else {
+            (
+                "is this job's, and no longer in the manifest",
+                "that deletes it with all that is in it; under its old name in the manifest it is used again",
+            )
+        };
+        let mut diagnostic =
+            Diagnostic::new(&T0644, span, format!("`{}`{what} {words}: it stays{cost}", system.id))
+                .help(format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id))
+                .note(note)
+                .fact("file_system", system.id.as_str())
+                .fact("capacity_gib", system.capacity_gib);
         if let Some(usd) = monthly {
             diagnostic = diagnostic.fact("usd_per_month", usd);
         }

@@ -15,7 +15,6 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
-    let region = plan.job.region.value().map_or("", String::as_str);
     let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or(0);
     for limit in &facts.limits {
         let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
@@ -29,6 +28,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
             };
             let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
+            let region = plan.job.region.value().map_or("", String::as_str);
             problems.push(too_small(limit, region, &what, *has, taken, facts.waits));
         }
     }
@@ -82,7 +82,7 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
             .fact("needed", limit.wanted)
             .fact("in_use", taken);
     let raise = format!(
-        "aws service-quotas request-service-quota-increase --region {region} --service-code {service} --quota-code {code} --desired-value {}",
+        "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {} --region {region}",
         text::short(limit.wanted + taken)
     );
     if limit.wanted > has {

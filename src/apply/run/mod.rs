@@ -54,6 +54,15 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             self.leave(target, job);
             return None;
         }
+        match self.lost(target).await {
+            Ok(false) => {}
+            // Nothing that is made now can be mounted by the run that goes on.
+            Ok(true) => return self.job(&job, target, &[]).await,
+            Err(cause) => {
+                self.telling.failed(&job, cause);
+                return None;
+            }
+        }
         let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
         let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
             self.leave(target, job);
@@ -73,6 +82,20 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.job(&job, target, &systems).await
     }
 
+    /// Tells of what somebody took away since it was made.
+    fn gone(&self, kind: &'static str, name: &str) {
+        self.telling.waiting(&Item::new(kind, name), "gone since it was made; it is made again", 0);
+    }
+
+    /// Whether the run that is there goes on without a file system that it was started with.
+    async fn lost(&self, target: &Target) -> Result<bool, Cause> {
+        if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
+            return Ok(false);
+        }
+        let seen = self.look.observe(self.desired).await?;
+        Ok(!diff::lost(self.desired, &seen, self.choices).is_empty())
+    }
+
     /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
     /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. What is gone is made again;
     /// none where that fails.
@@ -85,13 +108,20 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if let Some(wanted) = &self.desired.role {
             // Also where another version has written its own policy meanwhile.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
+            if seen.role.is_none() {
+                self.gone("role", &wanted.create.role_name);
+            }
             all &= steps.is_empty() || self.role().await.is_some();
         }
-        if self.desired.bucket.is_some() && !seen.bucket {
+        if let Some(name) = self.desired.bucket.as_ref().filter(|_| !seen.bucket) {
+            self.gone("bucket", name);
             all &= self.bucket().await.is_some();
         }
         for (object, there) in self.desired.uploads.iter().zip(&seen.uploads) {
-            all &= *there || self.upload(object).await.is_some();
+            if !*there {
+                self.gone(object.kind, &object.uri);
+                all &= self.upload(object).await.is_some();
+            }
         }
         let mut out = Vec::new();
         for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
@@ -100,6 +130,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 && wanted.associations.iter().all(|link| {
                     association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
                 });
+            if !live {
+                self.gone("file-system", &wanted.name);
+            }
             match if linked { Some(made) } else { self.storage(wanted).await } {
                 Some(made) => out.push(made),
                 None => all = false,

@@ -167,6 +167,22 @@ fn the_neuron_image_says_that_the_version_is_another() {
 }
 
 #[test]
+fn a_neuron_image_says_its_sdk() {
+    let query = ImageQuery {
+        framework: Framework::PyTorch,
+        pytorch: "1.11.0",
+        transformers: None,
+        python: None,
+        region: "us-east-1",
+        instance: "ml.trn1.32xlarge",
+        smdistributed: false,
+    };
+    assert_eq!(resolve(&query).unwrap().neuron(), Some("2.4.0"));
+    let gpu = ImageQuery { pytorch: "2.8.0", instance: "ml.p4d.24xlarge", ..query };
+    assert_eq!(resolve(&gpu).unwrap().neuron(), None);
+}
+
+#[test]
 fn every_row_is_listed_with_regions_that_exist() {
     assert_eq!(all().count(), TABLE.keys().count());
     for image in all() {

@@ -68,6 +68,14 @@ pub struct Image {
     pub provenance: Provenance,
 }
 
+impl Image {
+    /// Version of the Neuron SDK in it, which its tag says: `2.4.0`. None in an image for GPUs.
+    pub fn neuron(&self) -> Option<&str> {
+        let (_, rest) = self.tag.split_once("-sdk")?;
+        rest.split('-').next()
+    }
+}
+
 /// Why there is no image: facts for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageProblem {

@@ -1,10 +1,11 @@
 //! The budget against what the job may cost at most: price × instances × `max-run`.
 
-use crate::catalog::prices;
+use crate::catalog::{instances, prices};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::Plan;
+use crate::ir::{Cluster, Plan, Price};
+use crate::source::Span;
 use crate::text;
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
@@ -16,50 +17,39 @@ pub(super) static CODES: &[&Code] = &[&T0447, &T0257];
 /// `hard=#true` makes an error of it.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(budget), Some(cluster)) = (&plan.job.budget, &plan.job.cluster) else { return };
+    let Some(budget) = &plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
+    if let Some(member) = plan.job.serverless() {
+        problems.push(
+            Diagnostic::new(
+                &T0257,
+                usd.span_or(budget.span),
+                "a serverless job has no instances whose price could be held against the budget",
+            )
+            .label(member.span, "serverless")
+            .note("the service bills it by itself; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` bounds its time"),
+        );
+        return;
+    }
+    let Some(cluster) = &plan.job.cluster else { return };
     if !plan.deployable {
         return;
     }
     let span = usd.span_or(budget.span);
-    let Some(price) = plan.price.as_ref().filter(|_| cluster.groups.is_empty()) else {
-        if !cluster.groups.is_empty() {
-            problems.push(
-                Diagnostic::new(
-                    &T0257,
-                    span,
-                    "the cluster has several instance groups, and no price of one kind",
-                )
-                .note(
-                    "trainc holds no budget against a heterogeneous cluster: `max-run` bounds what it costs",
-                ),
-            );
-            return;
-        }
-        // An instance type or a region that does not exist has been refused already.
-        if let Some(instance) =
-            cluster.instance.val().filter(|_| plan.instance.is_some() && plan.region.is_some())
-        {
-            let region = plan.job.region.value().map_or("this region", String::as_str);
-            problems.push(
-                Diagnostic::new(
-                    &T0257,
-                    span,
-                    format!("the price of `{}` in `{region}` is not known", instance.value),
-                )
-                .help(format!("give it with `--price {}=USD_PER_HOUR`", instance.value)),
-            );
+    let Some(per_hour) = plan.usd_per_hour() else {
+        if let Some(diagnostic) = without_price(plan, cluster, span) {
+            problems.push(diagnostic);
         }
         return;
     };
-    let (Some(nodes), Some(run)) = (cluster.nodes.get(), cluster.max_run_seconds.val()) else { return };
+    let Some(run) = cluster.max_run_seconds.val() else { return };
     let hours = run.value as f64 / 3600.0;
-    let most = price.usd_per_hour * nodes as f64 * hours;
+    let most = per_hour * hours;
     if most <= usd.value {
         return;
     }
     let severity = if budget.hard.get() == Some(true) { Severity::Error } else { Severity::Warning };
-    let affordable = usd.value / (price.usd_per_hour * nodes as f64);
+    let affordable = usd.value / per_hour;
     let diagnostic = Diagnostic::new(
         &T0447,
         span,
@@ -72,18 +62,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
-    .note(format!(
-        "{} × {} × {} h",
-        text::dollars(price.usd_per_hour),
-        text::count(nodes, "instance"),
-        text::short(hours)
-    ))
-    .note(match price.region.as_ref().zip(price.date.as_ref()) {
-        Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
-        None => format!("the price is from {}", price.source),
-    })
+    .note(format!("{} × {} h", terms(plan, cluster), text::short(hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
+    let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = match newer_elsewhere(plan) {
         Some(words) => diagnostic.note(words),
         None => diagnostic,
@@ -105,6 +87,59 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
         _ => diagnostic,
     });
+}
+
+/// That a price is missing, and which.
+fn without_price(plan: &Plan, cluster: &Cluster, span: Span) -> Option<Diagnostic> {
+    let region = plan.job.region.value().map_or("this region", String::as_str);
+    // An instance type or a region that does not exist has been refused already.
+    plan.region.as_ref()?;
+    let names: Vec<&str> = if cluster.groups.is_empty() {
+        cluster.instance.value().filter(|_| plan.price.is_none()).into_iter().map(String::as_str).collect()
+    } else {
+        plan.unpriced_groups()
+    };
+    let names: Vec<&str> = names.into_iter().filter(|name| instances::instance_exists(name)).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (price, verb) = if names.len() == 1 { ("price", "is") } else { ("prices", "are") };
+    let flags: Vec<String> = names.iter().map(|name| format!("--price {name}=USD_PER_HOUR")).collect();
+    Some(
+        Diagnostic::new(
+            &T0257,
+            span,
+            format!("the {price} of {} in `{region}` {verb} not known", text::ticked(&names, "and")),
+        )
+        .help(format!("give it with `{}`", flags.join(" "))),
+    )
+}
+
+/// What an hour costs, as a sum over kinds of instances.
+fn terms(plan: &Plan, cluster: &Cluster) -> String {
+    let term = |price: &Price, nodes: u64| {
+        format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance"))
+    };
+    if let Some((price, nodes)) = plan.price.as_ref().zip(cluster.nodes.get()) {
+        return term(price, nodes);
+    }
+    let groups = cluster.groups.iter().zip(&plan.group_prices);
+    let terms: Vec<String> =
+        groups.filter_map(|(group, price)| Some(term(price.as_ref()?, group.nodes.get()?))).collect();
+    if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
+}
+
+/// Where the prices are from, each place once.
+fn sources(plan: &Plan) -> Vec<String> {
+    let prices = plan.price.iter().chain(plan.group_prices.iter().flatten());
+    let mut out: Vec<String> = prices
+        .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
+            Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
+            None => format!("the price is from {}", price.source),
+        })
+        .collect();
+    out.dedup();
+    out
 }
 
 /// A later price of the type that the catalogue has for another region only: prices fall everywhere at about the same

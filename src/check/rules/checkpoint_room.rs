@@ -25,7 +25,7 @@ pub(super) static CODES: &[&Code] = &[&T0339];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
-    if !plan.deployable || file_system_of(plan).is_some() || !cluster.groups.is_empty() {
+    if !plan.deployable || file_system_of(plan).is_some() {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };

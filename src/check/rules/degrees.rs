@@ -185,7 +185,9 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
         return;
     }
     let degree = &mesh.tensor_degree;
-    let inside = crate::plan::divisors::divisors(mesh.gpus_per_node)
+    // Ranks lie on the GPUs that have a process.
+    let per_node = mesh.ranks_per_node();
+    let inside = crate::plan::divisors::divisors(per_node)
         .into_iter()
         .filter(|d| *d <= degree.value)
         .max()
@@ -198,7 +200,14 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
-    diagnostic = if mesh.gpus_per_node.is_multiple_of(degree.value) {
+    diagnostic = if per_node < mesh.gpus_per_node
+        && mesh.gpus_per_node.is_multiple_of(degree.value)
+        && !parallel.processes.is_absent()
+    {
+        diagnostic
+            .help(format!("remove `processes`, or write `tensor-degree {inside}`"))
+            .fact("ranks_per_node", per_node)
+    } else if per_node.is_multiple_of(degree.value) {
         diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
     } else {
         diagnostic.help(format!(

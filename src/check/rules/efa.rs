@@ -22,14 +22,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    // A type that the engine does not run on was refused, and so are several groups: the network is no matter.
-    let groups = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.len() > 1);
-    let refused = groups || smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
+    // A type that the engine does not run on was refused: the network is no matter.
+    let refused = smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
     if mesh.nodes <= 1 || mesh.engine == Engine::None || refused {
         return;
     }
-    let cluster = plan.job.cluster.as_ref();
-    let span = cluster.and_then(|cluster| cluster.instance.span()).unwrap_or(parallel.span);
+    let kind = plan.job.rank_instance();
+    let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
     match instance.efa {
         Some(false) => without(plan, instance, mesh.nodes, span, problems),
         Some(true) => environment(plan, instance, parallel, span, problems),

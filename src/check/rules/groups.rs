@@ -3,6 +3,7 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::job::InstanceGroup;
 use crate::ir::{Cluster, Engine, Parallel};
 use crate::text;
 
@@ -44,27 +45,43 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .help("remove `group=`"),
             );
         } else if !names.contains(&written.value.as_str()) {
-            problems.push(unknown(parallel, &written.value, &names));
+            problems.push(unknown(parallel, &written.value, &names, &places(cluster)));
         }
         return;
     }
-    if engine != Engine::None && cluster.groups.len() > 1 {
+    // Where no group has an accelerator, that is said of the types.
+    if engine != Engine::None
+        && cluster.groups.len() > 1
+        && (engine == Engine::Worker || !places(cluster).is_empty())
+    {
         problems.push(several(cluster, parallel, engine, launches));
     }
 }
 
-fn unknown(parallel: &Parallel, written: &str, names: &[&str]) -> Diagnostic {
+/// Names of the groups that could take the ranks: those with accelerators, or whose type is not known.
+fn places(cluster: &Cluster) -> Vec<&str> {
+    let runs = |group: &&InstanceGroup| {
+        group.instance.value().is_none_or(|name| {
+            crate::catalog::instances::get(name).is_some()
+                || !crate::catalog::instances::instance_exists(name)
+        })
+    };
+    cluster.groups.iter().filter(runs).filter_map(|group| group.name.value().map(String::as_str)).collect()
+}
+
+fn unknown(parallel: &Parallel, written: &str, names: &[&str], places: &[&str]) -> Diagnostic {
     let span = parallel.group.span().unwrap_or(parallel.span);
     let diagnostic = Diagnostic::new(
         &T0353,
         span,
         format!("the cluster has no group `{written}`; it has {}", text::ticked(names, "and")),
     );
-    match text::nearest(written, names.iter().copied()) {
+    let places = if places.is_empty() { names } else { places };
+    match text::nearest(written, places.iter().copied()) {
         Some(near) => {
             diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""))
         }
-        None => diagnostic.help(format!("write {}", text::list(&options(names), "or"))),
+        None => diagnostic.help(format!("write {}", text::list(&options(places), "or"))),
     }
 }
 
@@ -92,9 +109,12 @@ fn several(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: boo
     if launches {
         diagnostic.help(format!(
             "add {}; hosts of the others run the script by itself",
-            text::list(&options(&names), "or")
+            text::list(&options(&places(cluster)), "or")
         ))
     } else {
-        diagnostic.help("keep one group")
+        diagnostic.help(match places(cluster).as_slice() {
+            [only] => format!("keep group `{only}` alone"),
+            _ => "keep one group".to_owned(),
+        })
     }
 }

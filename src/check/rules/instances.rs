@@ -5,6 +5,9 @@ use crate::catalog::{instances, regions};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::hardware::Instance;
+use crate::ir::{Cluster, Plan};
+use crate::source::Span;
 use crate::text;
 
 declare_code!(T0407, "default-quota", Note, "more instances than a new account may have");
@@ -18,19 +21,37 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0407, &T0443];
 
-/// The type of `cluster`; groups are each their own type, and the account alone knows them.
+/// The type of `cluster`, or of each of its groups.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if context.plan.deployable {
-        offered(context, problems);
+        for (instance, span) in kinds(context.plan) {
+            offered(context, &instance, span, problems);
+        }
         quotas(context, problems);
     }
 }
 
+/// Each type with accelerators once, and the place that names it.
+fn kinds(plan: &Plan) -> Vec<(Instance, Span)> {
+    let Some(cluster) = &plan.job.cluster else { return Vec::new() };
+    if cluster.groups.is_empty() {
+        let span = cluster.instance.span().unwrap_or(cluster.span);
+        return plan.instance.iter().map(|instance| (instance.clone(), span)).collect();
+    }
+    let mut out: Vec<(Instance, Span)> = Vec::new();
+    for group in &cluster.groups {
+        let Some(name) = group.instance.val() else { continue };
+        if out.iter().any(|(seen, _)| seen.name == name.value) {
+            continue;
+        }
+        out.extend(instances::get(&name.value).map(|row| (row, name.span_or(group.span))));
+    }
+    out
+}
+
 /// The catalogue has EC2's list; SageMaker's own is in no listing.
-fn offered(context: &Context, problems: &mut Problems) {
+fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(cluster), Some(instance)) = (&plan.job.cluster, &plan.instance) else { return };
-    let span = cluster.instance.span().unwrap_or(cluster.span);
     let dated = format!("as of {} (`trainc catalog instances`)", instance.provenance.date);
     if let Some(why) = &instance.retired {
         let why = why.split(';').next().unwrap_or(why);
@@ -75,11 +96,38 @@ fn offered(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
+/// How many instances a job asks for.
+struct Asked<'a> {
+    total: u64,
+    per_type: Vec<(&'a str, u64)>,
+    /// The place that says so.
+    span: Span,
+}
+
+/// Instances of the job in all, and of each type.
+fn asked(cluster: &Cluster) -> Option<Asked<'_>> {
+    let Some(first) = cluster.groups.first() else {
+        let (name, nodes) = (cluster.instance.value()?, cluster.nodes.val()?);
+        let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
+        return Some(Asked { total: nodes.value, per_type: vec![(name, nodes.value)], span });
+    };
+    let mut per_type: Vec<(&str, u64)> = Vec::new();
+    for group in &cluster.groups {
+        let (name, nodes) = (group.instance.value()?, group.nodes.get()?);
+        match per_type.iter_mut().find(|(seen, _)| *seen == name.as_str()) {
+            Some((_, sum)) => *sum = sum.saturating_add(nodes),
+            None => per_type.push((name, nodes)),
+        }
+    }
+    let total = per_type.iter().fold(0_u64, |total, (_, nodes)| total.saturating_add(*nodes));
+    Some(Asked { total, per_type, span: first.span })
+}
+
 /// Reported where an account-wide default is passed; the quota of the type is said with it. A training plan brings
 /// its own capacity.
 fn quotas(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
-    let (Some(name), Some(nodes)) = (cluster.instance.value(), cluster.nodes.val()) else { return };
+    let Some(Asked { total, per_type, span }) = asked(cluster) else { return };
     if !cluster.training_plan.is_absent() {
         return;
     }
@@ -88,28 +136,28 @@ fn quotas(context: &Context, problems: &mut Problems) {
     } else {
         (Usage::OnDemand, "instances-across-jobs", "instances-per-job")
     };
-    let passed = |quota: &Quota| quota.default.is_some_and(|default| nodes.value > default);
+    let passed = |quota: &Quota| quota.default.is_some_and(|default| total > default);
     let wide: Vec<Quota> =
         [quotas::general(across), quotas::general(per_job)].into_iter().flatten().filter(passed).collect();
     if wide.is_empty() {
         return;
     }
     let pool = cluster.warm_pool_seconds.get().is_some_and(|seconds| seconds > 0);
-    let of_type = [Some(usage), pool.then_some(Usage::WarmPool)]
-        .into_iter()
-        .flatten()
-        .filter_map(|usage| quotas::instance(name, usage));
-    let all: Vec<Quota> = of_type
-        .filter(|quota| quota.default.is_none_or(|default| nodes.value > default))
-        .chain(wide)
-        .collect();
-    let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
+    let usages = [Some(usage), pool.then_some(Usage::WarmPool)];
+    let mut all: Vec<Quota> = Vec::new();
+    for (name, nodes) in &per_type {
+        let of_type = usages.into_iter().flatten().filter_map(|usage| quotas::instance(name, usage));
+        all.extend(of_type.filter(|quota| quota.default.is_none_or(|default| *nodes > default)));
+    }
+    all.extend(wide);
+    let kinds: Vec<&str> = per_type.iter().map(|(name, _)| *name).collect();
     let mut diagnostic = Diagnostic::new(
         &T0407,
         span,
         format!(
-            "{} of `{name}` pass {} of a new account",
-            text::count(nodes.value, "instance"),
+            "{} of {} pass {} of a new account",
+            text::count(total, "instance"),
+            text::ticked(&kinds, "and"),
             text::count(all.len() as u64, "quota")
         ),
     )

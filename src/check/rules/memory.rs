@@ -4,7 +4,7 @@ use crate::check::Context;
 use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::predict::memory::remedies::{Judge, Remedy, remedies};
+use crate::predict::memory::remedies::{Judge, Remedy, is_ruinous, remedies};
 use crate::predict::run::Terms;
 use crate::predict::speed::speed;
 use crate::predict::{Constants, Layout, Memory, memory as model};
@@ -68,7 +68,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         span,
         format!(
             "the fullest {} {verb} {}, between {} and {}; it has {}",
-            context.plan.chip_noun(),
+            context.plan.rank_noun(),
             bytes(memory.per_gpu_bytes),
             bytes(memory.interval.low),
             bytes(memory.interval.high),
@@ -92,9 +92,11 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let seconds = |new: &Layout| training_seconds(context, layout, new);
     let judge = Judge { seconds: &seconds, passes: &passes };
     let mut found = remedies(layout, &freedom, &judge);
-    // What keeps the training comes first; of that what can be written, so that `check --fix` writes what the help says.
-    found.sort_by_key(|remedy| {
-        (other_batch(context, layout, remedy).is_some(), remedy::fix(context, &remedy.edits).is_none())
+    found.sort_by_cached_key(|remedy| {
+        let writes = remedy::fix(context, &remedy.edits).is_some();
+        let nodes = remedy.layout.hardware.nodes / layout.hardware.nodes;
+        let is_other = other_batch(context, layout, remedy).is_some();
+        Standing::of((nodes, remedy.slower), is_other, writes)
     });
     let written: Vec<(String, &Remedy)> =
         found.iter().map(|remedy| (words(context, (layout, memory), remedy), remedy)).collect();
@@ -118,10 +120,17 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         return diagnostic.note(if refused {
             "edits that would make it fit run past `max-run` or need more host memory than there is: take larger ones, or more of them for one replica"
         } else {
-            "no edits of this manifest make it fit: take larger ones, or more of them for one replica"
+            "none of the edits that are tried here makes it fit: try other degrees, as `trainc tune` does, larger ones, or more of them for one replica"
         });
     };
-    diagnostic = diagnostic.help(format!("write {first}"));
+    // Another training stands before what keeps this one: that wants a reason.
+    let keeps = |remedy: &Remedy| other_batch(context, layout, remedy).is_none();
+    let why = if !keeps(best) && found.iter().any(keeps) {
+        ": what keeps the global batch takes more than twice the time"
+    } else {
+        ""
+    };
+    diagnostic = diagnostic.help(format!("write {first}{why}"));
     let others: Vec<&str> = written.iter().skip(1).take(SHOWN).map(|(words, _)| words.as_str()).collect();
     if !others.is_empty() {
         diagnostic = diagnostic.note(format!("or {}", others.join("; or ")));
@@ -129,6 +138,34 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     match remedy::fix(context, &best.edits) {
         Some(Written { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
+    }
+}
+
+/// Where an edit stands among those that make a job fit; the derived order is the one in which they are offered.
+///
+/// First what neither changes the training nor more than doubles the time, in the order of its price. The rest stands by
+/// the hours of nodes that it takes: twice the nodes for another global batch before one node for 30 times as long.
+/// What can be written comes before what cannot, so that `check --fix` writes what the help says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    /// Whether it changes the training, or more than doubles the time.
+    is_late: bool,
+    /// Whether no text of the manifest can be changed for it.
+    is_unwritten: bool,
+    /// Hours of nodes over those of before, in hundredths; 0 of what is not late.
+    node_hours: u64,
+    /// Whether it changes the training.
+    is_other: bool,
+}
+
+impl Standing {
+    /// Of an edit that takes so many times the nodes and so much longer, where that is known.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, rounded")]
+    fn of((nodes, slower): (f64, Option<f64>), is_other: bool, writes: bool) -> Self {
+        let is_late = is_other || is_ruinous(slower);
+        let hours = nodes * (1.0 + slower.unwrap_or(0.0));
+        let node_hours = if is_late { (100.0 * hours).round() as u64 } else { 0 };
+        Self { is_late, is_unwritten: !writes, node_hours, is_other }
     }
 }
 
@@ -256,17 +293,15 @@ fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Opti
     let sure = model::least_host_bytes(layout).is_some_and(|least| least > has);
     let job = &context.plan.job;
     let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
-    let instance = job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    let holder = match job.rank_instance().map(|kind| kind.value.as_str()) {
+        Some(name) => format!("`{name}`"),
+        None => "the instance".to_owned(),
+    };
     Some(
         Diagnostic::new(
             &T0327,
             place,
-            format!(
-                "each host needs about {}; `{}` has {}",
-                bytes(needs),
-                instance.map_or("the instance", String::as_str),
-                bytes(has)
-            ),
+            format!("each host needs about {}; {holder} has {}", bytes(needs), bytes(has)),
         )
         .severity(if sure { Severity::Error } else { Severity::Warning })
         .note("counted: its processes, what is offloaded to it, and a checkpoint's copy on its way out")
@@ -319,7 +354,32 @@ pub(super) fn verdict(context: &Context) -> Option<String> {
     Some(format!(
         "predicted: {} of each {}'s {}: it {word}",
         bytes(memory.per_gpu_bytes),
-        context.plan.chip_noun(),
+        context.plan.rank_noun(),
         bytes(capacity)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(nodes: f64, slower: f64, is_other: bool) -> Standing {
+        Standing::of((nodes, Some(slower)), is_other, true)
+    }
+
+    /// Another global batch at the same time comes behind whatever keeps it at a bearable price, and before 30 times the
+    /// time; of two that are dear the one with fewer hours of nodes.
+    #[test]
+    fn another_training_stands_behind_what_keeps_it_and_before_what_is_ruinous() {
+        let checkpointing = standing(1.0, 0.24, false);
+        let twice_the_nodes = standing(2.0, 0.02, true);
+        let offload = standing(1.0, 33.51, false);
+        assert!(checkpointing < twice_the_nodes && twice_the_nodes < offload);
+        // Thirty-two times the nodes for the same time are dearer than three times the time.
+        assert!(offload < standing(64.0, 0.0, true) && standing(1.0, 2.0, false) < standing(32.0, 0.0, true));
+        // In the order of their price they were before: it stays.
+        assert_eq!(standing(1.0, 0.9, false), standing(2.0, -0.4, false));
+        let unwritten = Standing { is_unwritten: true, ..twice_the_nodes };
+        assert!(offload < unwritten, "`check --fix` writes nothing else than the help");
+    }
 }

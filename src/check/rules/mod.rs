@@ -35,6 +35,7 @@ mod lfs;
 mod limits;
 mod local_paths;
 mod lustre_links;
+mod lustre_rate;
 mod lustre_settings;
 mod lustre_upkeep;
 mod memory;
@@ -112,6 +113,7 @@ pub static RULES: &[Rule] = &[
     limits::rule,
     local_paths::rule,
     lustre_links::rule,
+    lustre_rate::rule,
     lustre_settings::rule,
     lustre_upkeep::rule,
     memory::rule,
@@ -187,6 +189,7 @@ static FILES: &[&[&Code]] = &[
     limits::CODES,
     local_paths::CODES,
     lustre_links::CODES,
+    lustre_rate::CODES,
     lustre_settings::CODES,
     lustre_upkeep::CODES,
     memory::CODES,

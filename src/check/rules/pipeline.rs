@@ -46,7 +46,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .fact("bubble", bubble)
     .fact("stages", stages)
     .fact("microbatches", microbatches);
-    if let Some(price) = &plan.price {
+    if let Some(price) = plan.rank_price() {
         let wasted = price.usd_per_hour * mesh.nodes as f64 * bubble;
         diagnostic = diagnostic
             .note(format!("that is {} per hour", text::dollars(wasted)))

@@ -25,6 +25,13 @@ pub(super) fn predicted(context: &Context) -> Option<(Layout, Run)> {
     Some((layout, run))
 }
 
+/// The run of a layout with a checkpoint whenever one loses least.
+pub(super) fn with_best_checkpoints(context: &Context, layout: &Layout) -> Option<Run> {
+    let speed = speed::speed(layout, context.constants).ok()?;
+    let terms = run::Terms::of(context.plan, context.constants).ok()?;
+    Some(terms.with_best_checkpoints().run(layout, &speed))
+}
+
 fn run_of(context: &Context, layout: &Layout) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
     Some(run::Terms::of(context.plan, context.constants).ok()?.run(layout, &speed))

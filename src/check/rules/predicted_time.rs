@@ -1,6 +1,6 @@
 //! `max-run` against the time that the run is predicted to take.
 
-use super::predicted_cost::{predicted, shorter, whole};
+use super::predicted_cost::{predicted, shorter, whole, with_best_checkpoints};
 use crate::catalog::limits;
 use crate::check::Context;
 use crate::declare_code;
@@ -26,10 +26,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
     let Some(limit) = cluster.max_run_seconds.val() else { return };
-    let Some((_, run)) = predicted(context) else { return };
+    let Some((layout, run)) = predicted(context) else { return };
     let most = limit.value as f64;
     if run.seconds <= most {
-        interrupted(plan, cluster, &run, limit.value, problems);
+        let best = || with_best_checkpoints(context, &layout);
+        interrupted((plan, cluster), &run, &best, limit.value, problems);
     }
     // No second at all is refused by itself.
     if run.interval.high <= most || limit.value == 0 {
@@ -75,7 +76,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// The time that is expected with interruptions, against `max-run` and `max-wait`: an error where even the low end is
 /// above, or there is no end.
-fn interrupted(plan: &Plan, cluster: &Cluster, run: &Run, max_run: u64, problems: &mut Problems) {
+fn interrupted(
+    (plan, cluster): (&Plan, &Cluster),
+    run: &Run,
+    best: &dyn Fn() -> Option<Run>,
+    max_run: u64,
+    problems: &mut Problems,
+) {
     let Some(spot) = &cluster.spot else { return };
     let Some(rate) = spot.interruptions_per_hour.val() else { return };
     let span = rate.span_or(spot.span);
@@ -92,7 +99,8 @@ fn interrupted(plan: &Plan, cluster: &Cluster, run: &Run, max_run: u64, problems
         let diagnostic = Diagnostic::new(&T0496, span, message)
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
             .note("more than a year is expected: hardly a stretch between two checkpoints ends without an interruption");
-        problems.push(more_often(plan, diagnostic));
+        let help = in_time(plan, best, most).unwrap_or_else(|| WITHOUT_SPOT.to_owned());
+        problems.push(diagnostic.help(help));
         return;
     };
     if expected.expected_seconds <= most as f64 {
@@ -110,22 +118,29 @@ fn interrupted(plan: &Plan, cluster: &Cluster, run: &Run, max_run: u64, problems
         .fact("limit_seconds", most)
         .note(format!("SageMaker ends the job then, {words}"));
     let (seconds, longer) = enough(expected.p90_seconds);
-    diagnostic = if pays(plan, seconds) {
-        diagnostic.help(format!(
-            "write `max-run \"{longer}\"` and `max-wait=\"{longer}\"`, in which nine in ten end"
-        ))
-    } else {
-        more_often(plan, diagnostic)
+    let longer = pays(plan, seconds)
+        .then(|| format!("`max-run \"{longer}\"` and `max-wait=\"{longer}\"`, in which nine in ten end"));
+    diagnostic = match (in_time(plan, best, most), longer) {
+        (Some(more_often), longer) => {
+            let diagnostic = diagnostic.help(more_often);
+            longer.into_iter().fold(diagnostic, |diagnostic, longer| diagnostic.note(format!("or {longer}")))
+        }
+        (None, Some(longer)) => diagnostic.help(format!("write {longer}")),
+        (None, None) => diagnostic.help(WITHOUT_SPOT),
     };
     problems.push(diagnostic);
 }
 
-/// What loses less of the work.
-fn more_often(plan: &Plan, diagnostic: Diagnostic) -> Diagnostic {
-    let every = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get());
-    diagnostic.help(match every {
-        Some(Every::Optimal) => "remove `spot`: no interval of checkpoints keeps this run within its time",
-        _ => "write `every=\"optimal\"` at `checkpoint`, or remove `spot`",
+/// What is left where nothing that is written about checkpoints or limits is enough.
+const WITHOUT_SPOT: &str = "remove `spot`: no interval of checkpoints keeps this run within its time";
+
+/// The interval that loses least of the work, where the run is expected to end in time with it and it is not written.
+fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64) -> Option<String> {
+    let every = plan.job.checkpoint.as_ref()?.every.get();
+    let expected = best().filter(|_| every != Some(Every::Optimal))?.spot?.expected_seconds;
+    (expected <= most as f64).then(|| {
+        let expected = text::duration(rounded(expected));
+        format!("write `every=\"optimal\"` at `checkpoint`: then {expected} is expected")
     })
 }
 
@@ -145,11 +160,7 @@ fn enough(high: f64) -> (u64, String) {
 /// Whether the service takes such a limit and the budget, where there is one, pays for it.
 fn pays(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
-    let per_hour = plan
-        .price
-        .as_ref()
-        .zip(plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()))
-        .map(|(price, nodes)| price.usd_per_hour * nodes as f64);
+    let per_hour = plan.usd_per_hour();
     limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
         && budget
             .zip(per_hour)

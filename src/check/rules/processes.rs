@@ -1,10 +1,12 @@
 //! Processes and GPUs: a GPU without a process, a process without a GPU, and settings of a launcher that is not there.
 
 use super::torchrun;
+use crate::catalog::instances;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Parallel, Plan};
+use crate::ir::job::InstanceGroup;
+use crate::ir::{Engine, Parallel, Plan, Price};
 use crate::text;
 
 declare_code!(T0360, "idle-gpus", Warning, "GPUs that no process uses");
@@ -22,7 +24,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(engine) = parallel.engine.val() else { return };
     let gpus = machine.gpus_per_node;
     let noun = plan.chip_noun();
-    if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
+    let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    if engine.value == Engine::None && !groups.is_empty() {
+        for (group, price) in groups.iter().zip(&plan.group_prices) {
+            if let Some(diagnostic) = idle_group(group, price.as_ref()) {
+                problems.push(diagnostic);
+            }
+        }
+    } else if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
         let diagnostic = Diagnostic::new(
             &T0360,
             engine.span_or(parallel.span),
@@ -34,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .help(format!(
             "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one {noun}"
         ));
-        problems.push(idle(plan, diagnostic, gpus, 1));
+        problems.push(idle(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
         problems.push(
@@ -43,25 +52,60 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 engine.span_or(parallel.span),
                 format!("engine `none` on {}: each host runs the whole script and knows nothing of the others", text::count(mesh.nodes, "node")),
             )
-            .help(if gpus > 0 {
-                "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`"
-            } else {
-                "write `nodes=1`, or give each host its part of the data, as `shard=\"by-key\"` of a channel does"
-            })
-            .note("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS"),
+            .help(alone(plan))
+            .note(format!("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS{}", if groups.is_empty() { "" } else { ", and tells its group by SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
-    processes(plan, parallel, gpus, problems);
+    processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
     stray(plan, parallel, problems);
 }
 
+/// What to write where each host should not do all the work by itself.
+fn alone(plan: &Plan) -> String {
+    let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    let with_gpus = groups.iter().find(|group| gpus_of(group).is_some());
+    if let Some(group) = with_gpus.and_then(|group| group.name.value()) {
+        return format!("write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{group}\"`");
+    }
+    if groups.is_empty() && plan.instance.is_some() {
+        return "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`".to_owned();
+    }
+    let one = if groups.is_empty() { "write `nodes=1`" } else { "keep one `group` with `nodes=1`" };
+    format!("{one}, or give each host its part of the data, as `shard=\"by-key\"` of a channel does")
+}
+
+/// Accelerators of a host of the group, and what people call one; none of a type without.
+fn gpus_of(group: &InstanceGroup) -> Option<(u64, &'static str)> {
+    let row = instances::get(group.instance.value()?)?;
+    Some((u64::from(row.accelerators), row.accelerator.kind.noun()))
+}
+
+/// A plain script on a group whose hosts have several accelerators.
+fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic> {
+    let (gpus, noun) = gpus_of(group).filter(|(gpus, _)| *gpus > 1)?;
+    let name = group.name.value()?;
+    let diagnostic = Diagnostic::new(
+        &T0360,
+        group.instance.span().unwrap_or(group.span),
+        format!(
+            "engine `none` starts one process on each host, and each host of group `{name}` has {}",
+            text::count(gpus, noun)
+        ),
+    )
+    .help(format!(
+        "write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"`, or take an instance type with one {noun}"
+    ));
+    Some(idle(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
+}
+
+/// `gpus`: ranks that a host has room for, a NeuronCore each where the accelerator has several.
 fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
     if torchrun::starts(plan) || gpus == 0 {
         return;
     }
     let span = processes.span_or(parallel.span);
-    let noun = plan.chip_noun();
+    let noun = plan.rank_noun();
     if processes.value > gpus {
         problems.push(
             Diagnostic::new(
@@ -74,7 +118,11 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
                 ),
             )
             .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
-            .note("the SDK lets it pass; NCCL refuses two ranks on one device")
+            .note(if noun == "GPU" {
+                "the SDK lets it pass; NCCL refuses two ranks on one device"
+            } else {
+                "the SDK lets it pass"
+            })
             .fact("gpus_per_node", gpus),
         );
     } else if processes.value < gpus {
@@ -88,20 +136,28 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
             ),
         )
         .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"));
-        problems.push(idle(plan, diagnostic, gpus, processes.value));
+        problems.push(idle(diagnostic, plan.rank_price(), nodes(plan), noun, (gpus, processes.value)));
     }
 }
 
-/// What the idle GPUs cost.
-fn idle(plan: &Plan, diagnostic: Diagnostic, gpus: u64, used: u64) -> Diagnostic {
+fn nodes(plan: &Plan) -> u64 {
+    plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes)
+}
+
+/// What the idle GPUs cost, of so many nodes with their GPUs and those that are used.
+fn idle(
+    diagnostic: Diagnostic,
+    price: Option<&Price>,
+    nodes: u64,
+    noun: &str,
+    (gpus, used): (u64, u64),
+) -> Diagnostic {
     let diagnostic = diagnostic.fact("gpus_per_node", gpus).fact("gpus_used_per_node", used);
-    let nodes = plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes);
-    let Some(price) = &plan.price else { return diagnostic };
+    let Some(price) = price else { return diagnostic };
     let wasted = price.usd_per_hour * nodes as f64 * (gpus - used) as f64 / gpus as f64;
     diagnostic
         .note(format!(
-            "the idle {}s cost {} of {} per hour",
-            plan.chip_noun(),
+            "the idle {noun}s cost {} of {} per hour",
             text::dollars(wasted),
             text::dollars(price.usd_per_hour * nodes as f64)
         ))

@@ -6,6 +6,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit::raw_member as json;
+use crate::ir::preferences::OF_MACHINES;
 use crate::ir::{Plan, Raw, RequestMember};
 use crate::source::Span;
 use crate::text;
@@ -87,7 +88,8 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
         let mut leaves = Vec::new();
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
-        for leaf in &leaves {
+        let free = context.plan.job.serverless().is_some() && OF_MACHINES.contains(&member.name.as_str());
+        for leaf in leaves.iter().filter(|_| !free) {
             let node = NODES.iter().find(|(path, _)| {
                 leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
             });

@@ -4,6 +4,7 @@ use crate::catalog::{limits, shapes};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::plan::DIGEST_MARK;
 use crate::ir::s3::{self, Uri};
 use crate::ir::{Field, Plan};
 use crate::source::Span;
@@ -93,9 +94,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Of CreateTrainingJob's addresses only these are sent as they stand; trainc writes below the others.
         let takes_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
         let judged = if takes_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
+        // The digest is not known yet, and what stands for it is nobody's text.
+        let shown = uri.value.replace(DIGEST_MARK, "{{ job.digest }}");
         if let Some(fault) = fault(&judged) {
-            let diagnostic =
-                Diagnostic::new(&T0439, span, format!("`{what}`: `{}` {}", uri.value, fault.why));
+            let diagnostic = Diagnostic::new(&T0439, span, format!("`{what}`: `{shown}` {}", fault.why));
             let diagnostic = match fault.note {
                 Some(note) => diagnostic.note(note),
                 None => diagnostic,

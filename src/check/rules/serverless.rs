@@ -27,7 +27,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ("program", job.program.as_ref().map(|program| program.span)),
         ("train", job.train.span),
     ];
-    let written: Vec<_> = nodes.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
+    let mut written: Vec<_> = nodes.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
+    // The same by their AWS names.
+    written.extend(
+        job.request
+            .iter()
+            .filter(|raw| matches!(raw.name.as_str(), "AlgorithmSpecification" | "ResourceConfig"))
+            .map(|raw| (raw.name.as_str(), raw.span)),
+    );
     let Some((_, first)) = written.first() else { return };
     let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
     problems.push(
@@ -38,6 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )
         .label(member.span, "serverless")
         .help(format!("remove {}, or `{SERVERLESS}`", text::ticked(&names, "and")))
+        .note("limits and parameters of such a job stand in `request`: `StoppingCondition`, `RetryStrategy`, `HyperParameters`, `Environment`")
         .note("the base model and the technique decide on machines, container and code (API reference, CreateTrainingJob)"),
     );
 }

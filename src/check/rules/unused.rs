@@ -2,10 +2,11 @@
 
 mod cluster;
 
+use super::lustre_rate;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Field, Program};
+use crate::ir::{Dataset, Engine, Field, Program};
 use crate::source::Span;
 use crate::text;
 
@@ -78,6 +79,10 @@ impl Judge<'_, '_> {
 
     fn program(&mut self) {
         let Some(program) = &self.context.plan.job.program else { return };
+        // A serverless job has no use for a program at all, and that is said.
+        if self.context.plan.job.serverless().is_some() {
+            return;
+        }
         let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
         self.one_of("program", &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)]);
         if program.git.is_absent() {
@@ -346,13 +351,8 @@ impl Judge<'_, '_> {
 
     fn rest(&mut self) {
         let job = &self.context.plan.job;
-        if let Some(dataset) = job.train.dataset.as_ref().filter(|_| job.train.epochs.is_absent()) {
-            self.unused_at(
-                dataset.span,
-                "dataset",
-                "only `epochs` asks for the size of the data",
-                "remove it, or write `epochs`",
-            );
+        if let Some(dataset) = &job.train.dataset {
+            self.dataset(dataset);
         }
         if let Some(checkpoint) = &job.checkpoint
             && checkpoint.s3.is_absent()
@@ -364,6 +364,33 @@ impl Judge<'_, '_> {
                 checkpoint.span,
                 "`checkpoint` says neither where nor how often",
                 "add `s3=\"s3://…/{{ job.digest }}/\"`",
+            );
+        }
+    }
+
+    fn dataset(&mut self, dataset: &Dataset) {
+        let job = &self.context.plan.job;
+        let is_read = lustre_rate::reads(self.context.plan).is_some();
+        if job.train.epochs.is_absent() && (dataset.size_bytes.is_absent() || !is_read) {
+            self.unused_at(
+                dataset.span,
+                "dataset",
+                "only `epochs` asks for the size of the data",
+                "remove it, or write `epochs`",
+            );
+        } else if dataset.sequences.is_absent() && dataset.tokens.is_absent() {
+            self.unused(
+                &dataset.size_bytes,
+                "size",
+                "without `sequences` or `tokens` it says nothing of a sequence",
+                "add `sequences=`, or `tokens=` with a `sequence-length`",
+            );
+        } else if !is_read {
+            self.unused(
+                &dataset.size_bytes,
+                "size",
+                "it is held against a Lustre file system that trainc makes, and from which all data come",
+                "remove it",
             );
         }
     }

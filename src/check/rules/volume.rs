@@ -1,10 +1,12 @@
 //! The volume: ignored where the type has NVMe of its own, counted in whole GiB, bounded by a quota.
 
-use crate::catalog::quotas;
+use crate::catalog::{instances, quotas};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::hardware::Instance;
 use crate::ir::size::GIB;
+use crate::ir::{Cluster, Plan};
 use crate::text;
 
 declare_code!(T0427, "volume-on-nvme", Note, "a volume size on a type whose storage is its local NVMe");
@@ -15,18 +17,26 @@ declare_code!(T0430, "volume-quota", Note, "a volume above the default quota");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0427, &T0428, &T0429, &T0430];
 
+/// The catalogue's row of the cluster's type, or of each group's; none for a type without accelerators.
+fn kinds(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
+    if cluster.groups.is_empty() {
+        return vec![plan.instance.clone()];
+    }
+    let types = cluster.groups.iter().map(|group| group.instance.value());
+    types.map(|name| instances::get(name?)).collect()
+}
+
 /// The volume of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
     if !context.plan.deployable {
         return;
     }
-    let nvme = context
-        .plan
-        .instance
-        .as_ref()
-        .filter(|instance| instance.ebs_volume_ignored && cluster.groups.is_empty());
-    if let (Some(instance), Some(key)) = (nvme, cluster.volume_kms.val()) {
+    let kinds = kinds(context.plan, cluster);
+    let local: Vec<&Instance> = kinds.iter().flatten().filter(|row| row.ebs_volume_ignored).collect();
+    // Of several groups one may store on a volume all the same.
+    let everywhere = local.len() == kinds.len();
+    if let (Some(instance), Some(key)) = (local.first().filter(|_| everywhere), cluster.volume_kms.val()) {
         problems.push(
             Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no volume that a key could encrypt", instance.name))
                 .help("remove `kms=`; the instance's NVMe is encrypted by its hardware")
@@ -35,7 +45,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let Some(volume) = cluster.volume_bytes.val() else { return };
     let Some(span) = volume.origin.span() else { return };
-    if let Some(instance) = nvme {
+    let mut said: Vec<&str> = Vec::new();
+    for instance in local {
+        if said.contains(&instance.name.as_str()) {
+            continue;
+        }
+        said.push(&instance.name);
         let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
         problems.push(
             Diagnostic::new(
@@ -53,6 +68,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             ))
             .fact("nvme_gb", instance.nvme_total_gb),
         );
+    }
+    if everywhere {
         return;
     }
     let whole = volume.value.div_ceil(GIB);

@@ -120,7 +120,7 @@ impl One<'_> {
 
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
-        let mut out = self.manifest.typed();
+        let mut out = quoted(self.manifest.named());
         self.input.laid_over().iter().for_each(|word| out.push_str(&format!(" {word}")));
         out + &self.args.account.again()
     }
@@ -142,7 +142,7 @@ impl One<'_> {
     }
 
     fn manifest_with(&self, command: &str, choices: Choices) -> String {
-        let mut words = vec![self.manifest.typed()];
+        let mut words = vec![quoted(self.manifest.named())];
         words.extend(self.input.again());
         let account = self.args.account.again();
         words.extend(account.split_whitespace().map(str::to_owned));
@@ -310,7 +310,10 @@ impl One<'_> {
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
         for (item, cause) in ledger.failed() {
-            let verdict = verdict::verdict(self.plan, &item, &cause);
+            let mut verdict = verdict::verdict(self.plan, &item, &cause);
+            if let Some(time) = self.args.wait_for_capacity {
+                verdict = verdict.waited(time.as_secs());
+            }
             self.verdict(io, &verdict);
             codes.push(verdict.exit);
         }

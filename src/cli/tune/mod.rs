@@ -44,8 +44,8 @@ pub(super) struct Args {
     /// How many of those that come next are explained
     #[arg(long, value_name = "N", default_value = "6")]
     next: usize,
-    /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits where
-    /// no number is given
+    /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits and
+    /// has a price where no number is given
     #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
     write: Option<Option<usize>>,

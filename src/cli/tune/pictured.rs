@@ -1,6 +1,7 @@
 //! What the search found, as the page of pictures draws it.
 
 use super::sound::{Judged, Sound};
+use crate::predict::Run;
 use crate::report::html::{Choice, Front, Spot};
 use crate::tune::front::Measure;
 use crate::tune::{Point, Space, Standing};
@@ -28,7 +29,7 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
             words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
             sets: space.sets(&point.choice).iter().map(ToString::to_string).collect(),
             step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
-            run_seconds: run.map(|run| run.seconds),
+            run_seconds: run.map(Run::expected_seconds),
             cost_usd: run.and_then(|run| run.cost_usd),
             memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
             may_need_bytes: sound.tight(point),

@@ -1,7 +1,7 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
 use super::sound::{Judged, Sound};
-use crate::predict::Constants;
+use crate::predict::{Constants, Run};
 use crate::text;
 use crate::tune::reasons::{next_best, why};
 use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
@@ -225,7 +225,7 @@ impl Row<'_> {
         let high = self.sound.tight(&self.point);
         let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
-            time: format!("{:.2} h", run.map_or(self.point.seconds, |run| run.seconds) / 3_600.0),
+            time: format!("{:.2} h", run.map_or(self.point.seconds, Run::expected_seconds) / 3_600.0),
             money,
             step: format!(
                 "{:.2} s",
@@ -249,7 +249,7 @@ impl Row<'_> {
             "instance": space.name(self.point.choice.site),
             "nodes": self.point.choice.nodes,
             "step_seconds": speed.map(|speed| speed.step_seconds),
-            "seconds": run.map(|run| run.seconds),
+            "seconds": run.map(Run::expected_seconds),
             "cost_usd": run.and_then(|run| run.cost_usd),
             "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
             "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),

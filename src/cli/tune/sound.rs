@@ -3,7 +3,7 @@
 use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
 use crate::tune::write::is_off;
-use crate::tune::{Point, Refusal, Space, Standing, offered};
+use crate::tune::{self, Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,8 @@ pub(super) struct Judged {
 impl Judged {
     /// Layouts that are predicted to fit, whatever the bounds.
     pub(super) fn fit(&self) -> usize {
-        self.count(&[Standing::Sound, Standing::Late, Standing::Dear, Standing::Barred])
+        use Standing::{Barred, Dear, Endless, Late, Sound};
+        self.count(&[Sound, Late, Dear, Endless, Barred])
     }
 
     /// Of them, those that keep the bounds of time and money.
@@ -67,10 +68,10 @@ impl Judged {
         self.points.iter().filter(|point| standings.contains(&point.standing)).count()
     }
 
-    /// The number, from 1, of the one to write where none is named: the fastest that surely fits, else the fastest.
+    /// The number, from 1, of the one to write where none is named; see [`tune::first`].
     pub(super) fn first_choice(&self) -> usize {
-        let surely = |sound: &Sound| self.points.get(sound.at).is_some_and(Point::surely_fits);
-        self.front.iter().position(surely).unwrap_or(0) + 1
+        let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
+        tune::first(&points) + 1
     }
 }
 

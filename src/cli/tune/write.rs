@@ -4,8 +4,8 @@ use super::sound::Judged;
 use crate::cli::exit;
 use crate::cli::held::Held;
 use crate::cli::io::Io;
-use crate::tune::Space;
 use crate::tune::write::{Heads, written};
+use crate::tune::{Point, Space};
 use crate::{Compiled, Options};
 use std::fs;
 use std::path::Path;
@@ -57,9 +57,13 @@ pub(super) fn write(
         io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
         return exit::USAGE;
     }
+    // A faster one that surely fits is passed over for its price alone.
+    let before = judged.front.iter().take(number.saturating_sub(1));
+    let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
     let why = match (asked, point.surely_fits(), number) {
         (true, ..) => "",
         (false, true, 1) => ", the fastest, which surely fits",
+        (false, true, _) if passed_over => ", the fastest that surely fits and has a price",
         (false, true, _) => ", the fastest that surely fits",
         (false, false, _) => ", the fastest; none surely fits",
     };

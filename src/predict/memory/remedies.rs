@@ -2,7 +2,7 @@
 
 pub use super::edits::{Edit, Freedom};
 use super::edits::{candidates, edited};
-use super::memory;
+use super::{MEAN_ERROR, memory};
 use crate::predict::layout::Layout;
 use crate::predict::prediction::Memory;
 
@@ -20,7 +20,16 @@ pub struct Remedy {
 }
 
 /// Twice the time and more: an edit of last resort.
+///
+/// The mildest edit of nodes doubles them. It costs twice the dollars at the worst, where it makes nothing quicker, and
+/// none where it makes everything twice as quick; what more than doubles the time costs more than that on the same nodes,
+/// and the time besides.
 const RUINOUS: f64 = 1.0;
+
+/// Whether an edit by which a run takes so much longer, a fraction, more than doubles its time.
+pub fn is_ruinous(slower: Option<f64>) -> bool {
+    slower.is_some_and(|slower| slower > RUINOUS)
+}
 
 /// The most bundles of several edits that are offered.
 const BUNDLES: usize = 3;
@@ -41,7 +50,22 @@ pub struct Judge<'a> {
 /// Of each kind of edit the mildest that fits; of each two kinds the pair that costs least in time, where it costs less
 /// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
 /// even where they save time: they stand behind what does without, but before what is ruinous.
+///
+/// What is offered leaves as much room as a predicted memory is off by in the mean ([`MEAN_ERROR`]), as of the layouts that
+/// `tune` offers; where nothing does, what fits just so.
 pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+    let with = |room: f64| {
+        let passes = |new: &Layout, after: &Memory| {
+            let needs = after.per_gpu_bytes * (1.0 + room);
+            after.capacity_bytes.is_none_or(|capacity| needs <= capacity) && (judge.passes)(new, after)
+        };
+        that_pass(layout, freedom, &Judge { seconds: judge.seconds, passes: &passes })
+    };
+    let found = with(MEAN_ERROR);
+    if found.is_empty() { with(0.0) } else { found }
+}
+
+fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let before = (judge.seconds)(layout);
     let weigh = |edits: &[Edit], new: &Layout| {
         let after = memory(new);
@@ -62,7 +86,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
         weak.push(made.into_iter().take(enough).collect());
     }
     let mut bundles = bundles(&weak, &weigh);
-    let cheap = |remedy: &Remedy| remedy.slower.is_none_or(|slower| slower <= RUINOUS) && !more_nodes(remedy);
+    let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
     if !found.iter().chain(&bundles).any(cheap) {
         bundles.extend(triples(&weak, &weigh));
     }
@@ -89,8 +113,8 @@ fn more_nodes(remedy: &Remedy) -> bool {
 
 /// The order in which remedies are offered.
 fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
-    let class = |remedy: &Remedy| match remedy.slower {
-        Some(slower) if slower > RUINOUS => 2,
+    let class = |remedy: &Remedy| match remedy {
+        _ if is_ruinous(remedy.slower) => 2,
         _ if more_nodes(remedy) => 1,
         _ => 0,
     };

@@ -100,7 +100,10 @@ fn frozen_bytes(layout: &Layout, stage: &Stage) -> f64 {
 fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes {
     let degrees = &layout.degrees;
     let own = trainable / degrees.tensor / degrees.pipeline.max(1.0);
-    let shard = if layout.sharding == Sharding::Full { degrees.shard } else { 1.0 };
+    // FSDP keeps its weights in shards between steps under `SHARD_GRAD_OP` too.
+    let fsdp = matches!(layout.system, System::Fsdp | System::SmpV2 | System::Worker);
+    let sharded = layout.sharding == Sharding::Full || fsdp && layout.sharding == Sharding::Gradients;
+    let shard = if sharded { degrees.shard } else { 1.0 };
     let narrow = matches!(layout.precision, Precision::Pure16 { .. });
     let width = if narrow { 2.0 } else { 4.0 };
     let stays = |is_away: bool, bytes: f64| if is_away { 0.0 } else { bytes / shard };

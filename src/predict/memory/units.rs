@@ -35,6 +35,13 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
         }
         System::Worker if sharded => fully_sharded(layout, stage, live_units(layout, stage)),
         System::Fsdp | System::SmpV2 if sharded && layout.sharding == Sharding::Gradients => {
+            // Frozen weights stay gathered as they are stored, and have no gradient.
+            if layout.lora.is_some() {
+                return match layout.quantisation {
+                    Some(_) => quantised(layout, stage, stage.layers),
+                    None => Units { gathered: width * count, buffers: 0.0 },
+                };
+            }
             let unit = if layout.one_unit { count } else { stages::layer_parameters(layout) };
             Units { gathered: width * (count + unit), buffers: 0.0 }
         }
@@ -91,9 +98,9 @@ fn fully_sharded(layout: &Layout, stage: &Stage, live: f64) -> Units {
         return quantised(layout, stage, live);
     }
     if layout.lora.is_some() {
-        // Frozen weights have no gradient. FSDP1 flattens them together with the adapter's and keeps each gathered
-        // unit until the backward pass is over.
-        let whole = if layout.per_parameter_sharding { live * unit + root } else { stage.parameters() };
+        // Frozen weights have no gradient. Where they are flattened together with the adapter's each gathered unit stays
+        // until the backward pass is over (litgpt's runs; before PyTorch 2.1 every script's).
+        let whole = if layout.frees_frozen { live * unit + root } else { stage.parameters() };
         return Units { gathered: width * (whole + unit), buffers: 0.0 };
     }
     if layout.degrees.pipeline > 1.0 {

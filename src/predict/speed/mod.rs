@@ -10,6 +10,7 @@ mod links;
 #[cfg(test)]
 mod tests;
 
+use super::beyond::Beyond;
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
 use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
@@ -77,7 +78,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown("no runs of the worker were measured"));
     }
     if layout.precision == Precision::Fp32 {
-        return Err(Unknown("only 16-bit and 8-bit arithmetic was measured"));
+        return Err(Unknown("the job computes in 32 bit, and only 16-bit and 8-bit arithmetic was measured"));
     }
     let machine = Machine::of(layout, constants)?;
     let (parts, communication) = parts(layout, &machine);
@@ -91,16 +92,15 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let tokens = samples * work.sequence_length;
     let (model_flops, hardware_flops) = flops(layout, constants);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
-    // Of frozen weights the two FLOP of the weight's own gradient are absent.
-    let trained = layout.lora.map_or(layout.model.active_parameters, |lora| lora.trainable);
-    let frozen = layout.lora.map_or(0.0, |_| layout.model.active_parameters);
-    let per_token =
-        |times: f64| (times * trained + (times - 2.0) * frozen) * tokens / step_seconds / gpus / 1e12;
+    // Conventions: so many FLOP for each parameter that a token meets, frozen or not.
+    let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
+    let beyond = Beyond::of(layout, constants);
     let known = machine.gpu.rows >= 5.0;
     let general = if known { Name::Known } else { Name::Unknown };
     let width = machine.gpu.interval.unwrap_or_else(|| constants.get(general))
-        + constants.get(Name::Waiting) * waiting;
+        + constants.get(Name::Waiting) * waiting
+        + beyond.width();
     Ok(Speed {
         step_seconds,
         tokens_per_second: tokens / step_seconds,
@@ -113,6 +113,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         },
         mfu: rate(model_flops) * 1e12 / machine.peak,
         interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
+        beyond,
         parts,
         communication,
     })
@@ -201,13 +202,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
             over_links.scatter = over_links.gather * links::scatter_share(layout);
             let gather = shards + hop / passes;
-            // What is not gathered ahead in the backward pass has nothing to hide behind; forward the host runs ahead.
-            let late = match layout.gathering.prefetch {
-                Prefetch::None if layout.sharding == Sharding::Full => {
-                    0.5 * shards * (1.0 - links::scatter_share(layout))
-                }
-                _ => 0.0,
-            };
+            let late = shards * late(layout);
             let gather = gather - late;
             let share = match layout.system {
                 // One unit's gather comes before everything that it could hide behind, its scatter after.
@@ -228,6 +223,25 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         parts.exposed_communication += (reduce - hidden).max(0.0) + share * reduce.min(hidden);
     }
     (parts, over_links)
+}
+
+/// Share of a pass's gathers and scatters that has nothing to hide behind in the backward pass; forward the host runs
+/// ahead, whatever is prefetched.
+///
+/// The collectives of one process group run in the order in which they are issued (PyTorch, `BackwardPrefetch`). Under
+/// `BACKWARD_POST` a unit is gathered when the gradients of the one before are computed, and before they are scattered:
+/// the next gradients wait for the gather and hide the scatter ("overlaps the current reduce-scatter and the next gradient
+/// computation"). Without prefetching the gather comes behind the scatter, and both are waited for ("no overlap").
+fn late(layout: &Layout) -> f64 {
+    let scatter = links::scatter_share(layout);
+    // One of the two gathers is forward.
+    let backward = 0.5 * (1.0 - scatter);
+    match layout.gathering.prefetch {
+        _ if layout.sharding != Sharding::Full || layout.one_unit => 0.0,
+        Prefetch::Before => 0.0,
+        Prefetch::After => backward,
+        Prefetch::None => backward + scatter,
+    }
 }
 
 /// Whether gradients are reduced as Megatron does it.

@@ -389,11 +389,10 @@ fn frozen_weights_have_no_gradient_products() {
     let (model, hardware) = flops(&layout, Constants::shipped());
     let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
     assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
-    // By the conventions that count parameters: 4 and 6 of what is frozen, 6 and 8 of the adapter.
+    // By the conventions that count parameters each counts alike, frozen or not.
     let found = seconds(&layout);
     let rate = found.tokens_per_second / 8.0 / 1e12;
-    let six = (4.0 * 6_738_415_616.0 + 6.0 * 4_194_304.0) * rate;
-    let eight = (6.0 * 6_738_415_616.0 + 8.0 * 4_194_304.0) * rate;
+    let (six, eight) = (6.0 * 6_738_415_616.0 * rate, 8.0 * 6_738_415_616.0 * rate);
     assert!(
         (found.tflops.six_n / six - 1.0).abs() < 1e-9 && (found.tflops.eight_n / eight - 1.0).abs() < 1e-9
     );
@@ -459,11 +458,52 @@ fn units_that_are_not_prefetched_are_waited_for() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     layout.system = System::Fsdp;
     let with = seconds(&layout);
+    let scatter = with.communication.scatter;
+    let gather = 0.5 * (with.communication.gather - scatter);
+    let mut more = |prefetch| {
+        layout.gathering.prefetch = prefetch;
+        seconds(&layout).parts.exposed_communication - with.parts.exposed_communication
+    };
+    // After the gradients the backward gather alone is waited for, without prefetching the scatter as well.
+    let (after, none) = (more(Prefetch::After), more(Prefetch::None));
+    assert!(after > 0.0 && after <= gather, "{after} of {gather}");
+    assert!(none > after && none <= gather + scatter, "{none} of {gather} and {scatter}");
+    // What is hidden still costs its share.
+    assert!((none - after) / scatter > 0.5, "{none} {after} {scatter}");
+    layout.sharding = Sharding::Gradients;
+    layout.gathering.prefetch = Prefetch::Before;
+    let kept = seconds(&layout);
     layout.gathering.prefetch = Prefetch::None;
-    let without = seconds(&layout);
-    let late = 0.5 * (with.communication.gather - with.communication.scatter);
-    let more = without.parts.exposed_communication - with.parts.exposed_communication;
-    assert!(more > 0.0 && more <= late, "{more} of {late}");
+    assert_eq!(seconds(&layout), kept, "nothing is gathered backward");
+}
+
+/// Beyond the runs that were measured the interval is wider the farther it is, and says in what; inside it says nothing.
+#[test]
+fn beyond_what_was_measured_the_interval_is_wider() {
+    let half = |layout: &Layout| {
+        let speed = seconds(layout);
+        ((speed.interval.high / speed.step_seconds).ln(), speed.beyond, speed.parts)
+    };
+    let measured = Constants::shipped().range(System::Fsdp).unwrap();
+    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    layout.system = System::Fsdp;
+    let of_nodes = |nodes: f64| {
+        let mut new = layout.clone();
+        new.hardware.nodes = nodes;
+        new.degrees.replicas *= nodes / layout.hardware.nodes;
+        new.work.global_sequences *= nodes / layout.hardware.nodes;
+        half(&new)
+    };
+    let most = measured.gpus / layout.hardware.gpus_per_node;
+    let (inside, beyond, _) = of_nodes(most);
+    assert_eq!((beyond.gpus, beyond.parameters, beyond.width()), (None, None, 0.0));
+    let (twice, beyond, _) = of_nodes(2.0 * most);
+    assert_eq!(beyond.gpus.unwrap().measured, measured.gpus);
+    assert!((beyond.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{beyond:?}");
+    let (sixteen, ..) = of_nodes(16.0 * most);
+    assert!(inside + 0.03 < twice && twice + 0.1 < sixteen, "{inside} {twice} {sixteen}");
+    layout.model.parameters = 4.0 * measured.parameters;
+    assert!(half(&layout).1.parameters.is_some());
 }
 
 /// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.

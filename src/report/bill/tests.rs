@@ -104,6 +104,32 @@ fn one_edit_is_the_whole_difference() {
     );
 }
 
+/// What the figures alone do not say: a step of other sequences is another training, and what fits may not.
+#[test]
+fn another_batch_and_the_end_of_room_are_said() {
+    let notes = |edits: &[(&str, &str)]| {
+        let two = two(Some(LLAMA.as_str()), Some(&edited(edits)));
+        let bill = two.bill();
+        let [job] = bill.jobs.as_slice() else { panic!() };
+        let figures = &job.after.as_ref().unwrap().figures;
+        let room = figures.get(Figure::Headroom).zip(figures.interval(Figure::Headroom));
+        (super::words::notes(bill.sources, job).join("; "), room.unwrap())
+    };
+    let (same, _) = notes(&[("max-run \"5d\"", "max-run \"4d\"")]);
+    assert!(!same.contains("another training") && !same.contains("may not fit"), "{same}");
+    let (other, _) = notes(&[("global-batch 1024", "global-batch 512")]);
+    assert!(other.contains("another training: global batch 512 instead of 1,024"), "{other}");
+    let mut seen = [0, 0];
+    for thousands in (4..32).step_by(4) {
+        let (said, (free, interval)) =
+            notes(&[("sequence-length 2048", &format!("sequence-length {}", 1_024 * thousands))]);
+        let tight = free >= 0.0 && interval.low < 0.0;
+        assert_eq!(said.contains("it may not fit now"), tight, "{thousands}: {said}");
+        seen[usize::from(tight)] += 1;
+    }
+    assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+}
+
 #[test]
 fn edits_that_interact_say_so() {
     let two = two(

@@ -166,6 +166,24 @@ pub(super) fn errors(sources: &SourceMap, seen: &Seen) -> Vec<String> {
     out
 }
 
+/// A step of other sequences trains something else, whatever its time and dollars.
+fn another_training(before: &Seen, after: &Seen) -> Option<String> {
+    let (old, new) = before.figures.global_sequences.zip(after.figures.global_sequences)?;
+    (old != new).then(|| {
+        format!("another training: global batch {} instead of {}", text::group(new), text::group(old))
+    })
+}
+
+/// What fits by its figure and did so surely before, and now may not.
+fn tight(before: &Seen, after: &Seen) -> Option<String> {
+    let low = |seen: &Seen| Some(seen.figures.interval(Figure::Headroom)?.low);
+    let free = after.figures.get(Figure::Headroom)?;
+    (low(before)? >= 0.0 && free >= 0.0 && low(after)? < 0.0).then(|| {
+        let [free, low] = [Some(free), low(after)].map(|bytes| value(Figure::Headroom, bytes));
+        format!("it may not fit now: free memory is {free}, and {low} at the upper end of the prediction")
+    })
+}
+
 /// What else there is to say of a job.
 pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
     let mut out = Vec::new();
@@ -181,6 +199,10 @@ pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
         if found > 0 {
             out.push(format!("it has {} now", text::count(found, "error")));
         }
+    }
+    if let (Some(before), Some(after)) = (&job.before, &job.after) {
+        out.extend(another_training(before, after));
+        out.extend(tight(before, after));
     }
     if job.program {
         out.push("the program's files are others: the cost model does not read them".to_owned());

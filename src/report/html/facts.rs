@@ -238,7 +238,7 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
         })
         .collect();
     let head = vec![words("action"), words("what"), words("name"), words("because")];
-    section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
+    section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "made" });
     section.tables.extend(policy(subject));
     section
 }

@@ -143,12 +143,12 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
 
 /// What a cell is.
 fn gpu_word(plan: &Plan) -> &'static str {
-    if plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some()) { "GPU" } else { "rank" }
+    plan.rank_noun()
 }
 
 fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let nodes = shown(mesh.nodes, MOST_NODES);
-    let gpus = shown(mesh.gpus_per_node, MOST_GPUS);
+    let gpus = shown(mesh.places_per_node(), MOST_GPUS);
     let last = picture::standing(mesh, mesh.nodes.saturating_sub(1), mesh.ranks_per_node().saturating_sub(1));
     let longest = last.map_or(0.0, |last| {
         let whole = width(&last.place, LETTERS);
@@ -169,7 +169,7 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let name = format!(
         "{} of {} {}s: {}",
         text::count(mesh.nodes, "node"),
-        mesh.gpus_per_node,
+        mesh.places_per_node(),
         gpu_word(plan),
         sections::mesh(plan, mesh)
     );
@@ -181,7 +181,7 @@ fn is_one_replica(mesh: &Mesh) -> bool {
     mesh.replicas.value <= 1
         || (0..mesh.nodes.min(MOST_NODES)).all(|node| {
             let on = |gpu| picture::standing(mesh, node, gpu).and_then(|standing| standing.replica);
-            let last = mesh.ranks_per_node().min(mesh.gpus_per_node).saturating_sub(1);
+            let last = mesh.ranks_per_node().saturating_sub(1);
             (0..=last.min(MOST_GPUS)).all(|gpu| on(gpu) == on(0)) && on(last) == on(0)
         })
 }

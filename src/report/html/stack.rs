@@ -34,6 +34,9 @@ pub(super) struct Frame {
     pub(super) height: f64,
 }
 
+/// How much wider bold letters are than [`width`] takes them for (DejaVu Sans, the widest of the usual faces).
+const BOLD: f64 = 1.2;
+
 /// The least width in which a number stands.
 const LEAST: f64 = 15.0;
 /// Room above a bar for the numbers of parts that are too thin to hold theirs.
@@ -82,6 +85,7 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
         let words = figure(part.amount);
         let number = part.number.map(|n| n.to_string());
         let fits = |text: &str, size: f64| width(text, size) + 10.0 <= place.width;
+        let named = BOLD * width(part.name, SIZE);
         // Letters on a pattern stand on a plain ground.
         let plain = |svg: &mut Svg, text: &str, size: f64, height: f64| {
             if !part.class.starts_with('c') {
@@ -90,12 +94,8 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
                 svg.rect("ground", middle - wide / 2.0, y, wide, height);
             }
         };
-        if frame.height >= 36.0 && fits(part.name, SIZE) && fits(&words, SMALL) {
-            let longer = if width(part.name, SIZE) > width(&words, SMALL) {
-                (part.name, SIZE)
-            } else {
-                (&*words, SMALL)
-            };
+        if frame.height >= 36.0 && named + 10.0 <= place.width && fits(&words, SMALL) {
+            let longer = if named > width(&words, SMALL) { (part.name, SIZE) } else { (&*words, SMALL) };
             plain(svg, longer.0, longer.1, 34.0);
             svg.text("on b", Anchor::Middle, middle, frame.y + frame.height / 2.0 - 3.0, part.name);
             svg.text("on s", Anchor::Middle, middle, frame.y + frame.height / 2.0 + 12.0, &words);

@@ -324,7 +324,8 @@ fn optimizer(table: &mut Table, it: &Optimizer) {
 }
 
 fn dataset(table: &mut Table, it: &Dataset) {
-    let Dataset { span: _, sequences, tokens } = it;
+    let Dataset { span: _, sequences, tokens, size_bytes } = it;
     table.count("sequences", sequences);
     table.count("tokens", tokens);
+    table.count("size-bytes", size_bytes);
 }

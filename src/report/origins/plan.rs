@@ -20,6 +20,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         smp,
         worker: told,
         price,
+        group_prices,
         source,
         missing,
         dependencies,
@@ -83,11 +84,16 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
     if let Some(image) = image {
         self::image(table, image);
     }
-    if let Some(Price { usd_per_hour, region, date, source }) = price {
-        table.below("price");
+    table.below("price");
+    let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(group_prices);
+    let of_groups = groups.filter_map(|(group, price)| {
+        Some((format!("group {}.usd-per-hour", group.name.value()?), price.as_ref()?))
+    });
+    let own = price.iter().map(|price| ("usd-per-hour".to_owned(), price));
+    for (name, Price { usd_per_hour, region, date, source }) in own.chain(of_groups) {
         let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
-        table.push("usd-per-hour", format!("{usd_per_hour}"), why);
+        table.push(&name, format!("{usd_per_hour}"), why);
     }
     table.below("source");
     for tree in source.iter().chain(dependencies) {

@@ -27,7 +27,7 @@ static TRAINING_PLAN: NodeSpec =
 static ULTRA_SERVER: NodeSpec = NodeSpec {
     name: "ultra-server",
     doc: "an UltraServer and how many of the job's instances run on it",
-    args: &[arg("id", Ty::Text)],
+    args: &[arg("id", Ty::Plain)],
     props: &[must("instances", Ty::Int(0, 1_000_000), "instances of the job there")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -42,9 +42,9 @@ static PLACEMENT: NodeSpec = NodeSpec {
 static GROUP: NodeSpec = NodeSpec {
     name: "group",
     doc: "an instance group of a heterogeneous cluster",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     props: &[
-        must("instance", Ty::Text, "instance type"),
+        must("instance", Ty::Plain, "instance type"),
         must("nodes", Ty::Int(1, 1_000_000), "instances in the group"),
     ],
     repeat: Repeat::ByFirst,
@@ -53,7 +53,7 @@ static GROUP: NodeSpec = NodeSpec {
 static GPU: NodeSpec = NodeSpec {
     name: "gpu",
     doc: "the accelerator of a custom or a local cluster",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     props: &[must("per-node", Ty::Int(1, 1024), "accelerators in each node")],
     ..NodeSpec::LEAF
 };
@@ -70,7 +70,7 @@ static NODE_MTBF: NodeSpec = one("node-mtbf", Ty::Duration, "mean time between f
 pub(crate) static CLUSTER: NodeSpec = NodeSpec {
     name: "cluster",
     doc: "where the job runs: an instance type, `custom` or `local`",
-    args: &[maybe_arg("instance", Ty::Text)],
+    args: &[maybe_arg("instance", Ty::Plain)],
     props: &[prop("nodes", Ty::Int(1, 1_000_000), "instances")],
     children: &[
         &VOLUME,
@@ -94,13 +94,13 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
 static SUBNETS: NodeSpec = NodeSpec {
     name: "subnets",
     doc: "subnets of the job",
-    args: &[args("subnet", Ty::Text)],
+    args: &[args("subnet", Ty::Plain)],
     ..NodeSpec::LEAF
 };
 static SECURITY_GROUPS: NodeSpec = NodeSpec {
     name: "security-groups",
     doc: "security groups of the job",
-    args: &[args("group", Ty::Text)],
+    args: &[args("group", Ty::Plain)],
     ..NodeSpec::LEAF
 };
 static ISOLATION: NodeSpec = one("isolation", Ty::Bool, "no outbound calls from the container");

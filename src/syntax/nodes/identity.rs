@@ -16,7 +16,7 @@ pub(crate) static ROLE: NodeSpec = NodeSpec {
         prop("create", Ty::Bool, "make a role with least privilege"),
         prop("arn", Ty::Text, "an existing role"),
         prop("boundary", Ty::Text, "permissions boundary of a created role"),
-        prop("path", Ty::Text, "path of a created role; /trainc/ if left out"),
+        prop("path", Ty::Plain, "path of a created role; /trainc/ if left out"),
     ],
     children: &[&READ],
     alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],
@@ -32,7 +32,7 @@ static PARAMETERS: NodeSpec = NodeSpec {
 static COLLECTION: NodeSpec = NodeSpec {
     name: "collection",
     doc: "a collection of tensors and its parameters",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     free_props: Some(Ty::Scalar),
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF

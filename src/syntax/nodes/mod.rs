@@ -46,9 +46,9 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
     &ALLOW,
 ];
 
-static REGION: NodeSpec = one("region", Ty::Text, "AWS region");
+static REGION: NodeSpec = one("region", Ty::Plain, "AWS region");
 static ACCOUNT: NodeSpec =
-    one("account", Ty::Text, "AWS account, twelve digits; removes ${account} from what is emitted");
+    one("account", Ty::Plain, "AWS account, twelve digits; removes ${account} from what is emitted");
 static TAGS: NodeSpec = NodeSpec {
     name: "tags",
     doc: "labels on everything that is made",
@@ -70,7 +70,8 @@ static REQUEST: NodeSpec = NodeSpec {
     free_children: true,
     ..NodeSpec::LEAF
 };
-static SWEEP: NodeSpec = NodeSpec {
+/// `sweep`, of which something must vary.
+pub(crate) static SWEEP: NodeSpec = NodeSpec {
     name: "sweep",
     doc: "one job for each combination of these values",
     children: &[&VARY],
@@ -79,7 +80,7 @@ static SWEEP: NodeSpec = NodeSpec {
 static VARY: NodeSpec = NodeSpec {
     name: "vary",
     doc: "a path as in --set, and its values",
-    args: &[arg("path", Ty::Text), super::spec::args("values", Ty::Scalar)],
+    args: &[arg("path", Ty::Plain), super::spec::args("values", Ty::Scalar)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -88,10 +89,10 @@ static VARY: NodeSpec = NodeSpec {
 pub static ALLOW: NodeSpec = NodeSpec {
     name: "allow",
     doc: "silences a warning in the node where it stands",
-    args: &[arg("code", Ty::Text)],
+    args: &[arg("code", Ty::Plain)],
     props: &[
-        must("reason", Ty::Text, "why; shown in the plan"),
-        prop("until", Ty::Text, "last day, as 2026-12-31; after it an error"),
+        must("reason", Ty::Plain, "why; shown in the plan"),
+        prop("until", Ty::Plain, "last day, as 2026-12-31; after it an error"),
     ],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -101,7 +102,7 @@ pub static ALLOW: NodeSpec = NodeSpec {
 pub static JOB: NodeSpec = NodeSpec {
     name: "job",
     doc: "the one job of a manifest; children in any order",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     children: JOB_CHILDREN,
     ..NodeSpec::LEAF
 };
@@ -110,8 +111,8 @@ pub static JOB: NodeSpec = NodeSpec {
 pub static EXTENDS: NodeSpec = NodeSpec {
     name: "extends",
     doc: "a layer under this file, relative to it",
-    args: &[arg("path", Ty::Text)],
-    props: &[prop("sha256", Ty::Text, "digest that the layer must have")],
+    args: &[arg("path", Ty::Plain)],
+    props: &[prop("sha256", Ty::Plain, "digest that the layer must have")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -120,7 +121,7 @@ pub static EXTENDS: NodeSpec = NodeSpec {
 pub static ENV: NodeSpec = NodeSpec {
     name: "env",
     doc: "a layer over this file when --env names it",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     children: JOB_CHILDREN,
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF

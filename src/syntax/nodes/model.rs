@@ -23,8 +23,8 @@ static PARAMETERS: NodeSpec = dimension("parameters", "the size alone; what need
 pub(crate) static MODEL: NodeSpec = NodeSpec {
     name: "model",
     doc: "a catalogue name (Hugging Face id), or an architecture with its dimensions as children",
-    args: &[maybe_arg("name", Ty::Text)],
-    props: &[prop("config", Ty::Text, "a Hugging Face config.json, relative to this file")],
+    args: &[maybe_arg("name", Ty::Plain)],
+    props: &[prop("config", Ty::Plain, "a Hugging Face config.json, relative to this file")],
     children: &[
         &HIDDEN,
         &LAYERS,
@@ -50,7 +50,7 @@ pub(crate) static ADAPTER: NodeSpec = NodeSpec {
         prop("rank", Ty::Int(1, 65_536), "rank of the update"),
         prop("alpha", Ty::Number(0.0, f64::MAX), "scale of the update"),
         prop("dropout", Ty::Number(0.0, 1.0), "dropout on the adapter's input"),
-        prop("targets", Ty::Text, "matrices it sits on, separated by commas"),
+        prop("targets", Ty::Plain, "matrices it sits on, separated by commas"),
     ],
     ..NodeSpec::LEAF
 };

@@ -27,7 +27,7 @@ static PIPELINE_DEGREE: NodeSpec = NodeSpec {
 };
 static CONTEXT_DEGREE: NodeSpec = one("context-degree", Ty::Count, "GPUs over which the sequence is split");
 static EXPERT_DEGREE: NodeSpec = one("expert-degree", Ty::Count, "GPUs over which experts are spread");
-static WRAP: NodeSpec = one("wrap", Ty::Text, "fsdp: decoder layer class that makes a unit");
+static WRAP: NodeSpec = one("wrap", Ty::Plain, "fsdp: decoder layer class that makes a unit");
 static PLACEMENT: NodeSpec = NodeSpec {
     name: "placement",
     doc: "smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest",
@@ -98,9 +98,9 @@ macro_rules! options {
             name: "parallel",
             doc: "how the work is divided over the GPUs",
             props: &[
-                must("engine", Ty::Text, "fsdp, smp, smddp, ddp, device-map, worker or none"),
+                must("engine", Ty::Plain, "fsdp, smp, smddp, ddp, device-map, worker or none"),
                 prop("launcher", Ty::Word(&["torchrun", "pytorchddp", "mpi"]), "ddp: what starts the ranks"),
-                prop("group", Ty::Text, "the instance group of the cluster on which the ranks run"),
+                prop("group", Ty::Plain, "the instance group of the cluster on which the ranks run"),
             ],
             children: &[
                 &STRATEGY, &SHARD_DEGREE, &TENSOR_DEGREE, &PIPELINE_DEGREE, &CONTEXT_DEGREE, &EXPERT_DEGREE, &WRAP,

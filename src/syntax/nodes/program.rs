@@ -5,7 +5,7 @@ use crate::syntax::spec::{NodeSpec, Repeat, Ty, arg, args, maybe_arg, must, prop
 static HYPERPARAMETER: NodeSpec = NodeSpec {
     name: "hyperparameter",
     doc: "an argument of the script",
-    args: &[arg("name", Ty::Text), arg("value", Ty::Scalar)],
+    args: &[arg("name", Ty::Plain), arg("value", Ty::Scalar)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -19,7 +19,7 @@ static ENVIRONMENT: NodeSpec = NodeSpec {
 static SECRET: NodeSpec = NodeSpec {
     name: "secret",
     doc: "a variable whose value is fetched when the container starts",
-    args: &[arg("variable", Ty::Text)],
+    args: &[arg("variable", Ty::Plain)],
     props: &[must("from", Ty::Text, "ARN of the secret in Secrets Manager")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -27,7 +27,7 @@ static SECRET: NodeSpec = NodeSpec {
 static METRIC: NodeSpec = NodeSpec {
     name: "metric",
     doc: "a metric read from the log",
-    args: &[arg("name", Ty::Text)],
+    args: &[arg("name", Ty::Plain)],
     props: &[must("regex", Ty::Text, "expression whose first group is the value")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -35,7 +35,7 @@ static METRIC: NodeSpec = NodeSpec {
 static DEPENDENCY: NodeSpec = NodeSpec {
     name: "dependency",
     doc: "a directory added beside the source, relative to this file",
-    args: &[arg("path", Ty::Text)],
+    args: &[arg("path", Ty::Plain)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -55,13 +55,13 @@ static ARGUMENTS: NodeSpec = NodeSpec {
 pub(crate) static PROGRAM: NodeSpec = NodeSpec {
     name: "program",
     doc: "what runs; not needed for engine `worker`",
-    args: &[maybe_arg("entry", Ty::Text)],
+    args: &[maybe_arg("entry", Ty::Plain)],
     props: &[
-        prop("source", Ty::Text, "local directory, relative to this file"),
-        prop("git", Ty::Text, "repository"),
-        prop("branch", Ty::Text, "branch or tag of the repository"),
-        prop("commit", Ty::Text, "commit of the repository"),
-        prop("dir", Ty::Text, "directory inside the repository"),
+        prop("source", Ty::Plain, "local directory, relative to this file"),
+        prop("git", Ty::Plain, "repository"),
+        prop("branch", Ty::Plain, "branch or tag of the repository"),
+        prop("commit", Ty::Plain, "commit of the repository"),
+        prop("dir", Ty::Plain, "directory inside the repository"),
         prop("s3", Ty::Text, "an archive that exists"),
         prop("upload", Ty::Text, "S3 prefix for the archive; the SDK's default bucket if left out"),
     ],
@@ -75,11 +75,11 @@ pub(crate) static IMAGE: NodeSpec = NodeSpec {
     doc: "the container: a Deep Learning Container by its versions, or a registry path",
     args: &[maybe_arg("family", Ty::Word(&["pytorch", "huggingface"]))],
     props: &[
-        prop("version", Ty::Text, "PyTorch version (pytorch)"),
-        prop("transformers", Ty::Text, "Transformers version (huggingface)"),
-        prop("pytorch", Ty::Text, "PyTorch version (huggingface)"),
-        prop("python", Ty::Text, "Python, as py310"),
-        prop("uri", Ty::Text, "a registry path, used as it stands"),
+        prop("version", Ty::Plain, "PyTorch version (pytorch)"),
+        prop("transformers", Ty::Plain, "Transformers version (huggingface)"),
+        prop("pytorch", Ty::Plain, "PyTorch version (huggingface)"),
+        prop("python", Ty::Plain, "Python, as py310"),
+        prop("uri", Ty::Plain, "a registry path, used as it stands"),
     ],
     alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]],
     ..NodeSpec::LEAF

@@ -41,7 +41,7 @@ static OPTIMIZER: NodeSpec = NodeSpec {
     )],
     props: &[
         prop("lr", Ty::Number(0.0, 1e6), "peak learning rate"),
-        prop("betas", Ty::Text, "decay of both moments, as \"0.9,0.95\""),
+        prop("betas", Ty::Plain, "decay of both moments, as \"0.9,0.95\""),
         prop("eps", Ty::Number(0.0, 1.0), "stabiliser"),
         prop("weight-decay", Ty::Number(0.0, 1e3), "weight decay"),
         prop("clip", Ty::Number(0.0, 1e6), "global gradient norm limit"),
@@ -65,6 +65,7 @@ static DATASET: NodeSpec = NodeSpec {
     props: &[
         prop("sequences", Ty::Int(1, u64::MAX), "sequences in one epoch"),
         prop("tokens", Ty::Int(1, u64::MAX), "tokens in one epoch"),
+        prop("size", Ty::Bytes, "what one epoch reads, for the throughput that a Lustre file system needs"),
     ],
     ..NodeSpec::LEAF
 };

@@ -1,0 +1,49 @@
+//! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
+
+use super::constants::Constants;
+use super::layout::Layout;
+
+/// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
+/// of the largest run that was measured.
+///
+/// Found by fitting the constants to the small runs of the shipped table alone and predicting the large ones (limits of
+/// 8, 16, 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; `data/README.md` has the figures): nine errors in
+/// ten lay within the half-width of rows inside the range and at most 0.046 for each factor of `e` beyond it, but for one
+/// group of nine rows.
+const WIDER: f64 = 0.05;
+
+/// A count that is larger than any that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Past {
+    /// The layout's.
+    pub here: f64,
+    /// The most that was measured.
+    pub measured: f64,
+}
+
+/// In what a layout lies beyond the measured runs; nothing where it lies inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Beyond {
+    /// GPUs of the cluster.
+    pub gpus: Option<Past>,
+    /// Parameters of the model.
+    pub parameters: Option<Past>,
+}
+
+impl Beyond {
+    pub(super) fn of(layout: &Layout, constants: &Constants) -> Self {
+        let Some(range) = constants.range(layout.system) else { return Self::default() };
+        // Counts of published models are rounded.
+        let past = |here: f64, measured: f64| (here > 1.001 * measured).then_some(Past { here, measured });
+        Self {
+            gpus: past(layout.hardware.gpus(), range.gpus),
+            parameters: past(layout.model.parameters, range.parameters),
+        }
+    }
+
+    /// What it adds to the half-width of a step time's interval, a natural logarithm.
+    pub fn width(&self) -> f64 {
+        let folds = |past: Past| (past.here / past.measured).ln();
+        WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>()
+    }
+}
