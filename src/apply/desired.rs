@@ -3,7 +3,7 @@
 use super::account::{Caller, Tags, Upload};
 use crate::emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
 use crate::emit::iam::{self, CreateRole};
-use crate::emit::{self, ACCOUNT_MARK, Identity, ROLE_ARN_MARK, Tag, archive};
+use crate::emit::{self, Identity, Tag, archive};
 use crate::ir::Plan;
 use crate::ir::digest::sha256_hex;
 use serde_json::Value;
@@ -37,6 +37,8 @@ pub struct Desired {
     pub run_names: Vec<String>,
     /// CreateTrainingJob of the first run; ids of file systems are still open.
     pub request: Value,
+    /// The plan in the account: what requests are made from.
+    plan: Box<Plan>,
 }
 
 /// A role that trainc makes.
@@ -96,6 +98,8 @@ impl Desired {
         }
         let account = caller.account.as_str();
         let identity = emit::identity(plan);
+        let mut here = Box::new(plan.clone().in_account(account));
+        let plan = &*here;
         let role = role(plan, &identity, caller);
         let role_arn = match (&role, plan.job.role.as_ref().and_then(|role| role.arn.value())) {
             (Some(role), _) => role.arn.clone(),
@@ -104,10 +108,11 @@ impl Desired {
         };
         let mut uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
         uploads.extend(worker_of(plan, &identity, account));
-        let default = here(&emit::default_bucket(plan), account);
+        let default = emit::default_bucket(plan);
         let bucket = uploads.iter().any(|object| object.upload.bucket == default).then_some(default);
-        let mut request = emit::training_job(plan, &identity);
-        fill(&mut request, &[(ACCOUNT_MARK, account), (ROLE_ARN_MARK, &role_arn)]);
+        let file_systems = file_systems(plan, &identity);
+        here.known.role_arn = Some(role_arn.clone());
+        let plan = &*here;
         Some(Self {
             job: plan.job.name.value().cloned().unwrap_or_default(),
             region: plan.job.region.value().cloned().unwrap_or_default(),
@@ -115,13 +120,14 @@ impl Desired {
             role,
             role_name: emit::role_name(plan),
             role_arn,
-            file_systems: file_systems(plan, &identity, account),
+            file_systems,
             bucket,
             uploads,
             stem: emit::run_stem(plan),
             run_names: (1..=MOST_RUNS).map(|run| emit::run_name(plan, &identity.digest, run)).collect(),
-            request,
+            request: emit::training_job(plan, &identity),
             digest: identity.digest,
+            plan: here,
         })
     }
 
@@ -146,9 +152,10 @@ impl Desired {
     /// Lets the job run as the role that is there: one that was taken over keeps its path, and with it its ARN.
     pub fn run_as(&mut self, arn: &str) {
         let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
-        let before = std::mem::replace(&mut role.arn, arn.to_owned());
-        fill(&mut self.request, &[(&before, arn)]);
+        arn.clone_into(&mut role.arn);
         arn.clone_into(&mut self.role_arn);
+        self.plan.known.role_arn = Some(arn.to_owned());
+        self.request = emit::training_job(&self.plan, &Identity::of(&self.plan, &self.digest));
     }
 
     /// Leaves the runs beside this one what the role's policy allows them.
@@ -160,7 +167,12 @@ impl Desired {
 
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
     pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
-        let mut request = self.request.clone();
+        let mut plan = self.plan.clone();
+        plan.known.file_systems = file_systems
+            .iter()
+            .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
+            .collect();
+        let mut request = emit::training_job(&plan, &Identity::of(&plan, &self.digest));
         let first = self.run_names.first().cloned().unwrap_or_default();
         if let Value::Object(members) = &mut request {
             members.insert("TrainingJobName".to_owned(), Value::from(name));
@@ -170,38 +182,7 @@ impl Desired {
                 *said = said.replace(&first, name);
             }
         }
-        for (storage, id, mount) in file_systems {
-            let (id_mark, mount_mark) = emit::storage_marks(storage);
-            fill(&mut request, &[(&id_mark, id), (&mount_mark, mount)]);
-        }
         request
-    }
-}
-
-/// What the account's own words put in the place of marks.
-fn fill(value: &mut Value, words: &[(&str, &str)]) {
-    match value {
-        Value::String(text) => {
-            for (mark, word) in words {
-                if text.contains(mark) {
-                    *text = text.replace(mark, word);
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| fill(item, words)),
-        Value::Object(members) => members.values_mut().for_each(|item| fill(item, words)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// A text with the account filled in.
-pub(super) fn here(text: &str, account: &str) -> String {
-    text.replace(ACCOUNT_MARK, account)
-}
-
-fn here_tags(tags: &mut [Tag], account: &str) {
-    for tag in tags {
-        tag.value = here(&tag.value, account);
     }
 }
 
@@ -211,31 +192,24 @@ pub fn tags_of(tags: &[Tag]) -> Tags {
 }
 
 fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole> {
-    let mut create = iam::create_role(plan, &identity.digest)?;
+    let create = iam::create_role(plan, &identity.digest)?;
     let account = caller.account.as_str();
-    create.assume_role_policy_document = here(&create.assume_role_policy_document, account);
-    create.permissions_boundary = create.permissions_boundary.map(|arn| here(&arn, account));
-    here_tags(&mut create.tags, account);
     let policy = serde_json::to_value(iam::policy(plan)).map(|value| emit::canonical::compact(&value));
     let partition =
         plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
     let path = create.path.as_deref().unwrap_or("/");
     let arn = format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name);
-    Some(WantedRole { policy: here(&policy.unwrap_or_default(), account), create, arn, beside: Vec::new() })
+    Some(WantedRole { policy: policy.unwrap_or_default(), create, arn, beside: Vec::new() })
 }
 
-fn file_systems(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedFileSystem> {
+fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {
     emit::fsx::file_systems(plan, &identity.digest)
         .into_iter()
         .map(|system| {
-            let mut create = system.create;
-            here_tags(&mut create.tags, account);
             let associations = system
                 .associations
                 .into_iter()
-                .map(|mut create| {
-                    here_tags(&mut create.tags, account);
-                    create.data_repository_path = here(&create.data_repository_path, account);
+                .map(|create| {
                     let name = create
                         .tags
                         .iter()
@@ -249,13 +223,13 @@ fn file_systems(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedFi
             let delete_after_job = plan.job.storage.iter().any(|storage| {
                 storage.name.value() == Some(&system.name) && storage.delete_after_job.get() == Some(true)
             });
-            WantedFileSystem { name: system.name, create, associations, delete_after_job }
+            WantedFileSystem { name: system.name, create: system.create, associations, delete_after_job }
         })
         .collect()
 }
 
 fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
-    let uri = here(&emit::archive_uri(plan)?, account);
+    let uri = emit::archive_uri(plan)?;
     // Packing into memory fails for no archive that can be read.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
     object("source", uri, bytes, kms_of(plan), account)
@@ -265,9 +239,7 @@ fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
 fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()
-        .filter_map(|(uri, bytes)| {
-            object("worker", here(&uri, account), bytes.to_vec(), kms_of(plan), account)
-        })
+        .filter_map(|(uri, bytes)| object("worker", uri, bytes.to_vec(), kms_of(plan), account))
         .collect()
 }
 

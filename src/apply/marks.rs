@@ -6,28 +6,15 @@ use super::diff;
 use super::observed::{Look, of_storage};
 use super::patience::absent;
 use crate::emit::{ROLE_ARN_MARK, storage_marks};
+use crate::ir::Known;
 
 /// The marks of a plan, told apart by whether the account knows what they stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Mark and what it stands for.
-    pub known: Vec<(String, String)>,
+    /// What the account says of the plan.
+    pub known: Known,
     /// Mark and why it stays.
     pub open: Vec<(String, String)>,
-}
-
-impl Marks {
-    /// A text with what is known in the place of its mark.
-    pub fn fill(&self, text: &str) -> String {
-        self.known.iter().fold(text.to_owned(), |text, (mark, word)| text.replace(mark, word))
-    }
-
-    fn add(&mut self, mark: String, word: Result<String, String>) {
-        match word {
-            Ok(word) => self.known.push((mark, word)),
-            Err(why) => self.open.push((mark, why)),
-        }
-    }
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
@@ -38,14 +25,19 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         if let Some(wanted) = &desired.role {
             let name = wanted.create.role_name.as_str();
             let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
-            let word = match found {
-                None => Err(format!("there is no role `{name}` yet; apply makes it")),
+            let why = match found {
+                None => format!("there is no role `{name}` yet; apply makes it"),
                 Some(role) if !diff::is_ours(&role.tags, &desired.job) => {
-                    Err(format!("the role `{name}` belongs to {}", diff::owner(&role.tags)))
+                    format!("the role `{name}` belongs to {}", diff::owner(&role.tags))
                 }
-                Some(role) => Ok(role.arn),
+                Some(role) => {
+                    out.known.role_arn = Some(role.arn);
+                    String::new()
+                }
             };
-            out.add(ROLE_ARN_MARK.to_owned(), word);
+            if out.known.role_arn.is_none() {
+                out.open.push((ROLE_ARN_MARK.to_owned(), why));
+            }
         }
         if desired.file_systems.is_empty() {
             return Ok(out);
@@ -56,14 +48,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let ours = of_storage(&all, desired, wanted);
             let Some(system) = diff::live_file_system(&ours) else {
                 let why = format!("there is no file system `{}` yet; apply makes it", wanted.name);
-                out.add(id_mark, Err(why.clone()));
-                out.add(mount_mark, Err(why));
+                out.open.push((id_mark, why.clone()));
+                out.open.push((mount_mark, why));
                 continue;
             };
-            let mount = system.mount.clone();
-            let late = || format!("{} is {}, and has no mount name yet", system.id, system.lifecycle);
-            out.add(id_mark, Ok(system.id.clone()));
-            out.add(mount_mark, mount.ok_or_else(late));
+            if system.mount.is_none() {
+                let why = format!("{} is {}, and has no mount name yet", system.id, system.lifecycle);
+                out.open.push((mount_mark, why));
+            }
+            out.known.file_systems.insert(wanted.name.clone(), (system.id.clone(), system.mount.clone()));
         }
         Ok(out)
     }

@@ -60,28 +60,27 @@ impl Place {
         let account = plan.job.account.value().cloned().unwrap_or_else(|| "*".to_owned());
         let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str()).to_owned();
         let region = plan.job.region.value().cloned().unwrap_or_else(|| "*".to_owned());
-        let here = |text: &str| desired::here(text, &account);
         let identity = emit::identity(plan);
+        let plan = &plan.clone().in_account(&account);
         let role = iam::create_role(plan, &identity.digest).map(|create| {
             let path = create.path.as_deref().unwrap_or("/");
             format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name)
         });
-        let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).map(|arn| here(arn));
+        let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).cloned();
         // Both: what an older version of the job has uploaded is looked for, too.
         let uploads = [emit::archive_home(plan), emit::worker_home(plan)];
         let uploads: BTreeSet<String> = uploads
             .iter()
-            .filter_map(|uri| Some(here(uri).strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
+            .filter_map(|uri| Some(uri.strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
             .collect();
         let bucket = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
         let bucket_of = |uri: &str| Some(desired::split_uri(uri)?.0.to_owned());
         let named = preflight::places(plan);
-        let mut buckets: BTreeSet<String> =
-            named.iter().filter_map(|(uri, _)| bucket_of(&here(uri))).collect();
+        let mut buckets: BTreeSet<String> = named.iter().filter_map(|(uri, _)| bucket_of(uri)).collect();
         buckets.extend(uploads.iter().map(|upload| bucket(upload)));
         let key = |id: &String| {
             // A permission knows a key by its own ARN alone, never by an alias.
-            let id = here(id);
+            let id = id.clone();
             let whole = id.starts_with("arn:") && id.contains(":key/");
             let bare = !id.starts_with("arn:") && !id.starts_with("alias/");
             match (whole, bare) {
@@ -105,7 +104,7 @@ impl Place {
             keys: output.into_iter().chain(others).chain(storages).map(key).collect(),
             upload_keys: output.into_iter().map(key).collect(),
             image: repository(plan, &partition, &account),
-            secrets: secrets.filter_map(|secret| secret.from.value().map(|arn| here(arn))).collect(),
+            secrets: secrets.filter_map(|secret| secret.from.value().cloned()).collect(),
         };
         Self { partition, region, account, job: Some(named) }
     }

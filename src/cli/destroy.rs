@@ -161,7 +161,7 @@ pub(super) async fn remains<C: Cloud, K: Clock>(
     let Some(desired) = Desired::of(plan, &caller) else {
         return Err(verdict::not_deployable(plan));
     };
-    let homes = [emit::archive_home(plan), emit::worker_home(plan)]
-        .map(|home| home.replace(emit::ACCOUNT_MARK, &caller.account));
+    let here = plan.clone().in_account(&caller.account);
+    let homes = [emit::archive_home(&here), emit::worker_home(&here)];
     look.remains(&desired, &homes).await.map_err(failed)
 }

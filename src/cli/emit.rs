@@ -85,15 +85,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
     settle(&mut set);
-    let mut targets = targets(&set, &args.out, &options);
-    // Without errors there is one target for each manifest, in their order.
-    for (target, told) in targets.iter_mut().zip(&marks) {
-        let Some((_, found)) = told else { continue };
-        fill(&mut target.tree, found);
+    for (manifest, told) in set.manifests.iter_mut().zip(&marks) {
+        let (Some((_, found)), Some(plan)) = (told, &mut manifest.compiled.plan) else { continue };
+        plan.known.role_arn.clone_from(&found.known.role_arn);
+        plan.known.file_systems.clone_from(&found.known.file_systems);
         for (mark, why) in found.open.iter().filter(|_| !global.quiet) {
             io.note(&format!("note: {mark} stays: {why}\n"));
         }
     }
+    let targets = targets(&set, &args.out, &options);
     let stale = if set.many {
         let asked = set.manifests.iter().map(|manifest| manifest.path.as_str()).collect();
         directory::stale(&args.out, &targets, &set.root, &asked)
@@ -180,14 +180,6 @@ async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Resu
     let Some(desired) = Desired::of(plan, &caller) else { return Ok(None) };
     let marks = look.marks(&desired).await.map_err(failed)?;
     Ok(Some((caller.account, marks)))
-}
-
-/// Puts what is known in the place of the marks, but for the program's own files: what they say is the user's.
-fn fill(tree: &mut Tree, marks: &Marks) {
-    for (_, bytes) in tree.iter_mut().filter(|(path, _)| !path.starts_with("source")) {
-        let Ok(text) = std::str::from_utf8(bytes) else { continue };
-        *bytes = marks.fill(text).into_bytes();
-    }
 }
 
 /// Takes out of the reports what would change without the manifest: the calendar, and from where it was read.

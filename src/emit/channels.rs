@@ -46,7 +46,7 @@ fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
         DataSource::DatasetSource(DatasetSource { dataset_arn: arn.clone() })
     } else if let Some(storage) = channel.from.value() {
         let storage = plan.job.storage.iter().find(|s| s.name.value() == Some(storage))?;
-        DataSource::FileSystemDataSource(file_system(storage, channel))
+        DataSource::FileSystemDataSource(file_system(plan, storage, channel))
     } else {
         let (data_type, uri) = if let Some(uri) = channel.s3.value() {
             ("S3Prefix", uri)
@@ -84,7 +84,7 @@ fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
     })
 }
 
-fn file_system(storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
+fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
     let name = storage.name.value().map_or("", String::as_str);
     let efs = storage.kind.value().map(String::as_str) == Some("efs");
     let path = channel.path.value().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty());
@@ -92,7 +92,7 @@ fn file_system(storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
         (Some(mount), _) => format!("/{}", mount.trim_matches('/')),
         // An EFS path starts at the root of the file system.
         (None, true) => String::new(),
-        (None, false) => format!("/{}", names::storage_mount(name)),
+        (None, false) => format!("/{}", names::storage_mount(plan, name)),
     };
     let directory_path = match path {
         Some(path) => format!("{mount}/{path}"),
@@ -100,7 +100,7 @@ fn file_system(storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
         None => mount,
     };
     FileSystemDataSource {
-        file_system_id: text(&storage.id).unwrap_or_else(|| names::storage_id(name)),
+        file_system_id: text(&storage.id).unwrap_or_else(|| names::storage_id(plan, name)),
         file_system_access_mode: text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
         file_system_type: if efs { "EFS" } else { "FSxLustre" }.to_owned(),
         directory_path,

@@ -183,7 +183,7 @@ pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32
         .into_iter()
         .map(|link| {
             let resource = format!("association/{}", association_name(&name, &link));
-            association(&name, &link, &create.client_request_token, tags::of(plan, &resource, digest))
+            association(plan, &name, &link, &create.client_request_token, tags::of(plan, &resource, digest))
         })
         .collect();
     Some(FileSystem { name, create, associations })
@@ -301,6 +301,7 @@ pub fn association_token(file_system: &str, path: &str, s3: &str, generation: u3
 }
 
 fn association(
+    plan: &Plan,
     name: &str,
     link: &Link,
     file_system: &str,
@@ -313,7 +314,7 @@ fn association(
     // The file system's token is part of the identity: a new file system needs new associations.
     let identity = ["association", file_system, &link.path, &link.s3].join("\n");
     CreateDataRepositoryAssociation {
-        file_system_id: names::storage_id(name),
+        file_system_id: names::storage_id(plan, name),
         file_system_path: link.path.clone(),
         data_repository_path: link.s3.clone(),
         batch_import_meta_data_on_create: link.import,

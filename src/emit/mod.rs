@@ -76,6 +76,7 @@ pub struct Bundle {
 /// Computed over the request, so that a new spelling in the language, or a new version of trainc that sends the
 /// same, is the same job.
 pub fn identity(plan: &Plan) -> Identity {
+    let plan = &*plan.offline();
     let mut request = sagemaker::request(plan, "", "");
     if let Value::Object(members) = &mut request {
         for name in ["TrainingJobName", "Tags", "RoleArn"] {
@@ -97,7 +98,10 @@ pub fn identity(plan: &Plan) -> Identity {
     shape.insert("mesh".to_owned(), worker::shape(plan));
     // A job of this name in another account is the same job: the account is no part of its shape.
     let mut text = canonical::compact(&Value::Object(shape));
-    if let Some(account) = plan.job.account.value() {
+    for (filled, written) in &plan.known.filled {
+        text = text.replace(filled, written);
+    }
+    if let Some(account) = plan.account() {
         text = text.replace(
             &format!("sagemaker-{}-{account}", names::region(plan)),
             &format!("sagemaker-{}-{}", names::region(plan), names::ACCOUNT),
@@ -155,14 +159,18 @@ pub fn run_stem(plan: &Plan) -> String {
     names::training_job_pattern(plan).trim_end_matches(['*', '-']).to_owned()
 }
 
-/// What stands for the account in offline output.
-pub const ACCOUNT_MARK: &str = names::ACCOUNT;
 /// What stands for the ARN of a role that trainc makes.
 pub const ROLE_ARN_MARK: &str = names::ROLE_ARN;
 
 /// What stands for the id and for the mount name of a file system that trainc makes.
 pub fn storage_marks(name: &str) -> (String, String) {
-    (names::storage_id(name), names::storage_mount(name))
+    (format!("${{fsx.{name}.id}}"), format!("${{fsx.{name}.mount}}"))
+}
+
+/// Whether a member of a request, `/InputDataConfig/0/…/FileSystemId` or the same with dots, waits for what only an
+/// account knows.
+pub fn stands_open(path: &str, value: &str) -> bool {
+    names::stands_open(path, value)
 }
 
 /// Where the source archive of this plan lies, where trainc packs one.

@@ -3,8 +3,8 @@
 use crate::ir::digest::sha256_hex;
 use crate::ir::{Engine, Plan};
 
-/// Stands for the account where the manifest does not say it.
-pub(super) const ACCOUNT: &str = "${account}";
+/// Stands for the account where nobody says it.
+pub(super) const ACCOUNT: &str = crate::ir::ACCOUNT_MARK;
 /// Stands for the ARN of a role that trainc makes.
 pub(super) const ROLE_ARN: &str = "${role_arn}";
 
@@ -43,7 +43,13 @@ pub(super) fn partition(plan: &Plan) -> &str {
 
 /// The account, or what stands for it.
 pub(super) fn account(plan: &Plan) -> &str {
-    plan.job.account.value().map_or(ACCOUNT, String::as_str)
+    plan.account().unwrap_or(ACCOUNT)
+}
+
+/// The ARN of the role that the job runs as, or what stands for it.
+pub(super) fn role_arn(plan: &Plan) -> String {
+    let given = plan.job.role.as_ref().and_then(|role| role.arn.value());
+    given.or(plan.known.role_arn.as_ref()).map_or(ROLE_ARN, String::as_str).to_owned()
 }
 
 /// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
@@ -140,14 +146,29 @@ pub(super) fn submit_directory(plan: &Plan) -> String {
     format!("{}/sourcedir.tar.gz", source_prefix(plan))
 }
 
-/// The id of a file system that trainc makes, known only at apply.
-pub(super) fn storage_id(name: &str) -> String {
-    format!("${{fsx.{name}.id}}")
+/// The id of a file system that trainc makes, or what stands for it.
+pub(super) fn storage_id(plan: &Plan, name: &str) -> String {
+    let known = plan.known.file_systems.get(name).map(|(id, _)| id.clone());
+    known.unwrap_or_else(|| format!("${{fsx.{name}.id}}"))
 }
 
-/// The mount name of a file system that trainc makes, known only at apply.
-pub(super) fn storage_mount(name: &str) -> String {
-    format!("${{fsx.{name}.mount}}")
+/// The mount name of a file system that trainc makes, or what stands for it.
+pub(super) fn storage_mount(plan: &Plan, name: &str) -> String {
+    let known = plan.known.file_systems.get(name).and_then(|(_, mount)| mount.clone());
+    known.unwrap_or_else(|| format!("${{fsx.{name}.mount}}"))
+}
+
+/// Whether a member of a request, by its path, waits for what only an account knows: decided by its place, since a
+/// user's own texts may look the same.
+pub(super) fn stands_open(path: &str, value: &str) -> bool {
+    let last = path.rsplit(['/', '.']).next().unwrap_or(path);
+    match last {
+        "RoleArn" if value == ROLE_ARN => true,
+        "RoleArn" | "TrainingPlanArn" => value.split(':').nth(4) == Some(ACCOUNT),
+        "FileSystemId" => value.starts_with("${fsx."),
+        "DirectoryPath" => value.starts_with("/${fsx."),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! CreateTrainingJob, exactly as it is sent.
 
-use super::names::{self, ROLE_ARN};
+use super::names;
 use super::request::{
     AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
     ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, MetricDefinition,
@@ -103,7 +103,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         training_job_name: job_name.to_owned(),
         hyper_parameters: hyperparameters(plan, job_name),
         algorithm_specification: algorithm(plan),
-        role_arn: job.role.as_ref().and_then(|role| text(&role.arn)).unwrap_or_else(|| ROLE_ARN.to_owned()),
+        role_arn: names::role_arn(plan),
         input_data_config: channels::all(plan),
         output_data_config: OutputDataConfig {
             path: output.clone(),

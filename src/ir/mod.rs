@@ -5,6 +5,7 @@ pub mod digest;
 pub mod hardware;
 pub mod image;
 pub mod job;
+pub mod known;
 pub mod mesh;
 pub mod model;
 pub mod origin;
@@ -19,6 +20,7 @@ pub mod worker;
 
 pub use image::Image;
 pub use job::*;
+pub use known::{ACCOUNT_MARK, Known};
 pub use mesh::{Axis, Mesh};
 pub use model::ModelFacts;
 pub use origin::{Field, Origin, Val};

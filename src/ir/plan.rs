@@ -3,6 +3,7 @@
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::Job;
+use super::known::Known;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
@@ -51,6 +52,8 @@ pub struct Plan {
     pub dependencies: Vec<SourceTree>,
     /// Whether the cluster is one that `apply` can use.
     pub deployable: bool,
+    /// What an account has said of it.
+    pub known: Known,
 }
 
 impl Plan {

@@ -19,7 +19,7 @@ mod shard_of_part;
 pub mod worker;
 
 use crate::diag::{Code, Problems};
-use crate::ir::{Engine, Job, Origin, Plan, Price, SourceFile, SourceTree};
+use crate::ir::{Engine, Job, Known, Origin, Plan, Price, SourceFile, SourceTree};
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
@@ -87,6 +87,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         source: given.source.and_then(Result::ok),
         dependencies: given.dependencies.into_iter().filter_map(Result::ok).collect(),
         deployable,
+        known: Known::default(),
     }
 }
 

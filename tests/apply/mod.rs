@@ -4,6 +4,7 @@ mod adopted;
 mod commands;
 mod destroys;
 mod faults;
+mod filled;
 mod followed;
 mod preflights;
 mod repositories;

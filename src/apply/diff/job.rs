@@ -4,6 +4,7 @@ use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::desired::Desired;
 use crate::catalog::credentials;
+use crate::emit::stands_open;
 use serde_json::Value;
 
 /// The runs of a job that an account knows.
@@ -270,7 +271,7 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
             }
         }
         // What an account fills in later is no difference: ids stand open here.
-        (Value::String(text), _) if text.contains("${") => {}
+        (Value::String(text), _) if stands_open(path, text) => {}
         (Value::Bool(false), Value::Null) => {}
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {

@@ -78,7 +78,7 @@ fn mounts(account: &Account, request: &Value) -> Answer<()> {
             return Err(refused(Call::CreateTrainingJob, "ValidationException", &message));
         }
     }
-    if request.to_string().contains("${") {
+    if open(request) {
         return Err(refused(
             Call::CreateTrainingJob,
             "ValidationException",
@@ -86,6 +86,18 @@ fn mounts(account: &Account, request: &Value) -> Answer<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether the request says what only an account knows, and nobody filled it in.
+fn open(request: &Value) -> bool {
+    let channels = request.get("InputDataConfig").and_then(Value::as_array).into_iter().flatten();
+    let mut places = vec![("RoleArn", text(request, "/RoleArn"))];
+    for channel in channels {
+        for member in ["FileSystemId", "DirectoryPath"] {
+            places.push((member, text(channel, &format!("/DataSource/FileSystemDataSource/{member}"))));
+        }
+    }
+    places.iter().any(|(member, value)| crate::emit::stands_open(member, value))
 }
 
 fn quota(account: &Account, job: &TrainingJob) -> Answer<()> {

@@ -7,7 +7,7 @@ use crate::apply::account::{
     Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
 };
 use crate::apply::cloud::{Answer, Clock, Observe};
-use crate::apply::desired::{Desired, here, split_uri};
+use crate::apply::desired::{Desired, split_uri};
 use crate::apply::fault::Class;
 use crate::apply::observed::Look;
 use crate::apply::patience::absent;
@@ -111,6 +111,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
     /// asked about room.
     pub async fn facts(&self, plan: &Plan, desired: &Desired, caller: &Caller, starting: bool) -> Facts {
+        let plan = &plan.clone().in_account(&desired.account);
         let network = plan.job.network.as_ref();
         let ids = |list: Option<&Vec<Val<String>>>| -> Vec<String> {
             list.into_iter().flatten().map(|val| val.value.clone()).collect()
@@ -132,9 +133,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             self.limits(plan, desired, starting),
             some(starting, self.instances(plan)),
             self.buckets(plan, desired),
-            self.data(plan, desired, starting),
+            self.data(plan, starting),
             self.keys(plan),
-            self.own_role(plan, desired),
+            self.own_role(plan),
             some(starting && is_own_image(plan, desired), self.image(plan)),
             join3(self.secrets(plan), self.given_file_systems(plan), self.release(desired, caller)),
         );
@@ -236,8 +237,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let named = places(plan);
         let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
         for (uri, span) in &named {
-            let uri = here(uri, &desired.account);
-            if let Some((bucket, _)) = split_uri(&uri).filter(|(bucket, _)| !bucket.contains("${")) {
+            if let Some((bucket, _)) = split_uri(uri) {
                 buckets.entry(bucket.to_owned()).or_insert(*span);
             }
         }
@@ -250,11 +250,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn data(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Data> {
+    async fn data(&self, plan: &Plan, starting: bool) -> Vec<Data> {
         if !starting {
             return Vec::new();
         }
-        let asked = inputs(plan, desired).into_iter().map(async |mut data| {
+        let asked = inputs(plan).into_iter().map(async |mut data| {
             if let Some((bucket, prefix)) = split_uri(&data.uri) {
                 let found = self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS).await).await;
                 data.seen = Some(found.map(with_content));
@@ -279,11 +279,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await
     }
 
-    async fn own_role(&self, plan: &Plan, desired: &Desired) -> (Seen<Role>, Seen<Vec<(Question, bool)>>) {
+    async fn own_role(&self, plan: &Plan) -> (Seen<Role>, Seen<Vec<(Question, bool)>>) {
         let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.value()) else { return (None, None) };
         let name = arn.rsplit('/').next().unwrap_or(arn);
         let (role, permissions) =
-            join!(self.ask(async |cloud| cloud.role(name).await), self.simulations(plan, desired, arn),);
+            join!(self.ask(async |cloud| cloud.role(name).await), self.simulations(plan, arn),);
         (Some(role), Some(permissions))
     }
 
@@ -306,9 +306,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Some(answers.map(|answers| questions.into_iter().zip(answers).collect()))
     }
 
-    async fn simulations(&self, plan: &Plan, desired: &Desired, arn: &str) -> Answer<Vec<(Question, bool)>> {
+    async fn simulations(&self, plan: &Plan, arn: &str) -> Answer<Vec<(Question, bool)>> {
         let mut out = Vec::new();
-        for group in super::questions::questions(plan, desired).into_iter().take(MOST_SIMULATIONS) {
+        for group in super::questions::questions(plan).into_iter().take(MOST_SIMULATIONS) {
             let answers = self.ask(async |cloud| cloud.simulate(arn, &group).await).await?;
             out.extend(group.into_iter().zip(answers));
         }

@@ -98,12 +98,16 @@ pub(in crate::apply) fn places(plan: &Plan) -> Vec<(String, Span)> {
 }
 
 /// What the job reads: nothing there is a mistake.
-pub(super) fn inputs(plan: &Plan, desired: &Desired) -> Vec<Data> {
+pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
     let mut out = Vec::new();
     let mut add = |name: &str, field: &crate::ir::Field<String>, fallback: Span| {
         let Some(val) = field.val() else { return };
-        let uri = crate::apply::desired::here(&val.value, &desired.account);
-        out.push(Data { name: name.to_owned(), uri, seen: None, span: val.span_or(fallback) });
+        out.push(Data {
+            name: name.to_owned(),
+            uri: val.value.clone(),
+            seen: None,
+            span: val.span_or(fallback),
+        });
     };
     for channel in &plan.job.channels {
         let name = channel.name.value().map_or("", String::as_str);

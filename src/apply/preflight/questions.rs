@@ -1,7 +1,6 @@
 //! What a role of one's own is asked for: everything that the role which trainc would make may do.
 
 use crate::apply::account::Question;
-use crate::apply::desired::Desired;
 use crate::emit::iam;
 use crate::ir::Plan;
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ type Context = BTreeMap<&'static str, Vec<String>>;
 
 /// What a role of one's own must be allowed, grouped so that the questions of one group do not contradict in their
 /// context.
-pub(super) fn questions(plan: &Plan, desired: &Desired) -> Vec<Vec<Question>> {
+pub(super) fn questions(plan: &Plan) -> Vec<Vec<Question>> {
     let mut groups: Vec<(Context, Vec<Question>)> = Vec::new();
     for statement in iam::statements(plan) {
         let conditions: Context =
@@ -29,7 +28,7 @@ pub(super) fn questions(plan: &Plan, desired: &Desired) -> Vec<Vec<Question>> {
             for resource in &statement.resources {
                 questions.push(Question {
                     action: (*action).to_owned(),
-                    resource: crate::apply::desired::here(resource, &desired.account),
+                    resource: resource.clone(),
                     context: Vec::new(),
                 });
             }

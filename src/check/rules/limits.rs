@@ -34,9 +34,6 @@ const FORMS: &[(&str, &str)] = &[
     ("RoleArn", "arn:aws:iam::ACCOUNT:role/NAME"),
 ];
 
-/// What stands for values known only at apply; no limit is checked on it.
-const UNKNOWN: &str = "${";
-
 /// Stands for the job's digest: no limit asks which digits they are, and the real one costs a second request.
 const ANY_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -55,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let places = places::of(plan);
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
-            || violation.found.contains(UNKNOWN)
+            || emit::stands_open(&violation.path, &violation.found)
             || request_members::says(plan, &violation.path)
         {
             continue;

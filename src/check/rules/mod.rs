@@ -69,6 +69,7 @@ mod smp_written;
 mod source;
 mod spot;
 mod storage_kind;
+mod storage_name;
 mod storage_network;
 mod storage_use;
 mod tags;
@@ -142,6 +143,7 @@ pub static RULES: &[Rule] = &[
     source::rule,
     spot::rule,
     storage_kind::rule,
+    storage_name::rule,
     storage_network::rule,
     storage_use::rule,
     tags::rule,
@@ -219,6 +221,7 @@ static FILES: &[&[&Code]] = &[
     source::CODES,
     spot::CODES,
     storage_kind::CODES,
+    storage_name::CODES,
     storage_network::CODES,
     storage_use::CODES,
     tags::CODES,

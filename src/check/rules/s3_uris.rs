@@ -6,7 +6,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::plan::DIGEST_MARK;
 use crate::ir::s3::{self, Uri};
-use crate::ir::{Field, Plan};
+use crate::ir::{ACCOUNT_MARK, Field, Plan};
 use crate::source::Span;
 use crate::text;
 use std::borrow::Cow;
@@ -150,10 +150,12 @@ fn first_fault(uri: &str) -> Option<Fault> {
         return plain("is no S3 URI: it does not begin with `s3://`", None);
     };
     let (bucket, key) = rest.split_once('/').map_or((rest, None), |(bucket, key)| (bucket, Some(key)));
-    if bucket.starts_with("arn:") || bucket.contains("${") {
+    if bucket.starts_with("arn:") {
         return None;
     }
-    let why = bad_bucket(bucket)?;
+    // Where the account is not known yet, any stands for it.
+    let judged = bucket.replace(ACCOUNT_MARK, "000000000000");
+    let why = bad_bucket(&judged)?;
     let lower = bucket.to_ascii_lowercase().replace('_', "-");
     let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bad_bucket(&lower).is_none())
         .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
@@ -247,6 +249,7 @@ mod tests {
             ("https://example.com/bucket/x", None),
             ("/data/train", None),
             ("s3://my_bucket/x", None),
+            ("s3://runs-${role_arn}/x", None),
             ("s3://ab/x", None),
             ("s3://192.168.5.4/x", None),
             ("s3:///x", None),

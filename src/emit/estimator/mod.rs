@@ -37,6 +37,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
         variables: Vec::new(),
         arguments: Vec::new(),
         unsayable: Vec::new(),
+        waits: waits("", request),
     };
     script.constant("JOB", request.get("TrainingJobName"));
     script.constants.push(("REGION".to_owned(), Code::text(names::region(plan))));
@@ -60,6 +61,17 @@ struct Script<'a> {
     variables: Vec<(String, String, Code)>,
     arguments: Vec<(String, Code)>,
     unsayable: Vec<String>,
+    /// Whether a member of the request waits for what only an account knows.
+    waits: bool,
+}
+
+fn waits(path: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => names::stands_open(path, text),
+        Value::Array(items) => items.iter().any(|item| waits(path, item)),
+        Value::Object(members) => members.iter().any(|(name, item)| waits(name, item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn plain(text: &str) -> Code {
@@ -276,7 +288,10 @@ impl Script<'_> {
             .iter()
             .map(|(comment, name, code)| (comment.clone(), name.clone(), lay_out(name, code)))
             .collect();
-        let pending = all_text(&constants, &variables, &estimator).contains("${");
+        let bucket = names::default_bucket(self.plan);
+        let pending = self.waits
+            || (self.plan.account().is_none()
+                && all_text(&constants, &variables, &estimator).contains(&bucket));
         let letters =
             |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect::<String>();
         super::template::render(

@@ -26,6 +26,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         dependencies,
         missing_dependencies: _,
         deployable,
+        known: _,
     } = plan;
     super::job::job(table, job);
     if let Some(Region { name: _, partition, dns_suffix }) = region {
