@@ -1,9 +1,9 @@
 //! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
 //! code and the next step.
 
+mod room;
 mod worker;
 
-use super::calls::Call;
 use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
@@ -90,19 +90,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     match cause {
         Cause::Fault(fault) => fault_verdict(fault, item, span),
         Cause::Obstacle(change) => obstacle(change, span),
-        Cause::Waited { fault, seconds } => {
-            let verdict = fault_verdict(fault, item, span);
-            let note = format!("waited {} for room (`--wait-for-capacity`)", text::duration(*seconds));
-            let diagnostic = verdict.diagnostic.note(note);
-            // Where the job alone needs more than the quota, no time helps.
-            let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
-                diagnostic
-            } else {
-                diagnostic
-                    .help("run the same command again, wait longer, or choose another zone or instance type")
-            };
-            Verdict { diagnostic, ..verdict }
-        }
+        Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
         Cause::Late { state, seconds } => Verdict {
             diagnostic: Diagnostic::new(
                 &T0614,
@@ -262,7 +250,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (credentials(fault, new(&T0602, format!("{what}{said}"))), exit::DENIED)
         }
-        Class::Quota => (quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (room::quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
@@ -341,31 +329,6 @@ fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
     };
     diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
-}
-
-/// Whether the job alone needs more than the quota: "… is 0 Instances, with current utilization of 0 Instances and a
-/// request delta of 8 Instances" is the service's own sentence, where it says one.
-fn never_fits(fault: &Fault) -> bool {
-    let number = |after: &str| {
-        let rest = fault.message.split_once(after)?.1.trim_start();
-        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
-    };
-    number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has)
-}
-
-fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
-    // IAM's and FSx's are used up by what stays: no job's end makes room there.
-    if fault.call != Call::CreateTrainingJob {
-        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
-    }
-    if never_fits(fault) {
-        return diagnostic
-            .help("trainc plan shows the quota's code, and the command that asks for more of it")
-            .note("the job alone needs more than the quota: no other job's end makes room for it");
-    }
-    diagnostic
-        .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
-        .note("`trainc plan` shows the quota's code, its value and what is in use")
 }
 
 fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
