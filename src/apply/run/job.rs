@@ -106,7 +106,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if job.is_over() || !looking || wait.is_over(look.clock) {
                 return Ok(None);
             }
-            self.telling.waiting(&item, &job.secondary, wait.seconds(look.clock));
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
     }
