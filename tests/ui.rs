@@ -93,6 +93,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0657", "apply/followed: an account in memory"),
     ("T0658", "apply/followed: an account in memory"),
     ("T0659", "apply/followed: an account in memory"),
+    ("T0667", "apply/commands: an account in memory"),
 ];
 
 struct Fixture {

@@ -66,6 +66,13 @@ pub enum Cause {
     Fault(Fault),
     /// Something stands in the way.
     Obstacle(Change),
+    /// It did not succeed for as long as the user wanted to wait for room.
+    Waited {
+        /// The last answer.
+        fault: Fault,
+        /// Seconds.
+        seconds: u64,
+    },
     /// It took longer than anyone waits.
     Late {
         /// What was waited for.

@@ -265,12 +265,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         {
             runs.other = self.rival(desired, (own, tags), &listed).await?;
         }
-        if runs.latest.is_none() {
+        let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| super::diff::lacked_capacity(own));
+        if runs.latest.is_none() || lacked.is_some() {
+            // After a run that found no machines only what came later counts.
+            let since = lacked.map_or(f64::NEG_INFINITY, |own| own.created);
             // The newest that is ours; names that only begin alike belong to other jobs.
             let others = listed.iter().filter(|one| desired.run_of(&one.name).is_none());
             for one in others.take(MOST_OTHERS) {
                 if let Some((job, tags)) = self.job(&one.name).await?
                     && super::diff::is_ours(&tags, &desired.job)
+                    && job.created > since
                 {
                     runs.other = Some((job, tags));
                     break;

@@ -17,7 +17,7 @@ pub(super) static CODES: &[&Code] = &[&T0612];
 pub const MARK: &str = "trainc-saved-plan";
 
 /// The form of saved plans; one of another whole number is not read.
-const FORMAT: &str = "1.2";
+const FORMAT: &str = "2.0";
 
 /// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
 /// else does.
@@ -64,6 +64,23 @@ pub struct SavedPlan {
     pub given: Given,
     /// The account.
     pub account: String,
+    /// The jobs that the manifest describes, by name: one, or each of a sweep.
+    pub jobs: BTreeMap<String, SavedJob>,
+    /// Whether foreign objects are taken over.
+    pub adopt: bool,
+    /// Whether another run is started.
+    pub new_run: bool,
+}
+
+/// The version alone.
+#[derive(Deserialize)]
+struct Form {
+    format_version: String,
+}
+
+/// One job of a saved plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedJob {
     /// The job's digest: over the request and the source.
     pub digest: String,
     /// What was observed and would be done, as a digest.
@@ -73,10 +90,17 @@ pub struct SavedPlan {
     pub seen: BTreeMap<String, String>,
     /// Whether anything would be done.
     pub changes: bool,
-    /// Whether foreign objects are taken over.
-    pub adopt: bool,
-    /// Whether another run is started.
-    pub new_run: bool,
+}
+
+impl SavedJob {
+    fn of(prospect: &Prospect) -> Self {
+        Self {
+            digest: prospect.desired.digest.clone(),
+            fingerprint: prospect.fingerprint(),
+            seen: prospect.seen(),
+            changes: !prospect.is_empty(),
+        }
+    }
 }
 
 /// What a plan is saved with beside what was observed.
@@ -97,15 +121,20 @@ impl SavedPlan {
             return None;
         }
         let whole = |version: &str| version.split('.').next().map(str::to_owned);
-        Some(match serde_json::from_str::<Self>(text) {
-            Ok(plan) if whole(&plan.format_version) == whole(FORMAT) => Ok(plan),
-            Ok(plan) => Err(format!("its form is {}, and this trainc reads {FORMAT}", plan.format_version)),
-            Err(error) => Err(error.to_string()),
+        // Another form has other members: it is named before any of them is missed.
+        let form = serde_json::from_str::<Form>(text).map(|form| form.format_version);
+        Some(match (form, serde_json::from_str(text)) {
+            (Ok(form), _) if whole(&form) != whole(FORMAT) => {
+                Err(format!("its form is {form}, and this trainc reads {FORMAT}"))
+            }
+            (_, read) => read.map_err(|error| error.to_string()),
         })
     }
 
-    /// Saves what was seen.
-    pub fn of(input: &Input, prospect: &Prospect, choices: Choices) -> Self {
+    /// Saves what was seen of the jobs of one manifest.
+    pub fn of(input: &Input, prospects: &[&Prospect], choices: Choices) -> Self {
+        let account = prospects.first().map(|prospect| prospect.desired.account.clone());
+        let jobs = prospects.iter().map(|one| (one.desired.job.clone(), SavedJob::of(one)));
         Self {
             kind: MARK.to_owned(),
             format_version: FORMAT.to_owned(),
@@ -114,11 +143,8 @@ impl SavedPlan {
             manifest: input.manifest.clone(),
             manifest_sha256: input.sha256.clone(),
             given: input.given.clone(),
-            account: prospect.desired.account.clone(),
-            digest: prospect.desired.digest.clone(),
-            fingerprint: prospect.fingerprint(),
-            seen: prospect.seen(),
-            changes: !prospect.is_empty(),
+            account: account.unwrap_or_default(),
+            jobs: jobs.collect(),
             adopt: choices.adopt,
             new_run: choices.new_run,
         }
@@ -126,11 +152,11 @@ impl SavedPlan {
 
     /// What the user chose.
     pub fn choices(&self) -> Choices {
-        Choices { adopt: self.adopt, new_run: self.new_run, after_capacity: false }
+        Choices { adopt: self.adopt, new_run: self.new_run }
     }
 
-    /// Why it no longer holds, if so: the first thing that moved.
-    pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect) -> Option<String> {
+    /// Why it no longer holds for a job, if so: the first thing that moved. The manifest describes jobs of these names now.
+    pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != crate::catalog::VERSION {
             return Some(format!(
                 "the catalogue is {} now, and was {}",
@@ -147,18 +173,20 @@ impl SavedPlan {
                 self.account, prospect.desired.account
             ));
         }
-        if self.digest != prospect.desired.digest {
+        let described = self.jobs.keys().all(|name| jobs.contains(&name.as_str()));
+        let saved = self.jobs.get(&prospect.desired.job).filter(|_| described);
+        let Some(saved) = saved.filter(|saved| saved.digest == prospect.desired.digest) else {
             return Some(
                 "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
             );
-        }
-        if self.fingerprint != prospect.fingerprint() {
+        };
+        if saved.fingerprint != prospect.fingerprint() {
             let why = "what is in the account was changed since: something else would be done now";
             return Some(why.to_owned());
         }
         let seen = prospect.seen();
         let mut moved =
-            self.seen.keys().chain(seen.keys()).filter(|key| self.seen.get(*key) != seen.get(*key));
+            saved.seen.keys().chain(seen.keys()).filter(|key| saved.seen.get(*key) != seen.get(*key));
         moved.next().map(|key| format!("`{key}` was changed in the account since"))
     }
 }

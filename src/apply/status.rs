@@ -33,6 +33,8 @@ pub struct Status {
     pub billable_seconds: Option<u64>,
     /// US dollars of the instances so far.
     pub cost_usd: Option<f64>,
+    /// Whether that is the most it can be: a spot run is billed for less, which the service tells at its end.
+    pub cost_is_upper_bound: bool,
     /// US dollars of the instances if the run lasts until its max-run.
     pub most_usd: Option<f64>,
     /// The last figures of the log.
@@ -66,6 +68,7 @@ pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> St
         elapsed_seconds: whole(end - job.created),
         billable_seconds: job.billable_seconds,
         cost_usd: hourly.map(|usd| round_cents(usd * billed / 3_600.0)),
+        cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: hourly.zip(max_run).map(|(usd, seconds)| round_cents(usd * seconds / 3_600.0)),
         metrics: metrics
             .latest()
@@ -164,7 +167,8 @@ impl Status {
         }
         if let Some(usd) = self.cost_usd {
             let simulated = if self.simulated { " (simulated)" } else { "" };
-            parts.push(format!("{} so far{simulated}", text::dollars(usd)));
+            let most = if self.cost_is_upper_bound { "at most " } else { "" };
+            parts.push(format!("{most}{} so far{simulated}", text::dollars(usd)));
         }
         parts.join(", ")
     }

@@ -1,9 +1,9 @@
 //! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
 //! code and the next step.
 
+mod room;
 mod worker;
 
-use super::calls::Call;
 use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
@@ -90,6 +90,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     match cause {
         Cause::Fault(fault) => fault_verdict(fault, item, span),
         Cause::Obstacle(change) => obstacle(change, span),
+        Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
         Cause::Late { state, seconds } => Verdict {
             diagnostic: Diagnostic::new(
                 &T0614,
@@ -221,7 +222,9 @@ const MOST_CHARACTERS: usize = 60;
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
-    fault_verdict(fault, &Item::new("account", ""), plan.job.region.span().unwrap_or(plan.job.span))
+    // Who may not do something may do it nowhere; what does not answer is asked in a region.
+    let place = if fault.class == Class::Denied { plan.job.name.span() } else { plan.job.region.span() };
+    fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span))
 }
 
 /// A look at the account failed that no plan asked for.
@@ -247,7 +250,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (credentials(fault, new(&T0602, format!("{what}{said}"))), exit::DENIED)
         }
-        Class::Quota => (quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (room::quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
@@ -277,6 +280,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         ),
         Class::Invalid | Class::Unasked => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
+                .help("mend what it names: trainc emit writes each request as it is sent")
                 .note("trainc checks what it can before it asks; what the service said is all there is"),
             exit::INCOMPLETE,
         ),
@@ -325,28 +329,6 @@ fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
     };
     diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
-}
-
-fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
-    // IAM's and FSx's are used up by what stays: no job's end makes room there.
-    if fault.call != Call::CreateTrainingJob {
-        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
-    }
-    // "… is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances": the service's own
-    // sentence, where it says one.
-    let number = |after: &str| {
-        let rest = fault.message.split_once(after)?.1.trim_start();
-        rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse::<f64>().ok()
-    };
-    let never = number("' is ").zip(number("request delta of ")).is_some_and(|(has, needs)| needs > has);
-    if never {
-        return diagnostic
-            .help("trainc plan shows the quota's code, and the command that asks for more of it")
-            .note("the job alone needs more than the quota: no other job's end makes room for it");
-    }
-    diagnostic
-        .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
-        .note("`trainc plan` shows the quota's code, its value and what is in use")
 }
 
 fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {

@@ -68,15 +68,10 @@ impl Accounts {
             None => None,
             Some(None) => Some((Fake::new(Account::default()), None)),
             Some(Some(file)) => {
-                // Known before anything is done: what cannot be kept must not be called done.
-                let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-                if dir.is_some_and(|dir| !dir.is_dir()) {
-                    return Err(format!(
-                        "error: `{}` cannot be written: there is no such directory\n",
-                        file.display()
-                    ));
-                }
-                Some((Fake::new(read(file)?), Some(file.clone())))
+                let account = read(file)?;
+                // Nothing is done that could not be kept.
+                can_be_kept(file)?;
+                Some((Fake::new(account), Some(file.clone())))
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -243,11 +238,20 @@ fn read(file: &Path) -> Result<Account, String> {
         .map_err(|error| format!("error: `{}` holds no simulated account: {error}\n", file.display()))
 }
 
+/// Whether a file can be written: what is in it stays, and what was not there is not there after.
+fn can_be_kept(file: &Path) -> Result<(), String> {
+    let there = file.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(|error| unkept(file, &error))?;
+    if there { Ok(()) } else { std::fs::remove_file(file).map_err(|error| unkept(file, &error)) }
+}
+
+fn unkept(file: &Path, error: &std::io::Error) -> String {
+    format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(error))
+}
+
 fn write(file: &Path, account: &Account) -> Result<(), String> {
     let text = serde_json::to_string_pretty(account).unwrap_or_default();
-    std::fs::write(file, format!("{text}\n")).map_err(|error| {
-        format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(&error))
-    })
+    std::fs::write(file, format!("{text}\n")).map_err(|error| unkept(file, &error))
 }
 
 #[cfg(test)]

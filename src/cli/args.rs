@@ -259,22 +259,29 @@ impl Input {
         Ok(())
     }
 
+    /// What shapes the job, as it is typed again: what the commands about a job that is there know as well.
+    pub(super) fn laid_over(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut add = |flag: &str, value: &str| out.extend([flag.to_owned(), crate::emit::quoted(value)]);
+        if let Some(env) = &self.env {
+            add("--env", env);
+        }
+        for set in &self.sets {
+            add("--set", set);
+        }
+        if let Some(worker) = &self.worker {
+            add("--worker", &worker.to_string_lossy());
+        }
+        out
+    }
+
     /// What is laid over the manifests, as it is typed again.
     pub(super) fn again(&self) -> Vec<String> {
         let quoted = |path: &std::path::Path| crate::emit::quoted(&path.to_string_lossy());
-        let mut out = Vec::new();
+        let mut out = self.laid_over();
         let mut add = |flag: &str, value: String| out.extend([flag.to_owned(), value]);
-        if let Some(env) = &self.env {
-            add("--env", crate::emit::quoted(env));
-        }
-        for set in &self.sets {
-            add("--set", crate::emit::quoted(set));
-        }
         if let Some(account) = &self.account {
             add("--account", crate::emit::quoted(account));
-        }
-        if let Some(worker) = &self.worker {
-            add("--worker", quoted(worker));
         }
         for (instance, usd) in &self.prices {
             add("--price", format!("{instance}={usd}"));

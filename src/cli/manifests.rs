@@ -74,6 +74,13 @@ pub(super) struct Set {
     pub root: PathBuf,
 }
 
+impl Set {
+    /// The names of all jobs.
+    pub(super) fn jobs(&self) -> Vec<&str> {
+        self.manifests.iter().filter_map(|manifest| manifest.compiled.job.as_deref()).collect()
+    }
+}
+
 /// Reads and compiles everything that the arguments name.
 pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     compile_keeping(arguments, options, Keep::Plans)

@@ -120,7 +120,7 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         io.note(&words);
         exit::USAGE
     })?;
-    let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run };
     let sound = |manifest: &'_ Manifest| manifest.compiled.checked().is_some_and(|plan| plan.deployable);
     let plans: Vec<&crate::ir::Plan> = set
         .manifests
@@ -237,15 +237,10 @@ fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
 
 /// Why a plan cannot be saved, known before anything is looked at or shown.
 fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
-    if let ([path], 2..) = (args.input.named.manifests.as_slice(), set.manifests.len())
-        && std::path::Path::new(path).is_file()
-    {
-        let (jobs, path) = (set.manifests.len(), crate::emit::quoted(path));
-        return Some(format!(
-            "error: the sweep has {jobs} jobs, and a saved plan holds one: trainc apply {path} makes them all\n"
-        ));
-    }
-    if set.manifests.len() != 1 {
+    // A sweep is one manifest of several jobs.
+    let mut paths = set.manifests.iter().map(|manifest| &manifest.path);
+    let first = paths.next();
+    if first.is_none() || paths.any(|path| Some(path) != first) {
         return Some("error: one manifest at a time is saved: name a file\n".to_owned());
     }
     if args.input.named.manifests.iter().any(|path| path == "-") {
@@ -260,15 +255,16 @@ fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
 
 /// Writes the plan of one manifest for `apply`.
 fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
-    let ([manifest], [Some(one)]) = (set.manifests.as_slice(), looked) else { return exit::USAGE };
-    let Some(prospect) = &one.prospect else { return exit::USAGE };
+    let Some(manifest) = set.manifests.first() else { return exit::USAGE };
+    let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
+    let Some(prospects) = prospects.collect::<Option<Vec<_>>>() else { return exit::USAGE };
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
         given: args.input.given(),
     };
-    let choices = Choices { adopt: args.adopt, new_run: args.new_run, after_capacity: false };
-    let plan = SavedPlan::of(&input, prospect, choices);
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run };
+    let plan = SavedPlan::of(&input, &prospects, choices);
     let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     if let Err(error) = std::fs::write(file, format!("{text}\n")) {
         let why = super::world::describe(&error);

@@ -82,6 +82,7 @@ async fn one<C: Observe, K: Clock>(
         preflight::lost(plan, run, &lost, &mut findings);
     }
     if !prospect.is_settled(choices) {
+        preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);
         preflight::beside(plan, &prospect.desired, &mut findings);
     }
     let exit = preflight::exit(&findings);
@@ -139,6 +140,8 @@ fn because(change: &Change) -> String {
         .collect();
     if details.is_empty() {
         change.because.clone()
+    } else if let more @ 1.. = change.differences.len().saturating_sub(details.len()) {
+        format!("{}; {}, and {more} more", change.because, details.join(", "))
     } else {
         format!("{}; {}", change.because, details.join(", "))
     }

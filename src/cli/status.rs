@@ -47,14 +47,18 @@ impl Task for Show {
         };
         let job = found.job;
         let mut metrics = Metrics::of(&job.request);
-        // The first host has the figures of all: one stream is enough here.
-        let mut tail = Tail::new(Some("algo-1"));
-        let mut sink = |_: &str, event: &LogEvent| {
-            metrics.read(&event.text);
-        };
-        let read = tail.round(&look, &job.name, &mut sink);
-        if let Err(fault) = read.await {
-            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        // Where the first host has all figures, one stream is enough.
+        for hosts in [Some("algo-1"), None] {
+            if hosts.is_none() && (metrics.is_whole() || job.instances() < 2) {
+                continue;
+            }
+            let mut sink = |host: &str, event: &LogEvent| {
+                metrics.read(host, &event.text);
+            };
+            if let Err(fault) = Tail::new(hosts).round(&look, &job.name, &mut sink).await {
+                io.note(&format!("note: the logs are not read: {}\n", fault.message));
+                break;
+            }
         }
         let beside = match running(&look, &self.about, &found.desired).await {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),

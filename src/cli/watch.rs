@@ -153,7 +153,7 @@ impl Following {
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
         let mut sink = |host: &str, event: &LogEvent| {
-            metrics.read(&event.text);
+            metrics.read(host, &event.text);
             autopsy.read(host, event);
         };
         let read = self.tail.round(look, job, &mut sink);

@@ -12,7 +12,7 @@ use trainc::apply::run::Driver;
 use trainc::apply::turns::Shared;
 
 const LLAMA: &str = "llama-7b-fsdp";
-const ADOPT: Choices = Choices { adopt: true, new_run: false, after_capacity: false };
+const ADOPT: Choices = Choices { adopt: true, new_run: false };
 
 fn applied(example: &str) -> Account {
     let calm = Fake::default();

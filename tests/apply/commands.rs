@@ -70,14 +70,21 @@ fn a_job_from_plan_to_nothing_left() {
     assert_eq!(again.json()["changes"], false);
     let second = repo.run(&["apply", LLAMA, "--yes"]);
     assert!(second.out.contains("nothing to do: llama-7b-fsdp-"), "{}", second.out);
+    let next = |words: &str| {
+        let plan = repo.run(&["plan", LLAMA]);
+        assert!(plan.out.contains(words), "{words}: {}", plan.out);
+    };
+    next("trainc watch llama-7b-fsdp/trainc.kdl --simulate=account.json");
     let status = repo.run(&["status", LLAMA, "-o", "json"]).json();
     assert_eq!(status["status"], "InProgress");
+    assert_eq!(status["cost_is_upper_bound"], true, "spot is billed for less");
     let watched = repo.run(&["watch", LLAMA, "-o", "json"]);
     assert_eq!(watched.code, Some(0));
     let told = lines(&watched);
     assert_eq!(told[0], serde_json::json!({"type": "version", "format": "1.0"}));
     assert!(told.iter().any(|one| one.pointer("/status/progressPercentage").is_some_and(Value::is_number)));
     assert_eq!(told.last().unwrap()["status"], "Completed");
+    next("trainc apply llama-7b-fsdp/trainc.kdl --new-run --simulate=account.json");
     let logs = repo.run(&["logs", LLAMA, "--host", "algo-3"]);
     assert!(logs.out.contains("loss=") && !logs.out.contains("algo-1 of"), "{}", logs.out);
     let kept = repo.run(&["destroy", LLAMA, "--yes"]);
@@ -168,7 +175,10 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
         assert!(ran.code == Some(2) && ran.err.contains(words), "{words}: {}", ran.err);
     };
     refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
-    refused(text.replace("\"format_version\": \"1.", "\"format_version\": \"2."), "its form is 2.");
+    refused(text.replace("\"format_version\": \"2.", "\"format_version\": \"3."), "its form is 3.");
+    let older =
+        text.replace("\"format_version\": \"2.", "\"format_version\": \"1.").replace("\"jobs\"", "\"was\"");
+    refused(older, "its form is 1.");
     refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
     let piped = trainc_in(
         &repo.0.0,
@@ -416,11 +426,9 @@ fn what_cannot_be_kept_or_saved_is_said_first() {
         1,
     );
     repo.0.write("starter/swept.kdl", swept);
+    // A sweep is one manifest, and saved as one plan.
     let saved = repo.run(&["plan", "starter/swept.kdl", "--save", "job.plan"]);
-    assert_eq!(saved.code, Some(2), "{}{}", saved.out, saved.err);
-    assert!(
-        saved.err.contains("the sweep has 2 jobs") && saved.err.contains("trainc apply starter/swept.kdl")
-    );
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
     let bytes = fs::read(repo.0.0.join(path)).unwrap();
     let piped = trainc_in(
         &repo.0.0.join("starter"),
@@ -593,7 +601,8 @@ fn a_storage_that_was_taken_out_says_what_is_left() {
         let ran = repo.run(verb);
         let said = format!("{}{}", ran.out, ran.err);
         assert!(said.contains("T0644") && said.contains(&id), "{verb:?}: {said}");
-        let help = said.contains(&format!("aws fsx delete-file-system --file-system-id {id}"));
+        let help =
+            said.contains(&format!("aws fsx delete-file-system --file-system-id {id} --region us-west-2"));
         assert!(help || verb[0] == "plan", "{said}");
     }
     // Whoever never had one and may not look for any is not kept from anything.
@@ -934,4 +943,128 @@ fn a_job_of_the_account_becomes_a_manifest() {
     let denied = repo.run(&["import", name]);
     assert_eq!(denied.code, Some(6), "{}", denied.err);
     assert!(denied.err.contains("T0601"), "{}", denied.err);
+}
+
+#[test]
+fn a_run_without_machines_is_not_taken_for_done() {
+    let repo = Repo::new("apply-scarce", &["starter"]);
+    let path = "starter/trainc.kdl";
+    repo.0.write("account.json", r#"{"without_capacity": 1}"#);
+    let first = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "60s"]);
+    assert_eq!(first.code, Some(5), "{}{}", first.out, first.err);
+    let said = first.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("T0604") && said.contains("waited "), "{}", first.err);
+    let plan = repo.run(&["plan", path, "-o", "json", "--detailed-exit-code"]);
+    assert_eq!(plan.code, Some(4), "{}", plan.err);
+    assert!(plan.out.contains("which found no machines"), "{}", plan.out);
+    // Without the flag the job is started all the same, and once.
+    let second = repo.run(&["apply", path, "--yes"]);
+    assert!(second.code == Some(0) && second.out.contains("-r2\n"), "{}{}", second.out, second.err);
+    let third = repo.run(&["apply", path, "--yes"]);
+    assert!(third.code == Some(0) && third.out.contains("nothing to do: "), "{}", third.out);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_kept_or_understood_is_refused_before_anything_is_done() {
+    let repo = Repo::new("apply-unkept", &["starter"]);
+    let nowhere = ["apply", "starter/trainc.kdl", "--yes", "--simulate=nowhere/x.json"];
+    let ran = repo.run_plain(&nowhere);
+    assert_eq!(ran.code, Some(2), "{}", ran.out);
+    assert!(
+        !ran.out.contains("applied") && ran.err.contains("`nowhere/x.json` cannot be written"),
+        "{}",
+        ran.err
+    );
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_trainc"));
+    command.args(["apply", "starter/trainc.kdl", "--simulate"]).current_dir(&repo.0.0);
+    let odd = command.env("TRAINC_POLL_SECONDS", "abc").output().unwrap();
+    let words = String::from_utf8_lossy(&odd.stderr).into_owned();
+    assert!(odd.status.code() == Some(2) && words.contains("`abc` in TRAINC_POLL_SECONDS"), "{words}");
+}
+
+#[test]
+fn a_sweep_is_saved_and_applied_as_one_plan() {
+    let repo = Repo::new("apply-sweep-saved", &["starter"]);
+    let path = "starter/trainc.kdl";
+    repo.edit(path, "    program ", "    sweep {\n        vary \"train.seed\" 1 2\n    }\n    program ");
+    let saved = repo.run(&["plan", path, "--save", "sweep.plan"]);
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
+    let applied = repo.run(&["apply", "sweep.plan"]);
+    assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
+    let stale = repo.run(&["apply", "sweep.plan"]);
+    assert_eq!(stale.code, Some(4), "{}", stale.err);
+    assert!(stale.err.contains("T0612"), "{}", stale.err);
+    // From elsewhere its manifest is not found, and that is said.
+    let plan = repo.0.0.join("sweep.plan");
+    let away = trainc_in(
+        &repo.0.0.join("starter"),
+        &["apply", &plan.to_string_lossy(), "--simulate"],
+        b"",
+        Duration::from_mins(1),
+    );
+    assert!(away.code == Some(2) && away.err.contains("where it was saved"), "{}", away.err);
+    // Two manifests stay two plans.
+    repo.0.write("starter/second.kdl", fs::read(repo.0.0.join(path)).unwrap());
+    let two = repo.run(&["plan", path, "starter/second.kdl", "--save", "two.plan"]);
+    assert!(two.code == Some(2) && two.err.contains("one manifest at a time"), "{}", two.err);
+}
+
+#[test]
+fn a_role_that_was_widened_is_said_with_what_takes_it_back() {
+    let repo = Repo::new("apply-widened", &["llama-7b-fsdp"]);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    assert!(!repo.run(&["plan", LLAMA]).out.contains("T0667"));
+    let mut account = repo.account();
+    let all = r#"{"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}"#;
+    for role in account["roles"].as_object_mut().unwrap().values_mut() {
+        role["policies"]["extra"] = all.into();
+        // Its own is not as it was either, with a statement that has no name.
+        role["policies"]["trainc"] = all.into();
+    }
+    repo.0.write("account.json", account.to_string());
+    let plan = repo.run(&["plan", LLAMA]);
+    let said = plan.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(plan.code, Some(0));
+    assert!(said.contains("T0667") && said.contains("`extra`"), "{}", plan.out);
+    let applied = repo.run(&["apply", LLAMA, "--yes"]);
+    assert!(
+        applied.err.contains("T0667") && applied.err.contains("aws iam delete-role-policy"),
+        "{}",
+        applied.err
+    );
+    assert!(applied.out.contains("statement without a Sid (Allow * on *): there → gone"), "{}", applied.out);
+    assert!(applied.out.contains(" more\n"), "a list that is cut says so: {}", applied.out);
+}
+
+#[test]
+fn who_stops_a_job_that_lost_its_tags_is_told_who_can_take_it() {
+    let repo = Repo::new("apply-untagged", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    account["jobs"].as_object_mut().unwrap().values_mut().for_each(|job| job["tags"] = serde_json::json!({}));
+    repo.0.write("account.json", account.to_string());
+    let ran = repo.run(&["stop", path, "--yes"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.err);
+    assert!(ran.err.contains("trainc apply starter/trainc.kdl --adopt"), "{}", ran.err);
+}
+
+#[test]
+fn a_manifest_of_standard_input_is_typed_as_it_was() {
+    let repo = Repo::new("apply-stdin", &["starter"]);
+    let manifest = fs::read(repo.0.0.join("starter/trainc.kdl")).unwrap();
+    repo.0.write("account.json", r#"{"outcome": "user-code"}"#);
+    let ran = |args: &[&str]| {
+        let mut all = args.to_vec();
+        all.push("--simulate=../account.json");
+        trainc_in(&repo.0.0.join("starter"), &all, &manifest, Duration::from_mins(1))
+    };
+    assert_eq!(ran(&["apply", "-", "--yes"]).code, Some(0));
+    let watched = ran(&["watch", "-"]);
+    assert_eq!(watched.code, Some(8), "{}", watched.err);
+    assert!(watched.err.contains("trainc apply - --new-run"), "{}", watched.err);
+    let again = ran(&["apply", "-", "--yes"]);
+    assert!(!again.out.contains("stdin") && again.out.contains("trainc apply - "), "{}", again.out);
 }

@@ -2,13 +2,18 @@
 
 use super::{apply, look, plan, run};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use trainc::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 use trainc::apply::autopsy::{Autopsy, Kind};
 use trainc::apply::cloud::Answer;
-use trainc::apply::diff::Choices;
+use trainc::apply::diff::{Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake, Outcome};
+use trainc::apply::ledger::{Ledger, Silence, Telling};
 use trainc::apply::logs::{Source, Tail};
 use trainc::apply::metrics::Metrics;
+use trainc::apply::run::Driver;
+use trainc::apply::turns::Shared;
+use trainc::apply::verdict;
 
 /// Hosts that write so many lines each, in pages, while they are read.
 struct Writers {
@@ -101,7 +106,7 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
         let mut metrics = Metrics::of(&job.request);
         let mut sink = |host: &str, event: &LogEvent| {
             autopsy.read(host, event);
-            metrics.read(&event.text);
+            metrics.read(host, &event.text);
         };
         Tail::new(None).round(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);
@@ -127,11 +132,82 @@ fn a_failed_job_names_its_cause_and_the_first_host() {
 fn who_waits_for_capacity_gets_another_run() {
     let plan = plan("starter", &[]);
     let scarce = Fake::new(Account { without_capacity: 2, ..Account::default() });
-    let choices = Choices { after_capacity: true, ..Choices::default() };
-    let end = run(&scarce, super::apply_patiently(&scarce, &plan, choices)).unwrap();
+    let end = run(&scarce, super::apply_patiently(&scarce, &plan, Choices::default())).unwrap();
     let super::End::Done(name) = end else { panic!("{end:?}") };
     assert!(name.ends_with("-r3"), "{name}");
     let account = scarce.account();
     assert_eq!(account.jobs.len(), 3);
     assert_eq!(account.jobs.values().filter(|job| job.job.status == "InProgress").count(), 1);
+}
+
+#[test]
+fn what_found_no_machines_is_started_again_unless_another_version_came_after_it() {
+    let job = |steps: &str| plan("starter", &[&format!("train.steps={steps}")]);
+    let over = |account: &mut Account| account.now += 3_600.0;
+    let scarce = Fake::new(Account { without_capacity: 1, ..Account::default() });
+    let super::End::Done(first) = run(&scarce, apply(&scarce, &job("77"), Choices::default())).unwrap()
+    else {
+        panic!("one run is started")
+    };
+    let mut account = scarce.account();
+    over(&mut account);
+    let failed = account.clone();
+    // The same command again starts another run: the job that the manifest asks for is not there yet.
+    let again = Fake::new(account);
+    let end = run(&again, apply(&again, &job("77"), Choices::default())).unwrap();
+    let super::End::Done(second) = end else { panic!("{end:?}") };
+    assert_eq!(second, format!("{first}-r2"));
+    let mut account = again.account();
+    over(&mut account);
+    let calm = Fake::new(account);
+    let end = run(&calm, apply(&calm, &job("77"), Choices::default())).unwrap();
+    assert!(matches!(end, super::End::Done(_)) && calm.account().jobs.len() == 2, "{end:?}");
+    // A version that came later is the job as it is now: going back to the older one is asked for.
+    let edited = Fake::new(failed);
+    let choices = Choices { new_run: true, ..Choices::default() };
+    let end = run(&edited, apply(&edited, &job("78"), choices)).unwrap();
+    assert!(matches!(end, super::End::Done(_)), "{end:?}");
+    let end = run(&edited, apply(&edited, &job("77"), Choices::default())).unwrap();
+    let super::End::Stopped(why) = end else { panic!("{end:?}") };
+    assert_eq!(why, [Obstacle::OtherDigest]);
+}
+
+#[test]
+fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
+    let plan = plan("starter", &[]);
+    let scarce = Fake::new(Account { without_capacity: 90, ..Account::default() });
+    let mut look = look(&scarce);
+    look.patience.capacity = Some(std::time::Duration::from_secs(210));
+    let ledger = Ledger::default();
+    let prospect = run(&scarce, look.prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+    let driver = Driver {
+        look,
+        desired: &prospect.desired,
+        choices: Choices::default(),
+        telling: Telling { ledger: &ledger, listener: &Silence },
+        wrote_iam: false.into(),
+        shared: &Shared::default(),
+    };
+    assert_eq!(run(&scarce, driver.run(&prospect.target)).unwrap(), None);
+    let made: Vec<String> = ledger
+        .done()
+        .into_iter()
+        .filter(|(item, _)| item.kind == "training-job")
+        .map(|(item, _)| item.name)
+        .collect();
+    let there: BTreeSet<String> = scarce.account().jobs.keys().cloned().collect();
+    assert!(made.len() > 2 && made.iter().cloned().collect::<BTreeSet<_>>() == there, "{made:?} {there:?}");
+    let failed = ledger.failed();
+    let [(item, cause)] = failed.as_slice() else { panic!("{failed:?}") };
+    assert_eq!(Some(&item.name), made.last());
+    let one = verdict::verdict(&plan, item, cause);
+    assert_eq!((one.diagnostic.code.id, one.exit), ("T0604", 5));
+    assert!(!one.diagnostic.message.contains("CapacityError: CapacityError"), "{}", one.diagnostic.message);
+    let help = one.diagnostic.help.unwrap();
+    assert!(!help.contains("--wait-for-capacity"), "{help}");
+    assert!(
+        one.diagnostic.notes.iter().any(|note| note.starts_with("waited 3m 3")),
+        "{:?}",
+        one.diagnostic.notes
+    );
 }

@@ -309,6 +309,15 @@ fn data_keys_secrets() {
     finds(LLAMA, &["output.s3=s3://runs-${account}/out/"], &["T0629"], 3, |account| {
         account.buckets.insert(taken.to_owned(), "eu-west-1".to_owned());
     });
+    // "Create folder" of the console is no data, and a marker before the data is no lack of it.
+    let marker = "example-corpus/tokens/";
+    finds(LLAMA, &[], &["T0630"], 3, |account| {
+        account.objects.insert(marker.to_owned(), 0);
+    });
+    finds(LLAMA, &[], &[], 0, |account| {
+        account.objects.insert(marker.to_owned(), 0);
+        account.objects.insert(format!("{marker}part-0"), 1);
+    });
     finds(LLAMA, &[], &["T0630"], 3, |account| {
         account.empty.insert("example-corpus/tokens/".to_owned());
     });

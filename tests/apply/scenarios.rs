@@ -7,8 +7,8 @@ use trainc::apply::diff::{Action, Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake, Faults, Refusal, RoleState};
 use trainc::apply::ledger::Cause;
 
-const NEW_RUN: Choices = Choices { adopt: false, new_run: true, after_capacity: false };
-const ADOPT: Choices = Choices { adopt: true, new_run: false, after_capacity: false };
+const NEW_RUN: Choices = Choices { adopt: false, new_run: true };
+const ADOPT: Choices = Choices { adopt: true, new_run: false };
 
 fn applied(example: &str, sets: &[&str]) -> Account {
     let calm = Fake::default();

@@ -40,8 +40,11 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
             if !is_same(desired, tags) && !choices.adopt {
                 Target::Blocked(Obstacle::Foreign)
             } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
-                Target::Blocked(Obstacle::Beside)
-            } else if (choices.new_run && job.is_over()) || (choices.after_capacity && lacked_capacity(job)) {
+                // One that found no machines never ran: what came after it is the job as it is now.
+                let lacked = lacked_capacity(job);
+                Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::Beside })
+            } else if (choices.new_run && job.is_over()) || lacked_capacity(job) {
+                // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
             } else {
                 // Another run of the same digest beside one that is not over would be the same work twice.
@@ -53,12 +56,11 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     }
 }
 
-/// Whether a job ended because AWS had no machines for it.
+/// Whether a job ended because AWS had no machines for it, or the account's quota had no room.
 pub fn lacked_capacity(job: &TrainingJob) -> bool {
+    let signs = ["CapacityError", "Unable to provision requested ML compute", "ResourceLimitExceeded"];
     job.status == "Failed"
-        && job.failure.as_deref().is_some_and(|reason| {
-            reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute")
-        })
+        && job.failure.as_deref().is_some_and(|reason| signs.iter().any(|sign| reason.contains(sign)))
 }
 
 /// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
@@ -98,6 +100,9 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
         }
         Target::Start(name) => {
             let because = match (&runs.latest, &runs.other) {
+                (Some((before, _)), _) if lacked_capacity(before) => {
+                    format!("after {}, which found no machines", before.name)
+                }
                 (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),
                 (None, Some((other, _))) => format!("`--new-run` beside {}: {}", other.name, other.status),
                 (None, None) => "the job itself; from here on it costs money".to_owned(),

@@ -120,8 +120,6 @@ pub struct Choices {
     pub adopt: bool,
     /// Another run of the job is wanted.
     pub new_run: bool,
-    /// A run that found no machines is followed by another.
-    pub after_capacity: bool,
 }
 
 /// What becomes of every resource of the plan, in the order in which they are made.

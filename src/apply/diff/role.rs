@@ -76,7 +76,10 @@ pub fn role(
             }
             because
         }
-        Action::Update => "it differs from the plan".to_owned(),
+        Action::Update => match more_than_ours(wanted, found) {
+            Some(more) => format!("it differs from the plan; {more}"),
+            None => "it differs from the plan".to_owned(),
+        },
         _ => match more_than_ours(wanted, found) {
             Some(more) => format!("{more}; the rest is as the plan has it"),
             None => "as the plan has it".to_owned(),
@@ -178,6 +181,19 @@ fn plain(value: &serde_json::Value) -> String {
     }
 }
 
+/// The most characters of what a statement says.
+const MOST_SAID: usize = 40;
+
+/// A statement without a Sid, by what it says.
+fn unnamed(statement: &serde_json::Value) -> String {
+    let part =
+        |name: &str| statement.get(name).map(|value| plain(value).replace('"', "")).unwrap_or_default();
+    let (does, on) = (part("Action") + &part("NotAction"), part("Resource") + &part("NotResource"));
+    let says = format!("{} {does} on {on}", part("Effect"));
+    let (short, rest) = says.split_at(says.char_indices().nth(MOST_SAID).map_or(says.len(), |(at, _)| at));
+    format!("without a Sid ({short}{})", if rest.is_empty() { "" } else { "…" })
+}
+
 /// Statements that are only on one side, by their Sid.
 fn statements(found: &str, wanted: &str) -> Vec<Difference> {
     let sids = |text: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
@@ -185,12 +201,15 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
         let list =
             document.get("Statement").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
         list.into_iter()
-            .map(|one| (one.get("Sid").and_then(|sid| sid.as_str()).unwrap_or_default().to_owned(), one))
+            .map(|one| {
+                let sid = one.get("Sid").and_then(|sid| sid.as_str()).filter(|sid| !sid.is_empty());
+                (sid.map_or_else(|| unnamed(&one), str::to_owned), one)
+            })
             .collect()
     };
     let (found, wanted) = (sids(found), sids(wanted));
     let names: std::collections::BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
-    names
+    let mut out: Vec<Difference> = names
         .into_iter()
         .filter_map(|sid| {
             let what = format!("statement {sid}");
@@ -201,5 +220,8 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
                 (None, _) => Some(Difference::of(&what, "none", "new")),
             }
         })
-        .collect()
+        .collect();
+    // A list is cut at its end: what somebody wrote comes before what is only missing.
+    out.sort_by_key(|one| one.found == "none");
+    out
 }

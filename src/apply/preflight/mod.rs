@@ -13,12 +13,14 @@ mod questions;
 mod quota;
 mod release;
 mod role;
+mod wider;
 
 pub use beside::beside;
 pub use facts::{Facts, Seen};
 pub use left::{left, lost};
 pub(in crate::apply) use needs::places;
 pub use quota::Together;
+pub use wider::wider;
 
 use super::fault::{Class, Fault};
 use crate::declare_code;
@@ -39,6 +41,7 @@ pub(super) fn codes() -> Vec<&'static Code> {
         quota::CODES,
         release::CODES,
         role::CODES,
+        wider::CODES,
     ]
     .concat()
 }

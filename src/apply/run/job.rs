@@ -20,8 +20,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub(super) async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
         let result = match target {
             Target::Attach(name) => self.attach(item, name).await,
-            Target::Start(name) => match self.overtaken().await {
-                Ok(()) => self.start_somewhere(item, name, systems).await,
+            Target::Start(_) => match self.overtaken().await {
+                Ok(()) => return self.start_somewhere(item, systems).await,
                 Err(cause) => Err(cause),
             },
             // The plan was stopped before.
@@ -61,37 +61,52 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(name.to_owned())
     }
 
-    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines.
-    async fn start_somewhere(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
+    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines. Each run
+    /// is told of, and fails, under its own name.
+    async fn start_somewhere(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
         let look = &self.look;
-        let first = item;
-        let mut item = first.clone();
-        let mut name = self.start(&item, name, systems).await?;
-        let Some(most) = look.patience.capacity else { return Ok(name) };
-        let mut wait = Wait::start(look.clock, most);
+        let mut item = item.clone();
+        let mut wait = None;
         loop {
-            let Some(job) = absent(look.ask(async |cloud| cloud.training_job(&name).await).await)? else {
-                return Ok(name);
+            let name = self.settle(&item, self.start(&item, systems).await)?;
+            let Some(most) = look.patience.capacity else { return Some(name) };
+            let wait = wait.get_or_insert_with(|| Wait::start(look.clock, most));
+            match self.settle(&item, self.machines(&item, &name, wait).await)? {
+                None => return Some(name),
+                Some(next) => item = Item::new(item.kind, &next),
+            }
+        }
+    }
+
+    /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it.
+    async fn machines(&self, item: &Item, name: &str, wait: &mut Wait) -> Result<Option<String>, Cause> {
+        let look = &self.look;
+        loop {
+            let Some(job) = absent(look.ask(async |cloud| cloud.training_job(name).await).await)? else {
+                return Ok(None);
             };
             if diff::lacked_capacity(&job) {
-                let next = self.desired.run_of(&name).and_then(|run| self.desired.name_of_run(run + 1));
+                let reason = job.failure.unwrap_or_default();
+                let next = self.desired.run_of(name).and_then(|run| self.desired.name_of_run(run + 1));
                 let (Some(next), false) = (next, wait.is_over(look.clock)) else {
-                    let words = job.failure.unwrap_or_default();
-                    return Err(
-                        Fault::answered(Call::CreateTrainingJob, None, "CapacityError", &words).into()
-                    );
+                    return Err(Cause::Waited {
+                        fault: unplaced(&reason),
+                        seconds: wait.seconds(look.clock),
+                    });
                 };
-                self.telling.waiting(&item, "no machines were free; another run", wait.seconds(look.clock));
+                self.telling.waiting(
+                    item,
+                    &format!("{reason} Another run follows"),
+                    wait.seconds(look.clock),
+                );
                 wait.long(look.clock, &look.patience).await;
-                item = Item::new(first.kind, next);
-                name = self.start(&item, next, systems).await?;
-                continue;
+                return Ok(Some(next.to_owned()));
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
             if job.is_over() || !looking || wait.is_over(look.clock) {
-                return Ok(name);
+                return Ok(None);
             }
-            self.telling.waiting(&item, &job.secondary, wait.seconds(look.clock));
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
     }
@@ -144,8 +159,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    async fn start(&self, item: &Item, name: &str, systems: &[Mounted]) -> Result<String, Cause> {
+    async fn start(&self, item: &Item, systems: &[Mounted]) -> Result<String, Cause> {
         let look = &self.look;
+        let name = item.name.as_str();
         let mut request = self.desired.request_as(name, systems);
         if self.choices.new_run {
             asked_for(&mut request);
@@ -191,7 +207,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                             self.telling.waiting(item, &fault.message, wait.seconds(look.clock));
                             wait.long(look.clock, &look.patience).await;
                         }
-                        _ => return Err(fault.into()),
+                        Some(wait) => {
+                            return Err(Cause::Waited { fault, seconds: wait.seconds(look.clock) });
+                        }
+                        None => return Err(fault.into()),
                     }
                 }
                 Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
@@ -217,6 +236,14 @@ fn asked_for(request: &mut Value) {
     {
         tags.push(json!({"Key": diff::NEW_RUN_TAG, "Value": "true"}));
     }
+}
+
+/// What ended a run before it began, as an answer: its FailureReason begins with the service's code.
+fn unplaced(reason: &str) -> Fault {
+    const CODES: [&str; 2] = ["CapacityError", "ResourceLimitExceeded"];
+    let said = reason.split_once(": ").filter(|(code, _)| CODES.contains(code));
+    let (code, words) = said.unwrap_or(("CapacityError", reason));
+    Fault::answered(Call::CreateTrainingJob, None, code, words)
 }
 
 /// A name that is taken.

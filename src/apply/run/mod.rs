@@ -51,7 +51,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             for system in &desired.file_systems {
                 self.telling.left(Item::new("file-system", &system.name));
             }
-            self.telling.left(job);
+            self.leave(target, job);
             return None;
         }
         match self.lost(target).await {
@@ -65,13 +65,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
         let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
         let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
-            self.telling.left(job);
+            self.leave(target, job);
             return None;
         };
         let systems = match self.kept(target, systems).await {
             Ok(Some(systems)) => systems,
             Ok(None) => {
-                self.telling.left(job);
+                self.leave(target, job);
                 return None;
             }
             Err(cause) => {
@@ -144,6 +144,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Takes over a run that is over, and nothing else: what it needed is needed no more.
     pub async fn take(&self, target: &Target) -> Option<String> {
         self.job(&Item::new("training-job", name_of(target, self.desired)), target, &[]).await
+    }
+
+    /// Says that a job was not started, unless it runs already.
+    fn leave(&self, target: &Target, job: Item) {
+        if matches!(target, Target::Start(_)) {
+            self.telling.left(job);
+        }
     }
 
     /// Keeps the record of one resource.

@@ -52,7 +52,7 @@ impl One<'_> {
         self.problems(io, &looked);
         let Some(prospect) = looked.prospect else { return Err(looked.exit) };
         if let Some(saved) = self.saved
-            && let Some(why) = saved.stale(&self.manifest.sha256, &prospect)
+            && let Some(why) = saved.stale(&self.manifest.sha256, &prospect, &self.set.jobs())
         {
             let file = self.args.input.named.manifests.first().map_or("", String::as_str);
             let command = format!("trainc plan {} --save {}", self.again("plan"), quoted(file));
@@ -110,11 +110,7 @@ impl One<'_> {
     pub(super) fn choices(&self) -> Choices {
         match self.saved {
             Some(saved) => saved.choices(),
-            None => Choices {
-                adopt: self.args.adopt,
-                new_run: self.args.new_run,
-                after_capacity: self.args.wait_for_capacity.is_some(),
-            },
+            None => Choices { adopt: self.args.adopt, new_run: self.args.new_run },
         }
     }
 
@@ -124,17 +120,8 @@ impl One<'_> {
 
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
-        let input = self.input;
         let mut out = quoted(self.manifest.named());
-        if let Some(env) = &input.env {
-            out.push_str(&format!(" --env {}", quoted(env)));
-        }
-        for set in &input.sets {
-            out.push_str(&format!(" --set {}", quoted(set)));
-        }
-        if let Some(worker) = &input.worker {
-            out.push_str(&format!(" --worker {}", quoted(&worker.to_string_lossy())));
-        }
+        self.input.laid_over().iter().for_each(|word| out.push_str(&format!(" {word}")));
         out + &self.args.account.again()
     }
 
@@ -305,6 +292,21 @@ impl One<'_> {
         verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
 
+    /// File systems that are there without their job: they cost money until they go.
+    fn billed(&self, ledger: &Ledger) -> String {
+        let done = ledger.done();
+        let there = done.iter().filter(|(item, _)| item.kind == "file-system");
+        let names: Vec<&str> = there.map(|(item, _)| item.name.as_str()).collect();
+        if names.is_empty() || self.simulated {
+            return String::new();
+        }
+        format!(
+            "  file system {} stays and is billed: trainc destroy {} --delete-data removes it\n",
+            crate::text::ticked(&names, "and"),
+            self.path()
+        )
+    }
+
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
         for (item, cause) in ledger.failed() {
@@ -339,7 +341,11 @@ impl One<'_> {
                 verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
                 _ => ("incomplete, safe to run again", "apply"),
             };
-            io.print(&format!("{words}\n  next  trainc {next} {}\n", self.again(next)));
+            io.print(&format!(
+                "{words}\n{}  next  trainc {next} {}\n",
+                self.billed(ledger),
+                self.again(next)
+            ));
         }
         code
     }

@@ -21,6 +21,8 @@ pub(super) struct Blocked {
     flags: BTreeSet<&'static str>,
     /// Whether something must be mended first.
     mend: bool,
+    /// Whether all that was looked at is as it should be; then how many of the runs go on.
+    idle: Option<usize>,
 }
 
 impl Blocked {
@@ -46,6 +48,7 @@ impl Blocked {
                 }
             }
         }
+        out.idle = idle(looked);
         out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
         out
     }
@@ -66,8 +69,16 @@ impl Blocked {
     }
 }
 
+/// How many runs go on, where apply would do nothing for any job.
+fn idle(looked: &[Option<Looked>]) -> Option<usize> {
+    let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
+    let all: Vec<_> = prospects.collect::<Option<_>>()?;
+    let runs = all.iter().filter_map(|seen| seen.observed.runs.latest.as_ref());
+    (!all.is_empty()).then(|| runs.filter(|(job, _)| !job.is_over()).count())
+}
+
 /// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
-/// with the flag that lets it go on if there is one.
+/// with the flag that lets it go on if there is one. Where apply would do nothing, what follows it.
 pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
@@ -75,8 +86,10 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
     if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
         return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
     }
+    let idle = blocked.idle.filter(|_| online && !stops);
     let verb = match (errors, online) {
         (1.., _) => "check",
+        (0, true) if idle.is_some_and(|running| running > 0) => "watch",
         (0, true) if stops => "plan",
         (0, true) => "apply",
         (0, false) if local => "run",
@@ -84,9 +97,12 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
-    words.extend(input.again());
-    let flags = [("--new-run", args.new_run), ("--adopt", args.adopt)];
-    let more = |flag: &str| stops && !blocked.mend && blocked.flags.contains(flag);
+    words.extend(if verb == "watch" { input.laid_over() } else { input.again() });
+    let flags = [("--new-run", args.new_run && verb != "watch"), ("--adopt", args.adopt && verb != "watch")];
+    let more = |flag: &str| {
+        let over = idle == Some(0) && flag == "--new-run";
+        over || (stops && !blocked.mend && blocked.flags.contains(flag))
+    };
     words.extend(
         flags
             .into_iter()
