@@ -50,9 +50,9 @@ pub trait Observe {
     async fn training_job(&self, name: &str) -> Answer<TrainingJob>;
     /// sagemaker ListTrainingJobs whose names contain the text, newest first.
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>>;
-    /// sagemaker ListTrainingJobs that are in progress or stopping, whatever they are called: both hold machines, role
-    /// and data.
-    async fn running_jobs(&self) -> Answer<Vec<JobSummary>>;
+    /// sagemaker ListTrainingJobs that are in progress, whatever they are called; where asked for, also those that are
+    /// `stopping`, which hold role and data until they have stopped.
+    async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>>;
     /// sagemaker ListTags.
     async fn job_tags(&self, arn: &str) -> Answer<Tags>;
 

@@ -252,7 +252,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
             return Ok(out);
         }
-        let mut running = self.ask(async |cloud| cloud.running_jobs().await).await?;
+        let mut running = self.ask(async |cloud| cloud.running_jobs(true).await).await?;
         for one in self.running(&remains.stem).await? {
             if running.iter().all(|known| known.name != one.name) {
                 running.push(one);

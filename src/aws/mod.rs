@@ -118,8 +118,8 @@ impl Observe for Account {
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>> {
         sagemaker::training_jobs(&self.sagemaker, name_contains).await
     }
-    async fn running_jobs(&self) -> Answer<Vec<JobSummary>> {
-        sagemaker::running_jobs(&self.sagemaker).await
+    async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>> {
+        sagemaker::running_jobs(&self.sagemaker, stopping).await
     }
     async fn job_tags(&self, arn: &str) -> Answer<Tags> {
         sagemaker::job_tags(&self.sagemaker, arn).await

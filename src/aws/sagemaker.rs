@@ -94,9 +94,12 @@ pub(super) async fn training_jobs(client: &Client, name_contains: &str) -> Answe
     summaries(client.list_training_jobs().name_contains(name_contains)).await
 }
 
-pub(super) async fn running_jobs(client: &Client) -> Answer<Vec<JobSummary>> {
+pub(super) async fn running_jobs(client: &Client, stopping: bool) -> Answer<Vec<JobSummary>> {
     let with = |status| summaries(client.list_training_jobs().status_equals(status));
     let mut out = with(TrainingJobStatus::InProgress).await?;
+    if !stopping {
+        return Ok(out);
+    }
     // Asked for after those in progress: one that is stopped meanwhile is in either list, never in none.
     let stopping = with(TrainingJobStatus::Stopping).await?;
     out.extend(

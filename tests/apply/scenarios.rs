@@ -53,7 +53,7 @@ looks! {
     associations(id: &str) -> Vec<a::Association>;
     training_job(name: &str) -> a::TrainingJob;
     training_jobs(name: &str) -> Vec<a::JobSummary>;
-    running_jobs() -> Vec<a::JobSummary>;
+    running_jobs(stopping: bool) -> Vec<a::JobSummary>;
     job_tags(arn: &str) -> a::Tags;
     bucket(name: &str, owner: Option<&str>) -> a::Bucket;
     objects(bucket: &str, prefix: &str, most: usize) -> Vec<a::Object>;

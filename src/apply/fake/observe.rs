@@ -128,9 +128,9 @@ impl Observe for Fake {
         true
     }
 
-    async fn running_jobs(&self) -> Answer<Vec<JobSummary>> {
+    async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>> {
         self.call(Call::ListTrainingJobs, "", |account, _| {
-            Ok(summaries(account, |job| matches!(job.status.as_str(), "InProgress" | "Stopping")))
+            Ok(summaries(account, |job| job.status == "InProgress" || (stopping && job.status == "Stopping")))
         })
         .await
     }

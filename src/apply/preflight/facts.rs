@@ -221,7 +221,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     async fn instances(&self, plan: &Plan) -> Answer<u64> {
         let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned();
         let spot = is_spot(plan);
-        let running = self.ask(async |cloud| cloud.running_jobs().await).await?;
+        let running = self.ask(async |cloud| cloud.running_jobs(false).await).await?;
         let jobs = running
             .iter()
             .take(MOST_RUNNING)
