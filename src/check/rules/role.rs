@@ -55,7 +55,7 @@ fn access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
                 uri.span_or(fallback),
                 format!("`{what}` goes through an access point, which the role that is made may not use"),
             )
-            .label(role.create.span().unwrap_or(role.span), "the role that is made")
+            .label(role.span, "the role that is made")
             .help("name the bucket itself, as `s3://BUCKET/…`, or write `role arn=\"…\"` with a role that may")
             .note("S3 asks for the permission on the access point and on its bucket (Amazon S3 user guide, \"Configuring IAM policies for using access points\"); the address names only one of the two"),
         );
