@@ -200,7 +200,7 @@ pub fn forecast(
     let name = job.name.value().cloned();
     let given = given(&job, options, world, sources);
     let plan = plan::plan(job, given, &mut problems);
-    let plan = bind::bind(plan, sources, &mut problems);
+    let plan = bind::bind(plan, sources, &mut problems).in_own_account();
     let prediction = predict(&plan, options);
     Compiled {
         job: name,

@@ -27,15 +27,7 @@ pub fn codes() -> Vec<&'static Code> {
 }
 
 /// Replaces every placeholder of the plan.
-pub fn bind(plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
-    let plan = texts(plan, sources, problems);
-    match plan.job.account.value().cloned() {
-        Some(account) => plan.in_account(&account),
-        None => plan,
-    }
-}
-
-fn texts(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
+pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
     let mut texts = 0;
     visit(&mut plan, &mut |slot| {
         texts += usize::from(slot.has_placeholder());

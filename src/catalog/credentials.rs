@@ -31,6 +31,20 @@ pub fn find(text: &str) -> Option<&'static str> {
     FORMS.iter().find(|(regex, _)| regex.is_match(text)).map(|(_, statement)| statement.as_str())
 }
 
+/// Every credential in a text: from which byte to which, and what it is.
+pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
+    let mut out: Vec<(usize, usize, &'static str)> = FORMS
+        .iter()
+        .flat_map(|(regex, statement)| {
+            regex.find_iter(text).map(|found| (found.start(), found.end(), statement.as_str()))
+        })
+        .collect();
+    out.sort_unstable();
+    // One that two forms know is one.
+    out.dedup_by(|later, earlier| later.0 < earlier.1);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

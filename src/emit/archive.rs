@@ -4,7 +4,7 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::{Plan, SourceFile, SourceTree};
 
 /// The program that fetches secrets and then starts the entry point.
-pub(super) const SECRETS_SHIM: &str = "trainc_start.py";
+pub(crate) const SECRETS_SHIM: &str = "trainc_start.py";
 
 /// All files of the archive, sorted by path: the source, its dependencies, and what is generated.
 pub fn files(plan: &Plan) -> Vec<SourceFile> {
@@ -27,7 +27,7 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
 }
 
 /// The name of a dependency's directory in the archive; `None` where its files stand at the root.
-pub(super) fn basename(dir: &str) -> Option<&str> {
+pub(crate) fn basename(dir: &str) -> Option<&str> {
     dir.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty() && *name != ".")
 }
 

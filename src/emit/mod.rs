@@ -28,6 +28,7 @@ use crate::ir::digest::sha256_hex;
 use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
+pub(crate) use archive::{SECRETS_SHIM, basename as dependency_name};
 pub(crate) use launch::{launcher_words, python_str, smp_name};
 pub use request::Tag;
 pub use resources::{Resource, resources};
@@ -208,7 +209,8 @@ pub fn emit(plan: &Plan) -> Bundle {
     files.extend(iam::files(plan, &identity.digest));
     files.extend(fsx::files(plan, &identity.digest));
     files.extend(worker::files(plan, &identity.digest));
-    for file in archive::files(plan) {
+    // Where no archive is packed the program's files go nowhere.
+    for file in archive::files(plan).iter().filter(|_| names::has_archive(plan)) {
         files.push((format!("source/{}", file.path), file.bytes.to_vec()));
     }
     files.sort_by(|a, b| a.0.cmp(&b.0));

@@ -30,6 +30,13 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
                 }
             }
         }
+        // An algorithm by its name stands in the image's place.
+        if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
+            && plan.image.is_none()
+            && algorithm.contains_key("AlgorithmName")
+        {
+            algorithm.remove("TrainingImage");
+        }
     }
     value
 }

@@ -41,6 +41,15 @@ impl Plan {
         self
     }
 
+    /// The plan in the account that its manifest writes, if it writes one.
+    #[must_use]
+    pub fn in_own_account(self) -> Self {
+        match self.job.account.value().cloned() {
+            Some(account) => self.in_account(&account),
+            None => self,
+        }
+    }
+
     /// The account, where the manifest or the account itself says it.
     pub fn account(&self) -> Option<&str> {
         self.known.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))

@@ -52,6 +52,8 @@ pub fn document(subject: &Subject) -> Document {
             shard_degree: mesh.shard_degree.value,
             tensor_degree: mesh.tensor_degree.value,
             pipeline_degree: mesh.pipeline_degree.value,
+            context: mesh.context_degree.value,
+            expert: mesh.expert_degree.value,
             context_degree: mesh.context_degree.value,
             expert_degree: mesh.expert_degree.value,
             data_ranks: mesh.data_ranks.value,

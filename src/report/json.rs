@@ -79,6 +79,8 @@ pub struct Mesh {
     pub shard_degree: u64,
     pub tensor_degree: u64,
     pub pipeline_degree: u64,
+    pub context: u64,
+    pub expert: u64,
     pub context_degree: u64,
     pub expert_degree: u64,
     pub data_ranks: u64,

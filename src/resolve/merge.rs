@@ -61,6 +61,24 @@ fn choose_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec
     }
 }
 
+/// Drops the properties that belong to the earlier layers' first argument, where the later one chooses another.
+fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+    let names = earlier.spec.map_or(&[][..], |spec| spec.of_first);
+    let (Some(old), Some(new)) = (earlier.args.first(), later.args.first()) else { return };
+    if old.value == new.value {
+        return;
+    }
+    let by = new.span;
+    earlier.props.retain(|(key, value)| {
+        let goes = names.contains(&key.value.as_str());
+        // One that is written anew is noted where it is laid over.
+        if goes && !later.props.iter().any(|(name, _)| name.value == key.value) {
+            overrides.push(Override { path: format!("{path}.{}", key.value), from: value.span, by });
+        }
+        !goes || later.props.iter().any(|(name, _)| name.value == key.value)
+    });
+}
+
 /// Where a node says the property, child or argument of that name.
 fn place_of(node: &Node, name: &str) -> Option<Span> {
     let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value.span);
@@ -76,6 +94,7 @@ fn argument(node: &Node, name: &str) -> Option<usize> {
 
 fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
     choose_anew(earlier, &later, path, overrides);
+    choose_first_anew(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
     let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });

@@ -78,6 +78,22 @@ pub fn lay(
     Some(Merged { node: merged.job, overrides: merged.overrides, is_whole })
 }
 
+/// A variable's decimal number is the text that stands in the manifest: `1.50` is no `1.5` to a program that reads words.
+fn as_written(job: &mut ir::Job, sources: &SourceMap) {
+    let own = job.program.iter_mut().flat_map(|program| &mut program.environment);
+    let launcher = job.parallel.iter_mut().flat_map(|parallel| &mut parallel.mpi_env);
+    for pair in own.chain(launcher) {
+        let Some(span) = pair.value.val().and_then(|val| val.origin.span()) else { continue };
+        let text = sources.slice(span).replace('_', "");
+        if let Some(value) = pair.value.value_mut()
+            && text.contains(['.', 'e', 'E'])
+            && text.parse::<f64>().is_ok_and(|number| value.parse() == Ok(number))
+        {
+            *value = text;
+        }
+    }
+}
+
 /// What a job as written means.
 pub fn resolve(
     merged: &Merged,
@@ -91,6 +107,7 @@ pub fn resolve(
     job.is_whole = merged.is_whole;
     job.take_preferred_count();
     job.overrides.clone_from(&merged.overrides);
+    as_written(&mut job, sources);
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         name.push_str(suffix);
     }

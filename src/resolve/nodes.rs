@@ -45,7 +45,13 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let serverless = node
         .child("request")
         .is_some_and(|raw| raw.children.iter().any(|member| member.name.value == SERVERLESS));
-    let needs_program = !serverless && node.child("parallel").is_none_or(parallel::needs_program);
+    // An algorithm of the service or of a marketplace brings its own container and program.
+    let algorithm = node.child("request").is_some_and(|raw| {
+        let inside = raw.children.iter().filter(|one| one.name.value == "AlgorithmSpecification");
+        inside.flat_map(|one| &one.children).any(|one| one.name.value == "AlgorithmName")
+    });
+    let needs_program =
+        !serverless && !algorithm && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
         problems.push(

@@ -143,6 +143,9 @@ pub struct NodeSpec {
     /// it: a later layer that writes the leader drops what earlier layers wrote of the other sets, so that it can
     /// choose anew.
     pub alternatives: &'static [&'static [&'static str]],
+    /// Properties that belong to what the first argument chose: a later layer that chooses another drops those that
+    /// earlier layers wrote.
+    pub of_first: &'static [&'static str],
 }
 
 impl NodeSpec {
@@ -157,6 +160,7 @@ impl NodeSpec {
         free_children: false,
         repeat: Repeat::Once,
         alternatives: &[],
+        of_first: &[],
     };
 
     /// The child of that name.

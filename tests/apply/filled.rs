@@ -67,3 +67,27 @@ fn the_account_is_no_part_of_the_digest() {
     }
     assert_ne!(trainc::emit::identity(&plan("llama-7b-fsdp", &[])).digest, digest);
 }
+
+#[test]
+fn a_decimal_variable_is_the_text_that_was_written() {
+    let sets = ["program.environment.D=1.50", "program.environment.X=1e-7", "program.environment.N=1_000"];
+    let plan = plan("llama-7b-fsdp", &sets);
+    let request = trainc::emit::training_job(&plan, &trainc::emit::identity(&plan));
+    assert_eq!(request["Environment"]["D"], "1.50");
+    assert_eq!(request["Environment"]["X"], "1e-7");
+    assert_eq!(request["Environment"]["N"], "1000");
+}
+
+#[test]
+fn a_program_that_the_image_starts_by_itself_has_no_archive() {
+    let with = plan("llama-7b-fsdp", &[]);
+    let mut without = with.clone();
+    let word = trainc::ir::Val::written("serve".to_owned(), without.job.span);
+    without.job.program.as_mut().unwrap().entrypoint.push(word);
+    let sources = |plan| {
+        let files = trainc::emit::emit(plan).files;
+        files.iter().filter(|(path, _)| path.starts_with("source/")).count()
+    };
+    assert!(sources(&with) > 0);
+    assert_eq!(sources(&without), 0);
+}

@@ -36,7 +36,8 @@ fn place(channel: &Channel) -> Option<(String, Span)> {
             channel.path.span().unwrap_or(from.span_or(channel.span)),
         ));
     }
-    let uri = channel.s3.val()?;
+    // An address without a bucket is reported, and lies nowhere.
+    let uri = channel.s3.val().filter(|uri| s3::parse(&uri.value).is_some_and(|at| !at.bucket.is_empty()))?;
     Some((uri.value.clone(), uri.span_or(channel.span)))
 }
 

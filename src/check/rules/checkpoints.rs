@@ -11,16 +11,28 @@ use crate::text;
 declare_code!(T0448, "checkpoint-shared", Warning, "checkpoints that two versions of a job would share");
 declare_code!(T0408, "overlapping-prefix", Warning, "what the job writes lies among what it reads");
 declare_code!(T0262, "checkpoint-never-read", Warning, "a program that seems never to touch its checkpoints");
+declare_code!(T0511, "checkpoint-not-kept", Warning, "checkpoints that go with their instance");
 declare_code!(T0264, "checkpoint-never-written", Warning, "an interval longer than the run");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264];
+pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];
 
 /// `checkpoint` and the prefixes that are written to.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     overlaps(context, problems);
     let plan = context.plan;
     let Some(checkpoint) = &plan.job.checkpoint else { return };
+    let on_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
+    // On spot that is an error of its own, T0426.
+    // With `local=` the place may be a file system, or is said to be unused.
+    let is_lost = checkpoint.s3.is_absent() && checkpoint.local.is_absent();
+    if plan.deployable && is_lost && checkpoint.every.val().is_some() && !on_spot {
+        problems.push(
+            Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: what is saved goes with the instance")
+                .help("add `s3=\"s3://BUCKET/checkpoints/{{ job.digest }}/\"`")
+                .note("without a prefix no `CheckpointConfig` is sent, and SageMaker copies nothing out of the container but its model and output"),
+        );
+    }
     if let Some(uri) = checkpoint.s3.val() {
         let span = uri.span_or(checkpoint.span);
         if !uri.value.contains(crate::ir::plan::DIGEST_MARK)

@@ -4,9 +4,9 @@ use crate::catalog::credentials;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Pair, Raw, Scalar};
-use crate::source::Span;
-use std::collections::BTreeMap;
+use crate::ir::{Pair, Plan, Raw, Scalar};
+use crate::source::{SourceId, Span};
+use std::collections::{BTreeMap, BTreeSet};
 
 declare_code!(T0252, "credential-in-manifest", Error, "what looks like a credential");
 
@@ -47,6 +47,55 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(debugger) = &job.debugger {
         judge.pairs(&debugger.parameters);
     }
+    elsewhere(context, problems);
+}
+
+/// What a form gives away wherever it stands: in a comment, in a node that is commented out, in an address.
+fn elsewhere(context: &Context, problems: &mut Problems) {
+    for source in sources(context.plan) {
+        let Some(text) = context.sources.get(source).map(|source| &source.text) else { continue };
+        if credentials::find(text).is_none() {
+            continue;
+        }
+        for (start, end, what) in credentials::places(text) {
+            let span = Span::new(source, start, end);
+            let is_said = problems.iter().any(|problem| {
+                problem.code == &T0252
+                    && problem.span.source == source
+                    && problem.span.start <= span.start
+                    && span.end <= problem.span.end
+            });
+            if !is_said {
+                problems.push(
+                    Diagnostic::new(
+                        &T0252,
+                        span,
+                        format!("what stands here looks like a credential: {what}"),
+                    )
+                    .secret()
+                    .help("take it out: in comments and names, too, everybody reads it who reads the file")
+                    .note("whoever reads the file has it; it counts as leaked, so make a new one"),
+                );
+            }
+        }
+    }
+}
+
+/// The texts that the job's nodes stand in: its manifest, and the layers that give a node.
+fn sources(plan: &Plan) -> BTreeSet<SourceId> {
+    let job = &plan.job;
+    let mut spans: Vec<Span> = vec![job.span];
+    spans.extend(job.region.span());
+    spans.extend(job.model.as_ref().map(|node| node.span));
+    spans.extend(job.cluster.as_ref().map(|node| node.span));
+    spans.extend(job.parallel.as_ref().map(|node| node.span));
+    spans.extend(job.train.span);
+    spans.extend(job.program.as_ref().map(|node| node.span));
+    spans.extend(job.image.as_ref().map(|node| node.span));
+    spans.extend(job.role.as_ref().map(|node| node.span));
+    spans.extend(job.overrides.iter().flat_map(|change| [change.from, change.by]));
+    spans.extend(super::s3_uris::all(plan).into_iter().map(|(_, span, _)| span));
+    spans.into_iter().map(|span| span.source).collect()
 }
 
 struct Judge<'a, 'b> {

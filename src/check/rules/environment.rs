@@ -1,5 +1,6 @@
 //! Variables of the container that something else sets.
 
+use super::limits::{T0410, spelling};
 use crate::catalog::reserved::{self, Kind};
 use crate::check::Context;
 use crate::declare_code;
@@ -30,6 +31,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let written = program.environment.iter().map(|pair| (&pair.key, pair.key_span));
     let names: Vec<(&String, Span)> =
         written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
+    for secret in &program.secrets {
+        if !is_name(&secret.name) {
+            let near = spelling(&secret.name, '_');
+            let diagnostic = Diagnostic::new(
+                &T0410,
+                secret.name_span,
+                format!("`{}` cannot name the variable of a secret", secret.name),
+            )
+            .note("letters, digits and `_`, no digit first: what a shell takes, and the key of `Environment` of CreateTrainingJob");
+            problems.push(if near.is_empty() {
+                diagnostic.help("write a name, as `secret \"API_KEY\"`")
+            } else {
+                diagnostic.help(format!("write `\"{near}\"`")).fix(secret.name_span, format!("\"{near}\""))
+            });
+        }
+    }
     let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
     for (name, span) in names {
         if let Some(first) = seen.insert(name, span) {
@@ -70,4 +87,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// Whether a shell takes it as a variable's name, as the service asks of those that the request holds.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

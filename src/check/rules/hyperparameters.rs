@@ -27,6 +27,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let toolkit = program.entrypoint.is_empty() && plan.deployable && engine != Some(Engine::Worker);
     for pair in &program.environment {
+        let null = pair.value.val().filter(|val| {
+            val.value.is_empty()
+                && val.origin.span().is_some_and(|span| context.sources.slice(span) == "#null")
+        });
+        if let Some(value) = null {
+            problems.push(
+                Diagnostic::new(
+                    &T0267,
+                    value.span_or(pair.key_span),
+                    format!("variable `{}` is there and empty: `#null` has no text", pair.key),
+                )
+                .help("leave the variable out, or write `\"\"`"),
+            );
+        }
         if let Some(value) = pair.value.val().filter(|val| val.value.contains('\0')) {
             problems.push(not_carried(
                 value.span_or(pair.key_span),

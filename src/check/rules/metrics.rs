@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         .note("CloudWatch would get no value of it; checked as a regular expression of Rust's `regex`"),
                 );
             }
-            Ok(compiled) if compiled.captures_len() < 2 => problems.push(
+            Ok(compiled) if compiled.captures_len() < 2 && !regex.value.is_empty() => problems.push(
                 Diagnostic::new(&T0414, span, format!("the expression of metric `{}` has no group, so it gives no number", metric.name))
                     .help("put the number into parentheses, as `loss=([0-9.]+)`")
                     .note("SageMaker takes the first group of each match as the metric's value (developer guide, training metrics)"),

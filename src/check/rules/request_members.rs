@@ -109,7 +109,7 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
                     place(member, ALGORITHM).name,
                     "`AlgorithmName` beside `image`: a job has one of the two",
                 )
-                .help("remove `AlgorithmName`, or the node `image`")
+                .help("remove the node `image` and its `program`, or `AlgorithmName`")
                 .note(
                     "CreateTrainingJob: AlgorithmSpecification takes either AlgorithmName or TrainingImage",
                 ),

@@ -17,10 +17,11 @@ declare_code!(
     "a created role that may not read what a manifest lists"
 );
 declare_code!(T0647, "policy-too-long", Error, "a job that asks for more than a role's policy can hold");
+declare_code!(T0512, "role-access-point", Error, "a created role that cannot reach an access point");
 declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504, &T0647];
+pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504, &T0512, &T0647];
 
 /// Judges the role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -32,6 +33,33 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         name_cut(plan, role, problems);
         widened(plan, role, problems);
         listed(plan, role, problems);
+        access_points(plan, role, problems);
+    }
+}
+
+/// A request through an access point is judged against the access point and against its bucket, which the address does
+/// not name: a policy made from it would be refused, or grant nothing.
+fn access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
+    if !plan.deployable {
+        return;
+    }
+    for (field, fallback, what) in super::s3_uris::all(plan) {
+        // FSx follows links by a role of its own.
+        let Some(uri) = field.val().filter(|_| what != "import" && what != "export") else { continue };
+        let Some(parts) = s3::parse(&uri.value) else { continue };
+        if !(parts.bucket.starts_with("arn:") || parts.bucket.ends_with("-s3alias")) {
+            continue;
+        }
+        problems.push(
+            Diagnostic::new(
+                &T0512,
+                uri.span_or(fallback),
+                format!("`{what}` goes through an access point, which the role that is made may not use"),
+            )
+            .label(role.span, "the role that is made")
+            .help("name the bucket itself, as `s3://BUCKET/…`, or write `role arn=\"…\"` with a role that may")
+            .note("S3 asks for the permission on the access point and on its bucket (Amazon S3 user guide, \"Configuring IAM policies for using access points\"); the address names only one of the two"),
+        );
     }
 }
 

@@ -3,18 +3,22 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
+use crate::emit;
+use crate::ir::Program;
 use crate::text;
 
 declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
 declare_code!(T0503, "source-not-fetched", Error, "a program's repository that git cannot give");
+declare_code!(T0510, "file-of-trainc", Error, "a file of the program where trainc puts its own");
 declare_code!(T0502, "entry-missing", Error, "the entry point is not in the program's directory");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503];
+pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 
 /// Without the directory there is nothing to emit; without the entry point the container fails after its start.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
+    own_file(context, program, problems);
     for (at, why) in &context.plan.missing_dependencies {
         let Some(dir) = program.dependencies.get(*at) else { continue };
         let severity = if context.complete { Severity::Error } else { Severity::Warning };
@@ -72,6 +76,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             diagnostic.note(format!("its scripts: {}", shown.join(", ")))
         }
     });
+}
+
+/// Secrets are fetched by a file that trainc puts into the archive: another one of its name would be started instead.
+fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
+    let Some(secret) = program.secrets.first().filter(|_| program.entrypoint.is_empty()) else { return };
+    let beside = context.plan.dependencies.iter().filter(|tree| emit::dependency_name(&tree.dir).is_none());
+    let there = context.plan.source.iter().chain(beside).any(|tree| tree.get(emit::SECRETS_SHIM).is_some());
+    let entry = program.entry.val().filter(|entry| entry.value == emit::SECRETS_SHIM);
+    if !there && entry.is_none() {
+        return;
+    }
+    let span = entry.map_or(program.span, |entry| entry.span_or(program.span));
+    problems.push(
+        Diagnostic::new(
+            &T0510,
+            span,
+            format!("the program has a file `{}`, and trainc puts its own there", emit::SECRETS_SHIM),
+        )
+        .label(secret.name_span, "it fetches this")
+        .help("give the file another name")
+        .note("the container starts that file, which fetches the secrets and then starts the entry point"),
+    );
 }
 
 /// What to know of the path, by why it could not be read.

@@ -25,7 +25,9 @@ use serde_json::{Map, Value};
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
     // A serverless job has no instances, a job with preferred types no one type: no estimator can do without.
     let preferred = request.pointer("/ResourceConfig/InstancePreferences").is_some();
-    if preferred || request.get("ServerlessJobConfig").is_some() {
+    // An algorithm by its name has no image, which the SDK's estimators of scripts ask for.
+    let algorithm = request.pointer("/AlgorithmSpecification/AlgorithmName").is_some();
+    if preferred || algorithm || request.get("ServerlessJobConfig").is_some() {
         return None;
     }
     let mut script = Script {

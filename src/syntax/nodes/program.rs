@@ -82,5 +82,6 @@ pub(crate) static IMAGE: NodeSpec = NodeSpec {
         prop("uri", Ty::Plain, "a registry path, used as it stands"),
     ],
     alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]],
+    of_first: &["version", "transformers", "pytorch", "python"],
     ..NodeSpec::LEAF
 };

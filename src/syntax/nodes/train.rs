@@ -56,7 +56,7 @@ static TOKENS: NodeSpec = one("tokens", Ty::Count, "tokens to train on");
 static EPOCHS: NodeSpec = NodeSpec {
     name: "epochs",
     doc: "passes over the data; needs `dataset`",
-    args: &[arg("epochs", Ty::Number(0.0, 1e9))],
+    args: &[arg("epochs", Ty::Number(1e-6, 1e9))],
     ..NodeSpec::LEAF
 };
 static DATASET: NodeSpec = NodeSpec {
