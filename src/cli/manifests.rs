@@ -6,6 +6,7 @@ use super::world::{Files, Tree};
 use crate::apply::saved::SavedPlan;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Vary;
+use crate::resolve::suffixes;
 use crate::source::{SourceId, SourceMap, Span};
 use crate::syntax::recover;
 use crate::{Compiled, Options, compile, declare_code};
@@ -332,7 +333,7 @@ fn sweep(
         let compiled = Compiled { problems, ..base.compiled.clone() };
         return vec![Manifest { compiled, ..base.clone() }];
     }
-    let mut combinations: Vec<Vec<(String, Span)>> = vec![Vec::new()];
+    let mut combinations: Vec<Vec<(String, String, Span)>> = vec![Vec::new()];
     for vary in vary {
         combinations = combinations
             .iter()
@@ -340,19 +341,27 @@ fn sweep(
                 vary.values.iter().map(|value| {
                     let mut sets = sets.clone();
                     let at = value.span_or(vary.path.span_or(Span::whole(SourceId(0))));
-                    sets.push((format!("{}={}", vary.path.value, kdl_text(&value.value)), at));
+                    let text = kdl_text(&value.value);
+                    sets.push((format!("{}={text}", vary.path.value), text, at));
                     sets
                 })
             })
             .collect();
     }
+    // A value that stands twice is said, and is one job.
+    let mut seen = BTreeSet::new();
+    combinations.retain(|sets| seen.insert(sets.iter().map(|(set, ..)| set.clone()).collect::<Vec<_>>()));
+    let told = |sets: &Vec<(String, String, Span)>| {
+        sets.iter().map(|(set, value, _)| (set.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let suffixes = suffixes(&combinations.iter().map(told).collect::<Vec<_>>());
     let mut swept: Vec<Manifest> = combinations
         .into_iter()
-        .enumerate()
-        .map(|(at, sets)| {
+        .zip(suffixes)
+        .map(|(sets, suffix)| {
             let mut options = options.clone();
-            options.choices.swept = sets;
-            options.choices.suffix = Some(format!("-{}", at + 1));
+            options.choices.swept = sets.into_iter().map(|(set, _, at)| (set, at)).collect();
+            options.choices.suffix = Some(suffix);
             one(file, &options, reader, sources)
         })
         .collect();

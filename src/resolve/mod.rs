@@ -23,6 +23,7 @@ use crate::syntax::{ast, recover, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
 pub(crate) use nodes::T0220;
+pub use sweep::suffixes;
 
 declare_code!(T0212, "account-differs", Error, "`--account` names another account than the manifest");
 

@@ -73,7 +73,7 @@ static REQUEST: NodeSpec = NodeSpec {
 /// `sweep`, of which something must vary.
 pub(crate) static SWEEP: NodeSpec = NodeSpec {
     name: "sweep",
-    doc: "one job for each combination of these values",
+    doc: "one job for each combination of these values, which stand in its name",
     children: &[&VARY],
     ..NodeSpec::LEAF
 };
