@@ -68,7 +68,8 @@ impl Figures {
         let hourly = plan.usd_per_hour();
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
         let value = |figure| match figure {
-            Figure::Cost => run.and_then(|run| run.cost_usd),
+            // What an edit changes is told of what has a price.
+            Figure::Cost => run.and_then(|run| run.least_usd),
             Figure::Time => run.map(|run| run.seconds),
             Figure::Headroom => Some(capacity? - memory?.per_gpu_bytes),
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
@@ -77,7 +78,7 @@ impl Figures {
             Figure::Most => Some(hourly? * max_run? as f64 / 3_600.0),
         };
         let interval = |figure| match figure {
-            Figure::Cost => run.and_then(crate::predict::Run::cost_interval),
+            Figure::Cost => run.and_then(crate::predict::Run::least_interval),
             Figure::Time => run.map(|run| run.interval),
             Figure::Headroom => {
                 let (capacity, memory) = (capacity?, memory?);
@@ -88,7 +89,7 @@ impl Figures {
         };
         let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
         let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
-            run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
+            run.filter(|run| run.least_usd.is_none() && plan.deployable)?;
             let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
                 && (plan.price.is_some() || plan.usd_per_hour().is_some());
             let why = if spot {

@@ -202,6 +202,8 @@ pub struct Run {
     /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
     /// time, work that is done again included.
     pub cost_usd: Option<f64>,
+    /// The same without the file systems where their price is not known: what it costs at least.
+    pub least_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
 }
@@ -214,8 +216,17 @@ impl Run {
 
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
     pub fn cost_interval(&self) -> Option<Interval> {
-        let per_second = self.cost_usd? / self.seconds;
-        Some(Interval { low: per_second * self.interval.low, high: per_second * self.interval.high })
+        Some(self.over_interval(self.cost_usd?))
+    }
+
+    /// The same of what is known of it.
+    pub fn least_interval(&self) -> Option<Interval> {
+        Some(self.over_interval(self.least_usd?))
+    }
+
+    fn over_interval(&self, usd: f64) -> Interval {
+        let per_second = usd / self.seconds;
+        Interval { low: per_second * self.interval.low, high: per_second * self.interval.high }
     }
 }
 

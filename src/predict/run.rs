@@ -134,9 +134,25 @@ fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
         .collect()
 }
 
+/// The names of the file systems that the job makes and of which no price is known: no figure counts them.
+pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
+    made.filter(|storage| storage.capacity_bytes.get().is_some() && storage.deployment.value().is_some())
+        .filter(|storage| monthly_usd(region, storage).is_none())
+        .filter_map(|storage| storage.name.value().map(String::as_str))
+        .collect()
+}
+
 impl CostParts {
-    /// Their sum; without the instances the rest says nothing.
+    /// Their sum. A file system may cost as much as the instances: without its price there is none. What the volumes
+    /// cost is a fraction of a percent of that, less than the prediction is sure of.
     fn usd(&self) -> Option<f64> {
+        self.file_systems.and(self.least_usd())
+    }
+
+    /// What is known of it; without the instances the rest says nothing.
+    fn least_usd(&self) -> Option<f64> {
         let known = [self.instances, self.volumes, self.file_systems];
         self.instances.map(|_| known.into_iter().flatten().sum())
     }
@@ -270,6 +286,7 @@ impl Terms {
             spot,
             never_ends,
             cost_usd: cost_parts.usd(),
+            least_usd: cost_parts.least_usd(),
             cost_parts,
         }
     }
@@ -361,6 +378,25 @@ mod tests {
         assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
         let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
         assert_eq!((unknown.instances, unknown.usd()), (None, None));
+    }
+
+    /// By hand: two hosts at 20 dollars for an hour, beside a file system of 730 dollars a month.
+    #[test]
+    fn without_the_price_of_a_file_system_the_sum_is_a_least() {
+        let bills = Bills {
+            instance: Some(20.0),
+            beside: Some(0.0),
+            volume: Some((0.0, 0.0)),
+            volumes_beside: Some(0.0),
+            file_systems: Some(vec![730.0]),
+        };
+        let known = bills.cost(2.0, 3_600.0);
+        assert_eq!((known.usd(), known.least_usd()), (Some(41.0), Some(41.0)));
+        let unknown = Bills { file_systems: None, ..bills.clone() }.cost(2.0, 3_600.0);
+        assert_eq!((unknown.usd(), unknown.least_usd()), (None, Some(40.0)));
+        // A volume is too little to hide the rest.
+        let volume = Bills { volume: None, ..bills }.cost(2.0, 3_600.0);
+        assert_eq!((volume.usd(), volume.volumes), (Some(41.0), None));
     }
 
     fn terms() -> Terms {

@@ -104,6 +104,9 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
             ": the run is predicted to cost more"
         }
         Some(most) if most > usd => ": max-run lets the instances cost more",
+        Some(most) if most + warm_pool_usd(plan).unwrap_or(0.0) > usd => {
+            ": with the warm pool the instances can cost more"
+        }
         Some(_) => ": more than the instances can cost",
         None => "",
     };

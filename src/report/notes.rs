@@ -27,6 +27,9 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         }
     }
     out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
+    if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
+        out.push("run.cost_usd: without the storage volumes, whose price is not known".to_owned());
+    }
     for name in plan.into_iter().flat_map(crate::predict::uncounted) {
         out.push(format!("parallel.{name}: not in the prediction of memory and time"));
     }
@@ -124,6 +127,17 @@ fn reason<'a>(
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
         {
+            if let Some(least) = at_least(prediction) {
+                let systems = plan.map(crate::predict::run::unpriced_file_systems).unwrap_or_default();
+                let systems = if systems.is_empty() {
+                    "a file system".to_owned()
+                } else {
+                    text::ticked(&systems, "and")
+                };
+                return say(&format!(
+                    "at least {least}, as the catalogue has no price of {systems} in this region"
+                ));
+            }
             let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
             if let Some(group) = group {
                 return say(&format!("no price of `{group}` in this region; `--price` gives one"));
@@ -183,6 +197,14 @@ fn reason<'a>(
         _ if engine == Some(Engine::None) => say("a plain script decides it"),
         _ => say("not written"),
     }
+}
+
+/// What a run costs without the file systems whose price is not known, and its interval.
+fn at_least(prediction: &Prediction) -> Option<String> {
+    let run = prediction.run.as_ref()?;
+    let interval = run.least_interval()?;
+    let [usd, low, high] = [run.least_usd?, interval.low, interval.high].map(text::dollars);
+    Some(if run.spot.is_some() { usd } else { format!("{usd} ({low} to {high})") })
 }
 
 /// Whether a rate of interruptions is written at which no run of this length comes to its end.

@@ -92,7 +92,8 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             choice: *choice,
             step_seconds: speed.step_seconds,
             seconds: expected.unwrap_or(f64::INFINITY),
-            usd: run.cost_usd,
+            // What is not known is paid by the second as the rest is, and decides between few layouts.
+            usd: run.least_usd,
             most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),

@@ -5,6 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Cluster, Plan, Price};
+use crate::predict::run::unpriced_file_systems;
 use crate::source::Span;
 use crate::text;
 
@@ -36,6 +37,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let span = usd.span_or(budget.span);
+    if let Some(diagnostic) = uncounted(context, span, budget.hard.get() == Some(true)) {
+        problems.push(diagnostic);
+    }
     let Some(per_hour) = plan.usd_per_hour() else {
         if let Some(diagnostic) = without_price(plan, cluster, span) {
             problems.push(diagnostic);
@@ -43,19 +47,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     };
     let Some(run) = cluster.max_run_seconds.val() else { return };
-    let hours = run.value as f64 / 3600.0;
+    // Until another job takes it, the warm pool is paid for as the run is.
+    let pool = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0);
+    let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
+    let hours = run.value as f64 / 3600.0 + pool_hours;
     let most = per_hour * hours;
     if most <= usd.value {
         return;
     }
     let severity = if budget.hard.get() == Some(true) { Severity::Error } else { Severity::Warning };
-    let affordable = usd.value / per_hour;
+    let affordable = usd.value / per_hour - pool_hours;
     let diagnostic = Diagnostic::new(
         &T0447,
         span,
         format!(
-            "a run of {} may cost {}; the budget is {}",
+            "a run of {}{} may cost {}; the budget is {}",
             text::duration(run.value),
+            pool.map_or_else(String::new, |pool| format!(
+                " and a warm pool for {} more",
+                text::duration(pool.value)
+            )),
             text::dollars(most),
             text::dollars(usd.value)
         ),
@@ -65,6 +76,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .note(format!("{} × {} h", terms(plan, cluster), text::short(hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
+    let diagnostic = match pool {
+        Some(pool) => diagnostic.label(pool.span_or(cluster.span), "paid for until another job takes it"),
+        None => diagnostic,
+    };
     let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = match newer_elsewhere(plan) {
         Some(words) => diagnostic.note(words),
@@ -73,7 +88,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A limit below what the run needs would only stop it before its end.
     let needed = super::predicted_cost::predicted(context)
         .map(|(_, run)| (run.seconds / 3600.0, run.interval.high / 3600.0));
+    let alone = most - per_hour * pool_hours;
     problems.push(match needed {
+        _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
+            .help("leave `warm-pool` out, or shorten it")
+            .note(format!("without it the run may cost {}", text::dollars(alone))),
         Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
             "the run is predicted to take {} h: a `max-run` that the budget pays for would stop it before its end",
             text::short(hours)
@@ -87,6 +106,37 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
         _ => diagnostic,
     });
+}
+
+/// That something is paid for which the budget is not held against, as its price is not known. A file system may cost as
+/// much as the instances; of volumes it matters where the budget must hold.
+fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
+    let plan = context.plan;
+    plan.region.as_ref()?;
+    let systems = unpriced_file_systems(plan);
+    let volumes = hard
+        && super::predicted_cost::predicted(context)
+            .is_some_and(|(_, run)| run.cost_parts.instances.is_some() && run.cost_parts.volumes.is_none());
+    let mut parts: Vec<String> = systems.iter().map(|name| format!("the file system `{name}`")).collect();
+    parts.extend(volumes.then(|| "the storage volumes".to_owned()));
+    if parts.is_empty() {
+        return None;
+    }
+    let severity = if hard && !systems.is_empty() { Severity::Warning } else { Severity::Note };
+    let region = plan.job.region.value().map_or("this region", String::as_str);
+    Some(
+        Diagnostic::new(
+            &T0257,
+            span,
+            format!(
+                "the budget is not held against {}: no price in `{region}` is known",
+                text::list(&parts, "and")
+            ),
+        )
+        .severity(severity)
+        .note("it comes on top of every figure here, by the second")
+        .fact("file_systems", systems),
+    )
 }
 
 /// That a price is missing, and which.

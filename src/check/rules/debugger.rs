@@ -15,14 +15,16 @@ declare_code!(
     Warning,
     "a debugger beside local checkpoints on several ranks"
 );
+declare_code!(T0309, "debugger-costs", Note, "a debugger or a profiler is paid for beside the job");
 declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not take");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449];
+pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];
 
 /// `debugger` and `profiler`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
+    costs(context, problems);
     if let Some(debugger) = &job.debugger {
         let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
         let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
@@ -76,4 +78,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .fix(span, format!("\"{near}ms\""))
         .note("`ProfilingIntervalInMilliseconds`, botocore's model of ProfilerConfig"),
     );
+}
+
+/// What is sent is paid for: a debugger that the request leaves out is not.
+fn costs(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let debugger =
+        job.debugger.as_ref().filter(|_| takes_debugger(context.plan)).map(|it| ("debugger", it.span));
+    let profiler = job.profiler.as_ref().map(|it| ("profiler", it.span));
+    let sent: Vec<_> = debugger.into_iter().chain(profiler).collect();
+    let Some((_, span)) = sent.first().copied() else { return };
+    if !context.plan.deployable {
+        return;
+    }
+    let names: Vec<&str> = sent.iter().map(|(name, _)| *name).collect();
+    let mut diagnostic = Diagnostic::new(
+        &T0309,
+        span,
+        format!(
+            "{} {} to S3 all through the run, which is paid for beside the instances",
+            text::ticked(&names, "and"),
+            if names.len() == 1 { "writes" } else { "write" }
+        ),
+    )
+    .note("rule jobs over it run in containers and on instances of their own (AWS developer guide, train-debugger)");
+    for (name, span) in sent.iter().skip(1) {
+        diagnostic = diagnostic.label(*span, format!("`{name}`, too"));
+    }
+    problems.push(diagnostic);
 }

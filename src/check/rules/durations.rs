@@ -1,9 +1,11 @@
 //! How long the service lets a job run, wait and keep its instances.
 
+use crate::catalog::quotas::Usage;
 use crate::catalog::{instances, limits, quotas, shapes};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::Cluster;
 use crate::text;
 
 declare_code!(T0421, "duration-limit", Error, "a duration that the service does not take");
@@ -14,9 +16,16 @@ declare_code!(
     Error,
     "`max-pending` on an instance type without accelerators"
 );
+declare_code!(T0307, "retries-in-max-run", Note, "`max-run` covers all attempts of a job that is retried");
+declare_code!(
+    T0308,
+    "warm-pool-match",
+    Note,
+    "what a job must have in common with the warm pool that it takes"
+);
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423];
+pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
 
 /// The durations of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -94,9 +103,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 quota.code.as_deref().unwrap_or("without code"),
                 quota.name
             ))
+            .note(in_all())
             .fact("quota", quota.code.unwrap_or_default()),
         );
     }
+    retried(context, cluster, problems);
+    kept(context, cluster, problems);
     if let (Some(pending), Some(instance)) = (cluster.max_pending_seconds.val(), cluster.instance.value())
         && instances::get(instance).is_none()
         && instances::instance_exists(instance)
@@ -111,4 +123,78 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("`StoppingCondition.MaxPendingTimeInSeconds`, botocore's model of CreateTrainingJob"),
         );
     }
+}
+
+/// The limit over a job's whole life, with its source.
+fn in_all() -> String {
+    limits::get("job.total-days").map_or_else(String::new, |limit| {
+        format!(
+            "a job has {} {} in all, {} ({})",
+            limit.value, limit.unit, limit.statement, limit.provenance.source
+        )
+    })
+}
+
+/// Retries take from the time of the run.
+fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let Some(retry) = cluster.retry.val().filter(|retry| retry.value > 0) else { return };
+    let Some(run) = cluster.max_run_seconds.val() else { return };
+    let mut diagnostic = Diagnostic::new(
+        &T0307,
+        retry.span_or(cluster.span),
+        format!(
+            "`max-run` of {} is for the run and its {} together",
+            text::duration(run.value),
+            if retry.value == 1 {
+                "retry".to_owned()
+            } else {
+                format!("{} retries", text::group(retry.value))
+            }
+        ),
+    );
+    if let Some(span) = run.origin.span() {
+        diagnostic = diagnostic.label(span, "the time of all attempts");
+    }
+    if let Some((_, predicted)) = super::predicted_cost::predicted(context) {
+        diagnostic = diagnostic.note(format!(
+            "one run is predicted to take {}",
+            text::duration(super::predicted_cost::whole(predicted.seconds))
+        ));
+    }
+    problems.push(diagnostic.note(in_all()).fact("max_run_seconds", run.value));
+}
+
+/// A pool that no job can take is paid for nothing.
+fn kept(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0) else { return };
+    let mut diagnostic = Diagnostic::new(
+        &T0308,
+        pool.span_or(cluster.span),
+        "only a job with the same role, instances, volume and network settings takes the warm pool",
+    )
+    .note("compared are RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, train-warm-pools)");
+    if let Some(per_hour) = context.plan.usd_per_hour() {
+        let usd = per_hour * pool.value as f64 / 3600.0;
+        diagnostic = diagnostic
+            .note(format!("{} if no job takes it in {}", text::dollars(usd), text::duration(pool.value)))
+            .fact("usd", usd);
+    }
+    if let Some(limit) = limits::get("job.warm-pool-life") {
+        diagnostic = diagnostic.note(format!(
+            "it lives {} {} at most, however often it is taken ({})",
+            limit.value, limit.unit, limit.provenance.source
+        ));
+    }
+    let quota = cluster.instance.value().and_then(|name| quotas::instance(name, Usage::WarmPool));
+    if let Some(quota) = quota {
+        let default = quota
+            .default
+            .map_or_else(|| "the default is not known".to_owned(), |default| format!("{default} by default"));
+        diagnostic = diagnostic.note(format!(
+            "quota {} `{}`: {default}",
+            quota.code.as_deref().unwrap_or("without code"),
+            quota.name
+        ));
+    }
+    problems.push(diagnostic);
 }

@@ -43,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted(context) else { return };
-    let (Some(cost), Some(interval)) = (run.cost_usd, run.cost_interval()) else { return };
+    let (Some(cost), Some(interval)) = (run.least_usd, run.least_interval()) else { return };
     if interval.high <= usd.value {
         return;
     }
@@ -53,10 +53,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     } else {
         Severity::Warning
     };
+    // Of a file system without a price `T0257` speaks.
+    let least = if run.cost_usd.is_none() { "at least " } else { "" };
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
     let message = if cost > usd.value {
         format!(
-            "the run {verb} {}, between {} and {}; the budget is {}",
+            "the run {verb} {least}{}, between {} and {}; the budget is {}",
             text::dollars(cost),
             text::dollars(interval.low),
             text::dollars(interval.high),
@@ -64,7 +66,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         )
     } else {
         format!(
-            "the run {verb} the budget of {}: {} is predicted, between {} and {}",
+            "the run {verb} the budget of {}: {least}{} is predicted, between {} and {}",
             text::dollars(usd.value),
             text::dollars(cost),
             text::dollars(interval.low),
@@ -137,7 +139,7 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
             if other == *layout || !surely_fits(&other) {
                 continue;
             }
-            let Some(usd) = run_of(context, &other).and_then(|run| run.cost_usd) else { continue };
+            let Some(usd) = run_of(context, &other).and_then(|run| run.least_usd) else { continue };
             if usd < cost * 0.99 && best.as_ref().is_none_or(|(_, least)| usd < *least) {
                 let mut lines = Vec::new();
                 if factor > 1 {

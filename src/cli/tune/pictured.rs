@@ -62,7 +62,7 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         is_priced,
         is_on_demand: judged.front.iter().any(|one| {
             let priced = judged.points.get(one.at).is_some_and(|point| point.usd.is_some());
-            priced && one.compiled.prediction.run.as_ref().is_none_or(|run| run.cost_usd.is_none())
+            priced && one.compiled.prediction.run.as_ref().is_none_or(|run| run.least_usd.is_none())
         }),
     }
 }

@@ -224,9 +224,11 @@ impl Row<'_> {
         let prediction = &self.sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = self.point.choice.nodes as f64;
-        let money = match run.and_then(|run| run.cost_usd) {
-            Some(usd) => text::dollars(usd),
-            None => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
+        let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
+            Some((Some(usd), _)) => text::dollars(usd),
+            // Of a file system no price is known.
+            Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
+            _ => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
         };
         let memory = prediction.memory.as_ref();
         let high = self.sound.tight(&self.point);
