@@ -160,7 +160,7 @@ impl Binder<'_> {
                     Diagnostic::new(
                         &T0231,
                         self.inside(span, expression),
-                        format!("`{{{{ {expression} }}}}` cannot be read: {why}"),
+                        format!("`{{{{ {} }}}}` cannot be read: {}", brief(expression), brief(&why)),
                     )
                     .help("write a path of the plan, as `{{ batch.micro }}`"),
                 );
@@ -200,7 +200,7 @@ impl Binder<'_> {
                     Diagnostic::new(
                         &T0231,
                         self.inside(span, expression),
-                        format!("`{expression}` gives no single value"),
+                        format!("`{}` gives no single value", brief(expression)),
                     )
                     .help("name one value of the plan, as `{{ batch.micro }}`"),
                 );
@@ -211,7 +211,7 @@ impl Binder<'_> {
                 problems.push(Diagnostic::new(
                     &T0231,
                     self.inside(span, expression),
-                    format!("`{expression}`: {why}"),
+                    format!("`{}`: {}", brief(expression), brief(&why)),
                 ));
                 None
             }
@@ -304,4 +304,12 @@ fn plain(scalar: &Scalar) -> String {
         Scalar::Bool(on) => on.to_string(),
         Scalar::Null => String::new(),
     }
+}
+/// The beginning of a text that somebody wrote, as long as a message bears.
+fn brief(text: &str) -> String {
+    const MOST: usize = 80;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    format!("{}…", text.chars().take(MOST).collect::<String>())
 }

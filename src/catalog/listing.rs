@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{accelerators, fsx, images, instances, limits, prices, quotas, regions, tables};
+use super::{accelerators, fsx, images, instances, limits, prices, quotas, record, regions, support, tables};
 use crate::ir::hardware::{Accelerator, Instance, Provenance};
 use crate::ir::size::GIB;
 
@@ -28,11 +28,11 @@ impl Listing {
     }
 }
 
-/// The names of all listings.
-pub const NAMES: [&str; 8] =
-    ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions"];
+/// The names of the listings that are laid out by hand.
+pub const NAMES: [&str; 9] =
+    ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// A listing by name, all rows.
+/// A listing by name, all rows; a table that none is laid out for is shown [row by row](record::listing).
 pub fn named(name: &str) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
@@ -43,7 +43,8 @@ pub fn named(name: &str) -> Option<Listing> {
         "prices" => prices_listing(),
         "quotas" => quotas_listing(),
         "regions" => regions_listing(),
-        _ => return None,
+        "support" => support_listing(),
+        _ => return record::listing(name),
     })
 }
 
@@ -197,21 +198,42 @@ pub fn regions_listing() -> Listing {
     })
 }
 
-/// Account-wide quotas.
+/// Account-wide quotas, then those of each instance type.
 pub fn quotas_listing() -> Listing {
     let headers = ["key", "name", "code", "new account", "unit"];
-    let rows = quotas::general_keys().filter_map(|key| Some((key, quotas::general(key)?)));
+    let general = quotas::general_keys().filter_map(|key| Some((key.to_owned(), quotas::general(key)?)));
+    let rows = general.chain(quotas::of_instances());
     Listing::of(&headers, rows, |(key, row)| {
-        let cells = vec![
-            (*key).to_owned(),
-            row.name.clone(),
-            cell(row.code.as_ref()),
-            cell(row.default),
-            row.unit.clone(),
-        ];
+        let cells =
+            vec![key.clone(), row.name.clone(), cell(row.code.as_ref()), cell(row.default), row.unit.clone()];
         let json = json!({
             "key": key, "service": row.service, "name": row.name, "code": row.code, "default": row.default, "unit": row.unit,
             "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Which engine works with which PyTorch version, by which version of its library, on which instance types.
+pub fn support_listing() -> Listing {
+    let headers = ["engine", "PyTorch", "library", "instances", "archived", "note", "source", "date"];
+    Listing::of(&headers, support::all(), |row| {
+        let or_dash = |words: &[String]| if words.is_empty() { "-".to_owned() } else { words.join(" ") };
+        let cells = vec![
+            row.engine.clone(),
+            or_dash(&row.support.pytorch_versions),
+            cell(row.library.as_ref()),
+            or_dash(&row.support.instances),
+            cell(row.support.archived.as_ref()),
+            cell(row.support.note.as_ref()),
+            row.support.provenance.source.clone(),
+            row.support.provenance.date.clone(),
+        ];
+        let json = json!({
+            "engine": row.engine, "pytorch_versions": row.support.pytorch_versions, "library": row.library,
+            "instances": row.support.instances, "archived": row.support.archived, "note": row.support.note,
+            "refused_in_image_uri": row.support.refused_in_image_uri,
+            "provenance": provenance_json(&row.support.provenance),
         });
         (cells, json)
     })
@@ -291,6 +313,23 @@ mod tests {
         }
         assert_eq!(named("nothing"), None);
         assert!(tables_listing().rows.len() > 10);
+    }
+
+    #[test]
+    fn an_engine_is_listed_with_its_versions_libraries_and_instances() {
+        let listing = support_listing();
+        let rows = |engine: &str, pytorch: &str| {
+            let found: Vec<_> =
+                listing.rows.iter().filter(|row| row[0] == engine && row[1] == pytorch).cloned().collect();
+            assert_eq!(found.len(), 1, "{engine} {pytorch}");
+            found.into_iter().flatten().collect::<Vec<String>>()
+        };
+        let row = rows("smp-v1", "1.13.1");
+        assert_eq!(row[2], "1.15");
+        assert!(row[3].contains("ml.p4d.24xlarge") && !row[3].contains("ml.g5.xlarge"), "{}", row[3]);
+        assert_eq!(rows("smddp-v2", "2.4.1")[2], "2.5.0");
+        let quotas = quotas_listing().rows;
+        assert!(quotas.iter().any(|row| row[2] == "L-09B4A649" && row[3] == "0"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod listing;
 pub mod models;
 pub mod prices;
 pub mod quotas;
+pub mod record;
 pub mod regions;
 pub mod reserved;
 pub mod shapes;

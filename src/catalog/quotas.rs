@@ -77,6 +77,28 @@ pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
     })
 }
 
+impl Usage {
+    const ALL: [Self; 4] = [Self::OnDemand, Self::Spot, Self::WarmPool, Self::TrainingPlan];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on-demand",
+            Self::Spot => "spot",
+            Self::WarmPool => "warm-pool",
+            Self::TrainingPlan => "training-plan",
+        }
+    }
+}
+
+/// Every quota of every instance type, each under its key, as `ml.p4d.24xlarge/spot`, in the order of the file.
+pub fn of_instances() -> impl Iterator<Item = (String, Quota)> {
+    TABLE.keys().flat_map(|name| {
+        Usage::ALL
+            .into_iter()
+            .filter_map(move |usage| Some((format!("{name}/{}", usage.word()), instance(name, usage)?)))
+    })
+}
+
 #[derive(Clone, Deserialize)]
 struct GeneralRow {
     service: String,

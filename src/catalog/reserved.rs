@@ -15,6 +15,10 @@ pub enum Kind {
     Environment,
     /// A variable of the container that the toolkit's torchrun launcher overwrites.
     TorchrunEnvironment,
+    /// A variable that the launcher sets on the types where it turns EFA on.
+    EfaProvider,
+    /// A variable that the launcher sets on the types where it turns remote DMA on.
+    EfaRdma,
     /// A hyperparameter.
     Hyperparameter,
     /// A tag's key.
@@ -30,12 +34,24 @@ impl Kind {
         match self {
             Self::Environment => "environment ",
             Self::TorchrunEnvironment => "torchrun ",
+            Self::EfaProvider => "efa-provider ",
+            Self::EfaRdma => "efa-rdma ",
             Self::Hyperparameter => "hyperparameter ",
             Self::Tag => "tag ",
             Self::Channel => "channel ",
             Self::Path => "path ",
         }
     }
+}
+
+/// When what a job writes under a name is surely overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lost {
+    /// Whatever starts the program.
+    Always,
+    /// Where torchrun starts the program.
+    Torchrun,
 }
 
 /// A reserved name.
@@ -47,6 +63,10 @@ pub struct Reserved {
     pub set_by: String,
     /// What it is, as a phrase.
     pub statement: String,
+    /// When a value of the job's is surely lost; `None` where it only may be.
+    pub lost: Option<Lost>,
+    /// The value that is set, where it is one and the same for all jobs.
+    pub value: Option<String>,
     /// Where the row comes from.
     pub provenance: Provenance,
 }
@@ -55,6 +75,8 @@ pub struct Reserved {
 struct Row {
     set_by: String,
     statement: String,
+    lost: Option<Lost>,
+    value: Option<String>,
     #[serde(flatten)]
     sourced: Sourced,
 }
@@ -79,6 +101,8 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
         name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
         set_by: row.set_by,
         statement: row.statement,
+        lost: row.lost,
+        value: row.value,
         provenance: row.sourced.into(),
     })
 }
@@ -90,7 +114,9 @@ mod tests {
     #[test]
     fn names_and_prefixes() {
         assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().name, "SM_*");
-        assert!(get(Kind::Environment, "MASTER_PORT").is_some());
+        assert_eq!(get(Kind::Environment, "MASTER_PORT").unwrap().lost, Some(Lost::Always));
+        assert_eq!(get(Kind::Environment, "NODE_RANK").unwrap().lost, None);
+        assert_eq!(get(Kind::EfaRdma, "RDMAV_FORK_SAFE").unwrap().value.as_deref(), Some("1"));
         assert!(get(Kind::Environment, "NCCL_DEBUG").is_none());
         assert!(get(Kind::Hyperparameter, "sagemaker_program").is_some());
         assert!(get(Kind::Hyperparameter, "mp_parameters2").is_none());

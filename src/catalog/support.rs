@@ -73,6 +73,33 @@ pub struct Library {
     pub provenance: Provenance,
 }
 
+/// One row, for people to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The engine, as `smp-v1`; what the SDK itself takes stands under names of its own.
+    pub engine: String,
+    /// Version of the engine's library for the PyTorch version, where the row is about one.
+    pub library: Option<String>,
+    /// The PyTorch versions and instance types of the row.
+    pub support: Support,
+}
+
+/// All rows, in the order of the file. A row of one PyTorch version has the instance types of its engine.
+pub fn all() -> impl Iterator<Item = Entry> {
+    TABLE.keys().filter_map(|key| {
+        let mut support = read(key)?;
+        let row: Row = TABLE.row(key)?;
+        let (Some(library), Some((engine, version))) = (row.library, key.split_once('/')) else {
+            return Some(Entry { engine: key.to_owned(), library: None, support });
+        };
+        support.pytorch_versions = vec![version.to_owned()];
+        if support.instances.is_empty() {
+            support.instances = read(engine).map(|of| of.instances).unwrap_or_default();
+        }
+        Some(Entry { engine: engine.to_owned(), library: Some(library), support })
+    })
+}
+
 fn read(key: &str) -> Option<Support> {
     let row: Row = TABLE.row(key)?;
     Some(Support {

@@ -7,8 +7,8 @@ use super::manifests::compile_all;
 use super::table::table;
 use crate::Options;
 use crate::catalog::listing::{self, Listing};
-use crate::catalog::models;
-use crate::diag::{Format, Status};
+use crate::catalog::{models, record};
+use crate::diag::{Format, Status, page};
 use crate::ir::Plan;
 use crate::text;
 use serde_json::{Value, json};
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
     after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
-    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, rules, or permissions; all tables
-    /// if left out
+    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules, permissions, or any
+    /// other name that the list of all tables has; that list if left out
     #[arg(value_name = "TABLE")]
     table: Option<String>,
     /// Only rows that contain this
@@ -54,7 +54,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if let Some(listing) = listing {
         return print(io, listing, args);
     }
-    let known: Vec<&str> = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]).collect();
+    let mut known: Vec<&str> =
+        listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]).collect();
+    known.extend(record::names());
+    known.sort_unstable();
+    known.dedup();
     let hint = match text::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known.join(", ")),
@@ -198,7 +202,10 @@ fn rules_listing() -> Listing {
             codes
                 .iter()
                 .map(|code| {
-                    json!({ "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary })
+                    json!({
+                        "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary,
+                        "why": page::why(code.page),
+                    })
                 })
                 .collect(),
         ),

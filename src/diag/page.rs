@@ -47,6 +47,13 @@ pub fn render(page: &str, options: Options) -> String {
     out
 }
 
+/// Why the code is there, with the source of the rule: the text below `## Why`, in one line. Empty where a page has none.
+pub fn why(page: &str) -> String {
+    let Some((_, below)) = page.split_once("\n## Why\n") else { return String::new() };
+    let text = below.split_once("\n## ").map_or(below, |(text, _)| text);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut String) {
     if paragraph.is_empty() {
         return;

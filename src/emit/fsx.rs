@@ -177,19 +177,25 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
 /// again after it was deleted, take the next generation.
 pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32) -> Option<FileSystem> {
     let name = storage.name.value()?.clone();
-    let mut create = create(plan, storage, &name, digest);
+    let mut create = create(plan, storage);
+    create.tags = tags::of(plan, &format!("file-system/{name}"), digest, &create);
     create.client_request_token = token("fs", &identity(plan, &name, &create), generation);
     let associations = links(storage, digest)
         .into_iter()
         .map(|link| {
             let resource = format!("association/{}", association_name(&name, &link));
-            association(plan, &name, &link, &create.client_request_token, tags::of(plan, &resource, digest))
+            let mut made = association(plan, &name, &link, &create.client_request_token);
+            // The token follows the file system's generation: the link is the same in each.
+            let definition =
+                CreateDataRepositoryAssociation { client_request_token: String::new(), ..made.clone() };
+            made.tags = tags::of(plan, &resource, digest, &definition);
+            made
         })
         .collect();
     Some(FileSystem { name, create, associations })
 }
 
-fn create(plan: &Plan, storage: &Storage, name: &str, digest: &str) -> CreateFileSystem {
+fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
     let network = plan.job.network.as_ref();
     let aws = |field: &crate::ir::Field<String>| field.value().map(|word| aws_word(word));
     CreateFileSystem {
@@ -206,7 +212,7 @@ fn create(plan: &Plan, storage: &Storage, name: &str, digest: &str) -> CreateFil
         security_group_ids: network
             .map(|network| network.security_groups.iter().map(|val| val.value.clone()).collect())
             .unwrap_or_default(),
-        tags: tags::of(plan, &format!("file-system/{name}"), digest),
+        tags: Vec::new(),
         kms_key_id: storage.kms.value().cloned(),
         file_system_type_version: version(storage).to_owned(),
         lustre_configuration: LustreConfiguration {
@@ -300,13 +306,7 @@ pub fn association_token(file_system: &str, path: &str, s3: &str, generation: u3
     token("dra", &["association", file_system, path, s3].join("\n"), generation)
 }
 
-fn association(
-    plan: &Plan,
-    name: &str,
-    link: &Link,
-    file_system: &str,
-    tags: Vec<Tag>,
-) -> CreateDataRepositoryAssociation {
+fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> CreateDataRepositoryAssociation {
     const ALL: [&str; 3] = ["NEW", "CHANGED", "DELETED"];
     // Of what was imported, the program deletes its copy and S3 keeps the user's. Where nothing is imported, the
     // file system holds only what the job wrote, so S3 follows it and old checkpoints go there too.
@@ -323,7 +323,7 @@ fn association(
             auto_export_policy: link.export.then(|| Events { events: exported.to_vec() }),
         },
         client_request_token: token("dra", &identity, 1),
-        tags,
+        tags: Vec::new(),
     }
 }
 

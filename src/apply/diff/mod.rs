@@ -235,12 +235,18 @@ pub fn is_ours(tags: &Tags, job: &str) -> bool {
     tags.get("trainc:job").is_some_and(|owner| owner == job)
 }
 
-/// The tags that must be written, so that the object has those that are wanted. The version is only a trace of who
-/// wrote last: a new version of trainc changes nothing by itself.
+/// The tags that must be written, so that the object has those that are wanted. Version and digest are only traces of
+/// who made it from what: a new version of trainc changes nothing by itself, and what the definition says is compared
+/// member by member.
 pub(super) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
+    // A run is known by its digest, the job's.
+    let of_run = wanted.get("trainc:resource").is_some_and(|resource| resource.starts_with("training-job/"));
     wanted
         .iter()
-        .filter(|(key, value)| found.get(*key) != Some(*value) && key.as_str() != "trainc:version")
+        .filter(|(key, value)| {
+            let is_trace = key.as_str() == "trainc:version" || key.as_str() == "trainc:digest" && !of_run;
+            found.get(*key) != Some(*value) && !is_trace
+        })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }

@@ -1,16 +1,16 @@
 //! Variables of the container that something else sets.
 
 use super::limits::{T0410, spelling};
-use crate::catalog::reserved::{self, Kind};
+use crate::catalog::reserved::{self, Kind, Lost, Reserved};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::{Engine, Smp};
+use crate::ir::{Engine, Plan, Smp};
 use crate::source::Span;
 use std::collections::BTreeMap;
 
 declare_code!(T0256, "variable-twice", Error, "a variable that is written and fetched");
-declare_code!(T0411, "reserved-environment", Warning, "a variable that the container overwrites");
+declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0256, &T0411];
@@ -28,9 +28,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let torchrun = engine == Some(Engine::Fsdp)
         || (engine == Some(Engine::Ddp) && launcher == "torchrun")
         || plan.smp == Some(Smp::V2);
-    let written = program.environment.iter().map(|pair| (&pair.key, pair.key_span));
-    let names: Vec<(&String, Span)> =
-        written.chain(program.secrets.iter().map(|secret| (&secret.name, secret.name_span))).collect();
+    let written = program.environment.iter().map(|pair| Variable {
+        name: &pair.key,
+        span: pair.key_span,
+        value: pair.value.value().map(String::as_str),
+    });
+    let fetched = program.secrets.iter().map(|secret| Variable {
+        name: &secret.name,
+        span: secret.name_span,
+        value: None,
+    });
     for secret in &program.secrets {
         if !is_name(&secret.name) {
             let near = spelling(&secret.name, '_');
@@ -48,43 +55,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
-    for (name, span) in names {
-        if let Some(first) = seen.insert(name, span) {
+    for variable in written.chain(fetched) {
+        if let Some(first) = seen.insert(variable.name, variable.span) {
             problems.push(
-                Diagnostic::new(&T0256, span, format!("variable `{name}` is written twice"))
-                    .label(first, "the first time")
-                    .help("remove one of the two"),
+                Diagnostic::new(
+                    &T0256,
+                    variable.span,
+                    format!("variable `{}` is written twice", variable.name),
+                )
+                .label(first, "the first time")
+                .help("remove one of the two"),
             );
         }
+        // What starts the program by itself is no launcher of the toolkit's.
         if program.entrypoint.is_empty()
-            && let Some(row) = reserved::get(Kind::Environment, name)
+            && let Some(row) = row(plan, &variable, torchrun)
         {
-            problems.push(
-                Diagnostic::new(
-                    &T0411,
-                    span,
-                    format!(
-                        "`{name}` is set by {} in the container: what is written here is lost",
-                        row.set_by
-                    ),
-                )
-                .help("use another name")
-                .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
-            );
-        } else if torchrun
-            && program.entrypoint.is_empty()
-            && let Some(row) = reserved::get(Kind::TorchrunEnvironment, name)
-        {
-            problems.push(
-                Diagnostic::new(
-                    &T0411,
-                    span,
-                    format!("`{name}` is set by {}: what is written here is lost", row.set_by),
-                )
-                .severity(Severity::Warning)
-                .help("remove it, or set it in the program before NCCL starts")
-                .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source)),
-            );
+            problems.push(overwritten(&variable, &row, torchrun));
         }
     }
 }
@@ -93,4 +80,58 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A variable of the container, written or fetched.
+struct Variable<'a> {
+    name: &'a str,
+    span: Span,
+    /// The text, where the manifest has it.
+    value: Option<&'a str>,
+}
+
+/// The row that reserves the name in this job.
+fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
+    if let Some(row) = reserved::get(Kind::Environment, variable.name) {
+        return Some(row);
+    }
+    let instance = plan.instance.as_ref();
+    let kinds = [
+        (Kind::TorchrunEnvironment, true),
+        (Kind::EfaProvider, instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env)),
+        (Kind::EfaRdma, instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env)),
+    ];
+    let held = kinds.into_iter().filter(|(_, holds)| torchrun && *holds);
+    let row = held.filter_map(|(kind, _)| reserved::get(kind, variable.name)).next()?;
+    // The value that is set there anyway is not lost.
+    let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
+    (!is_same).then_some(row)
+}
+
+/// An error where the value is surely lost, a warning where another program or version may leave it.
+fn overwritten(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnostic {
+    let name = variable.name;
+    let is_lost = match row.lost {
+        Some(Lost::Always) => true,
+        Some(Lost::Torchrun) => torchrun,
+        None => false,
+    };
+    let to = row.value.as_ref().map_or_else(String::new, |value| format!(" to `{value}`"));
+    let message = if is_lost {
+        format!("`{name}` is set{to} by {} in the container: what is written here is lost", row.set_by)
+    } else {
+        format!(
+            "`{name}` may be set{to} by {} in the container: what is written here is then lost",
+            row.set_by
+        )
+    };
+    let help = if row.name == name && is_lost {
+        format!("remove `{name}`, or set it in the program, which starts later")
+    } else {
+        "use another name".to_owned()
+    };
+    Diagnostic::new(&T0411, variable.span, message)
+        .severity(if is_lost { Severity::Error } else { Severity::Warning })
+        .help(help)
+        .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source))
 }

@@ -54,6 +54,7 @@ mod program_source;
 mod quantize;
 #[cfg(test)]
 mod refused;
+mod repeats;
 mod request_members;
 mod role;
 mod s3_uris;
@@ -130,6 +131,7 @@ pub static RULES: &[Rule] = &[
     processes::rule,
     program_source::rule,
     quantize::rule,
+    repeats::rule,
     role::rule,
     s3_uris::rule,
     schedule::rule,
@@ -207,6 +209,7 @@ static FILES: &[&[&Code]] = &[
     processes::CODES,
     program_source::CODES,
     quantize::CODES,
+    repeats::CODES,
     request_members::CODES,
     role::CODES,
     s3_uris::CODES,

@@ -63,7 +63,7 @@ pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
     let name = names::role(plan);
     let job = plan.job.name.value().map_or("", String::as_str);
     let trust = serde_json::to_value(trust_policy(plan)).unwrap_or_default();
-    Some(CreateRole {
+    let mut create = CreateRole {
         path: role.path.value().cloned(),
         assume_role_policy_document: canonical::compact(&trust),
         description: format!(
@@ -71,9 +71,11 @@ pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
             names::region(plan)
         ),
         permissions_boundary: role.boundary.value().cloned(),
-        tags: tags::of(plan, &format!("role/{name}"), digest),
+        tags: Vec::new(),
         role_name: name,
-    })
+    };
+    create.tags = tags::of(plan, &format!("role/{}", create.role_name), digest, &create);
+    Some(create)
 }
 
 /// `iam/create-role.json`, `iam/trust-policy.json`, `iam/policy.json`, where trainc makes the role.

@@ -248,12 +248,20 @@ fn the_role_is_made_with_its_trust_policy() {
     let tags: Vec<(&str, &str)> =
         role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
     let resource = format!("role/{}", role.role_name);
+    let made_of = role.tags.iter().find(|tag| tag.key == "trainc:digest").unwrap().value.clone();
+    assert_eq!(made_of.len(), 16);
+    // It says what the role was made from, not which run it was made for.
+    let later = create_role(&plan, "d1ge58").unwrap().tags;
+    assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == made_of));
+    let other = create_role(&sample::full("other", ""), "d1ge57").unwrap().tags;
+    assert!(other.iter().all(|tag| tag.value != made_of));
     assert_eq!(
         tags,
         [
             ("team", "nlp"),
             ("run", "d1ge57"),
             ("trainc:job", "full"),
+            ("trainc:digest", &made_of),
             ("trainc:resource", &resource),
             ("trainc:version", env!("CARGO_PKG_VERSION"))
         ]

@@ -60,7 +60,11 @@ static BUDGET: NodeSpec = NodeSpec {
     doc: "what the job may cost",
     props: &[
         must("usd", Ty::Number(0.0, f64::MAX), "US dollars"),
-        prop("hard", Ty::Bool, "going over is an error, not a warning"),
+        prop(
+            "hard",
+            Ty::Bool,
+            "what may cost more is an error, not a warning; a run that surely costs more is one even without it",
+        ),
     ],
     ..NodeSpec::LEAF
 };
