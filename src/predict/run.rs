@@ -385,6 +385,7 @@ mod tests {
     fn without_the_price_of_a_file_system_the_sum_is_a_least() {
         let bills = Bills {
             instance: Some(20.0),
+            instance_at_most: Some(20.0),
             beside: Some(0.0),
             volume: Some((0.0, 0.0)),
             volumes_beside: Some(0.0),
