@@ -812,4 +812,6 @@ pub struct Override {
     pub from: Span,
     /// Where the later value stands.
     pub by: Span,
+    /// What took its place, as `role.create`, where that is not another value of the same.
+    pub replaced_by: Option<String>,
 }

@@ -94,7 +94,12 @@ pub fn document(subject: &Subject) -> Document {
         overrides: job.map_or_else(Vec::new, |job| {
             job.overrides
                 .iter()
-                .map(|over| Override { path: over.path.clone(), from: place(over.from), by: place(over.by) })
+                .map(|over| Override {
+                    path: over.path.clone(),
+                    from: place(over.from),
+                    by: place(over.by),
+                    replaced_by: over.replaced_by.clone(),
+                })
                 .collect()
         }),
         notes: Vec::new(),

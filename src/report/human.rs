@@ -258,8 +258,11 @@ fn overrides(page: &mut Page, subject: &Subject) {
         let place = |span| origins::place(subject.sources, span);
         let (new, old) =
             (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
-        let line = match (new, old) {
-            (Some(new), Some(old)) if new != old => {
+        let line = match (&over.replaced_by, new, old) {
+            (Some(now), ..) => {
+                format!("{now} ({}) in place of {} ({})", place(over.by), over.path, place(over.from))
+            }
+            (None, Some(new), Some(old)) if new != old => {
                 format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
             }
             _ => format!("{} ({}) over {}", over.path, place(over.by), place(over.from)),

@@ -254,6 +254,7 @@ pub struct Override {
     pub path: String,
     pub from: String,
     pub by: String,
+    pub replaced_by: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

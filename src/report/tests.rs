@@ -75,6 +75,20 @@ fn every_origin() {
 }
 
 #[test]
+fn what_takes_the_place_of_something_else_is_named_with_its_own_path() {
+    let sample = sample(LLAMA, &["train.steps=1000"]);
+    let document = sample.document();
+    let over = document.overrides.iter().find(|over| over.path == "train.tokens").unwrap();
+    assert_eq!(over.replaced_by.as_deref(), Some("train.steps"));
+    let text = human::plan(&sample.subject(), &document, Depth::Origins, Problems::Here, Options::default());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("train.steps (--set train.steps=1000) in place of train.tokens (job.kdl:"),
+        "{text}"
+    );
+}
+
+#[test]
 fn comment() {
     let one = sample(GPTJ, &[]);
     let two = sample(BROKEN, &[]);

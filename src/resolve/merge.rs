@@ -46,13 +46,15 @@ fn join(path: &str, node: &Node) -> String {
 fn choose_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
     let chosen = |set: &[&str]| set.first().and_then(|leader| place_of(later, leader));
-    let Some(by) = alternatives.iter().find_map(|set| chosen(set)) else { return };
+    let leader = |set: &&'static [&'static str]| Some((*set.first()?, chosen(set)?));
+    let Some((chosen_name, by)) = alternatives.iter().find_map(leader) else { return };
     let kept: Vec<&str> =
         alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
     let all = alternatives.iter().flat_map(|set| set.iter().copied());
     for name in all.filter(|name| !kept.contains(name)) {
         let Some(from) = place_of(earlier, name) else { continue };
-        overrides.push(Override { path: format!("{path}.{name}"), from, by });
+        let replaced_by = Some(format!("{path}.{chosen_name}"));
+        overrides.push(Override { path: format!("{path}.{name}"), from, by, replaced_by });
         earlier.props.retain(|(key, _)| key.value != name);
         earlier.children.retain(|child| child.name.value != name);
         if let Some(at) = argument(earlier, name) {
@@ -97,7 +99,8 @@ fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Overri
     choose_first_anew(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
-    let mut note = |what: String, from: Span, by: Span| overrides.push(Override { path: what, from, by });
+    let mut note =
+        |path: String, from: Span, by: Span| overrides.push(Override { path, from, by, replaced_by: None });
     let replaced = if later.args.is_empty() { None } else { Some(later.args) };
     if let Some(args) = replaced {
         let keyed = later.spec.is_some_and(|spec| spec.repeat == Repeat::ByFirst);
@@ -129,6 +132,7 @@ fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Overri
                         path: format!("{path}.{}", child.name.value),
                         from: old.name.span,
                         by: child.name.span,
+                        replaced_by: None,
                     });
                     *old = child;
                 }

@@ -101,8 +101,8 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
         (Kind::EfaProvider, instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env)),
         (Kind::EfaRdma, instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env)),
     ];
-    let held = kinds.into_iter().filter(|(_, holds)| torchrun && *holds);
-    let row = held.filter_map(|(kind, _)| reserved::get(kind, variable.name)).next()?;
+    let mut held = kinds.into_iter().filter(|(_, holds)| torchrun && *holds);
+    let row = held.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
     // The value that is set there anyway is not lost.
     let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
     (!is_same).then_some(row)
