@@ -88,14 +88,15 @@ pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
 }
 
 fn find(kind: Kind, name: &str) -> Option<Reserved> {
-    let key = TABLE.keys_under(kind.word()).find(|key| {
-        let known = key.strip_prefix(kind.word()).unwrap_or(key);
-        match known.strip_suffix('*') {
-            Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
-            Some(prefix) => name.starts_with(prefix),
-            None => name == known,
-        }
-    })?;
+    let known = |key: &str| key.strip_prefix(kind.word()).unwrap_or(key).to_owned();
+    let begins = |key: &&str| match known(key).strip_suffix('*') {
+        Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
+        Some(prefix) => name.starts_with(prefix),
+        None => false,
+    };
+    // A name has a row of its own, or that of how it begins.
+    let mut keys = TABLE.keys_under(kind.word());
+    let key = keys.find(|key| known(key) == name).or_else(|| TABLE.keys_under(kind.word()).find(begins))?;
     let row: Row = TABLE.row(key)?;
     Some(Reserved {
         name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),

@@ -455,6 +455,7 @@ mod tests {
             instance_at_most: Some(10.0),
             beside: Some(0.0),
             volumes_beside: Some(0.0),
+            file_systems: Some(Vec::new()),
             ..Bills::default()
         };
         let unpriced = Terms { bills, ..terms() };

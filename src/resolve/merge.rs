@@ -71,11 +71,14 @@ fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &m
         return;
     }
     let by = new.span;
+    let replaced_by =
+        earlier.spec.and_then(|spec| spec.args.first()).map(|first| format!("{path}.{}", first.name));
     earlier.props.retain(|(key, value)| {
         let goes = names.contains(&key.value.as_str());
         // One that is written anew is noted where it is laid over.
         if goes && !later.props.iter().any(|(name, _)| name.value == key.value) {
-            overrides.push(Override { path: format!("{path}.{}", key.value), from: value.span, by });
+            let path = format!("{path}.{}", key.value);
+            overrides.push(Override { path, from: value.span, by, replaced_by: replaced_by.clone() });
         }
         !goes || later.props.iter().any(|(name, _)| name.value == key.value)
     });

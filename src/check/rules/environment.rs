@@ -92,16 +92,14 @@ struct Variable<'a> {
 
 /// The row that reserves the name in this job.
 fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
-    if let Some(row) = reserved::get(Kind::Environment, variable.name) {
-        return Some(row);
-    }
     let instance = plan.instance.as_ref();
     let kinds = [
-        (Kind::TorchrunEnvironment, true),
-        (Kind::EfaProvider, instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env)),
-        (Kind::EfaRdma, instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env)),
+        (Kind::Environment, true),
+        (Kind::TorchrunEnvironment, torchrun),
+        (Kind::EfaProvider, torchrun && instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env)),
+        (Kind::EfaRdma, torchrun && instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env)),
     ];
-    let mut held = kinds.into_iter().filter(|(_, holds)| torchrun && *holds);
+    let mut held = kinds.into_iter().filter(|(_, holds)| *holds);
     let row = held.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
     // The value that is set there anyway is not lost.
     let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
