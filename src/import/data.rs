@@ -19,6 +19,7 @@ pub(super) fn channels(
     rest: &mut Rest,
     isolated: bool,
     mode: Option<&str>,
+    described: bool,
     unsaid: &mut Unsaid,
 ) -> (Vec<Node>, Vec<Node>, Option<String>) {
     let mut systems: Vec<System> = Vec::new();
@@ -47,6 +48,11 @@ pub(super) fn channels(
             node = file_system(node, &mut system, &mut systems, unsaid);
             leave(&name, &system, unsaid);
         } else if let Some(mut s3) = source.object("S3DataSource") {
+            if !described && !s3.0.contains_key("S3DataDistributionType") {
+                unsaid.lose(&format!(
+                    "channel `{name}`: no `S3DataDistributionType`; FullyReplicated is sent, which the service takes for none"
+                ));
+            }
             node = s3_source(node, &mut s3);
             if let Some(mode) = mode {
                 channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
@@ -58,7 +64,7 @@ pub(super) fn channels(
             unsaid.lose(&format!("channel `{name}`: its data source has no node"));
             continue;
         }
-        node = common(node, &mut channel);
+        node = common(node, &mut channel, described);
         leave(&name, &channel, unsaid);
         leave(&name, &source, unsaid);
         nodes.push(node);
@@ -136,7 +142,7 @@ fn s3_source(node: Node, source: &mut Rest) -> Node {
     node
 }
 
-fn common(node: Node, channel: &mut Rest) -> Node {
+fn common(node: Node, channel: &mut Rest, described: bool) -> Node {
     let mut node = node;
     for (member, property, words) in [
         ("InputMode", "input", [("File", "file"), ("FastFile", "fast-file"), ("Pipe", "pipe")].as_slice()),
@@ -148,7 +154,7 @@ fn common(node: Node, channel: &mut Rest) -> Node {
         {
             channel.take_if(member, theirs);
             // What an answer says where nothing was asked.
-            if *ours != "none" {
+            if *ours != "none" || !described {
                 node = node.prop(property, &string(ours));
             }
         }

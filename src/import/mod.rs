@@ -191,8 +191,10 @@ impl Reader {
                 .add(&format!("`TrainingInputMode` {mode} for the whole job: each channel says its own"));
         }
         let isolated = self.rest.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
+        let by_channel = isolated && script.is_script();
+        let described = self.described.is_some();
         let (storage, channels, code) =
-            data::channels(&mut self.rest, isolated && script.is_script(), mode.as_deref(), &mut self.unsaid);
+            data::channels(&mut self.rest, by_channel, mode.as_deref(), described, &mut self.unsaid);
         let environment = self.rest.map("Environment");
         let program = script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid);
         nodes.extend(own_machines.then(|| program.apart()));
@@ -277,8 +279,9 @@ impl Reader {
             ("EnableNetworkIsolation", "isolation"),
             ("EnableInterContainerTrafficEncryption", "encrypt-traffic"),
         ] {
-            if self.rest.switch(member) == Some(true) {
-                children.push(Node::new(name).arg("#true"));
+            // An answer says what was never asked for.
+            if let Some(on) = self.rest.switch(member).filter(|on| *on || self.described.is_none()) {
+                children.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
             }
         }
         (!children.is_empty()).then(|| Node::new("network").children(children))

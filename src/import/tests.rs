@@ -225,6 +225,40 @@ fn what_its_own_request_lacks_is_in_the_header() {
 }
 
 #[test]
+fn what_a_request_says_though_nothing_asks_for_it_comes_back() {
+    let mut request = small(
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+        serde_json::json!({"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}),
+    )
+    .request;
+    let uri = serde_json::json!({"S3DataType": "S3Prefix", "S3Uri": "s3://example-corpus/a/"});
+    request["EnableNetworkIsolation"] = Value::Bool(false);
+    request["EnableInterContainerTrafficEncryption"] = Value::Bool(false);
+    request["InputDataConfig"] = serde_json::json!([{
+        "ChannelName": "train", "DataSource": {"S3DataSource": uri},
+        "CompressionType": "None", "RecordWrapperType": "None",
+    }]);
+    let found = imported(&request.to_string());
+    let back = emitted(&found.manifest);
+    for path in [
+        "/EnableNetworkIsolation",
+        "/EnableInterContainerTrafficEncryption",
+        "/InputDataConfig/0/CompressionType",
+        "/InputDataConfig/0/RecordWrapperType",
+    ] {
+        assert_eq!(back.pointer(path), request.pointer(path), "{path}\n{}", found.manifest);
+    }
+    // What is added is said: the header does not call it the same request.
+    assert!(found.lost.iter().any(|line| line.contains("S3DataDistributionType")), "{:?}", found.lost);
+    let mut answer = request.clone();
+    answer["TrainingJobArn"] = Value::from("arn:aws:sagemaker:us-west-2:111122223333:training-job/x");
+    let described = imported(&answer.to_string());
+    for unasked in ["#false", "compress", "record"] {
+        assert!(!described.manifest.contains(unasked), "{}", described.manifest);
+    }
+}
+
+#[test]
 fn what_is_no_job_is_said() {
     for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {
         let mut problems = Problems::default();
