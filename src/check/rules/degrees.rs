@@ -1,9 +1,11 @@
 //! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
 
+use super::instead;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
+use crate::predict::{Sharding, System};
 use crate::text;
 
 declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
@@ -27,7 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     powers(plan, parallel, mesh, problems);
-    small(plan, parallel, mesh, problems);
+    small(context, parallel, mesh, problems);
     across(parallel, mesh, problems);
 }
 
@@ -106,7 +108,8 @@ fn next_nodes(nodes: u64) -> u64 {
     if next <= MOST { next } else { 1 << nodes.clamp(1, MOST).ilog2() }
 }
 
-fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    let plan = context.plan;
     let Some(model) = &plan.model else { return };
     let parameters = model.parameters.value;
     let split: Vec<(&str, &Val<u64>)> =
@@ -127,7 +130,7 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
     {
         return;
     }
-    problems.push(
+    let mut diagnostic =
         Diagnostic::new(
             &T0389,
             first.span_or(parallel.span),
@@ -149,8 +152,19 @@ fn small(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems)
             text::group(parameters),
             text::bytes(states)
         ))
-        .fact("parameters", parameters),
-    );
+        .fact("parameters", parameters);
+    // Of tensor and pipeline ranks a copy would read other data: that is another batch.
+    let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
+    if sharded_alone && parallel.engine.get() == Some(Engine::Fsdp) {
+        let bill = instead::compared(context, |layout| {
+            layout.system = System::Ddp;
+            layout.sharding = Sharding::None;
+            layout.degrees.replicas *= layout.degrees.shard;
+            layout.degrees.shard = 1.0;
+        });
+        diagnostic = bill.into_iter().fold(diagnostic, Diagnostic::note);
+    }
+    problems.push(diagnostic);
 }
 
 /// Children of `parallel` as written that engine `ddp` under torchrun does not take, by their names.

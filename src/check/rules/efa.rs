@@ -1,6 +1,6 @@
 //! The network between nodes: whether it is EFA, and whether the container turns it on.
 
-use super::{smddp, smp_image};
+use super::{instead, smddp, smp_image};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -30,13 +30,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let kind = plan.job.rank_instance();
     let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
     match instance.efa {
-        Some(false) => without(plan, instance, mesh.nodes, span, problems),
+        Some(false) => without(context, instance, mesh.nodes, span, problems),
         Some(true) => environment(plan, instance, parallel, span, problems),
         None => {}
     }
 }
 
-fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
+fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0397,
         span,
@@ -58,14 +58,17 @@ fn without(plan: &Plan, instance: &Instance, nodes: u64, span: Span, problems: &
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
         // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
-        if let Some(trained) = plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
+        if let Some(trained) = context.plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
             let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
             let seconds = bytes * 8.0 / (gbps * 1e9);
             diagnostic = diagnostic
                 .note(format!(
-                    "one reduction of {} gradients in 16 bits takes {} s at that rate at best",
+                    "one reduction of {} gradients in 16 bits takes {} s at that rate at best{}",
                     text::group(trained.value),
-                    text::short(seconds)
+                    text::short(seconds),
+                    instead::of_steps(context, seconds).map_or_else(String::new, |usd| {
+                        format!(": {} of the run, where nothing hides it", text::dollars(usd))
+                    })
                 ))
                 .fact("reduction_seconds", seconds);
         }

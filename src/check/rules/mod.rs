@@ -28,6 +28,7 @@ mod hyperparameters;
 mod images;
 mod instance_groups;
 mod instances;
+mod instead;
 mod isolation;
 mod job_name;
 mod kms_alias;

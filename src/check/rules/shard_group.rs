@@ -1,5 +1,6 @@
 //! The shard group: how many nodes it has, against how many the model asks for.
 
+use super::instead;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -53,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     group.hybrid(problems);
     group.aligned(problems);
     group.small(context, problems);
-    group.wide(problems);
+    group.wide(context, problems);
 }
 
 /// GPUs that hold one copy of the model's states.
@@ -242,7 +243,7 @@ impl Group<'_> {
         ))
     }
 
-    fn wide(&self, problems: &mut Problems) {
+    fn wide(&self, context: &Context, problems: &mut Problems) {
         let Some(recommended) = &self.mesh.recommended_nodes else { return };
         let nodes = self.nodes();
         let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
@@ -267,7 +268,12 @@ impl Group<'_> {
         } else {
             format!("`shard-degree {degree}`")
         };
-        problems.push(
+        let more = self.mesh.shard_degree.value as f64 / degree as f64;
+        let bill = instead::compared(context, |layout| {
+            layout.degrees.shard = degree as f64;
+            layout.degrees.replicas *= more;
+        });
+        let diagnostic =
             Diagnostic::new(
                 &T0387,
                 self.span,
@@ -282,7 +288,10 @@ impl Group<'_> {
             .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
-            .fact("shard_degree", degree),
-        );
+            .fact("shard_degree", degree);
+        problems.push(match bill {
+            Some(bill) => diagnostic.note(bill),
+            None => diagnostic,
+        });
     }
 }
