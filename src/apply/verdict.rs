@@ -196,24 +196,6 @@ fn only_shrinks(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }
 
-impl Verdict {
-    /// The same for a user who waited for room, and for how long: to wait is no news to them.
-    #[must_use]
-    pub fn waited(mut self, seconds: u64) -> Self {
-        let code = self.diagnostic.code;
-        if code == &T0604
-            || (code == &T0603
-                && self.diagnostic.help.as_ref().is_some_and(|help| help.contains("--wait-for-capacity")))
-        {
-            self.diagnostic = self
-                .diagnostic
-                .help("the same command waits as long again; give `--wait-for-capacity` more time, or choose another zone or instance type")
-                .note(format!("it was waited for {}", text::duration(seconds)));
-        }
-        self
-    }
-}
-
 /// The most differences that a message lists.
 const MOST_DIFFERENCES: usize = 12;
 

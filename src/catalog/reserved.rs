@@ -94,9 +94,11 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
         Some(prefix) => name.starts_with(prefix),
         None => false,
     };
-    // A name has a row of its own, or that of how it begins.
+    // A name has a row of its own, or that of how it begins, the longest that is known.
     let mut keys = TABLE.keys_under(kind.word());
-    let key = keys.find(|key| known(key) == name).or_else(|| TABLE.keys_under(kind.word()).find(begins))?;
+    let key = keys
+        .find(|key| known(key) == name)
+        .or_else(|| TABLE.keys_under(kind.word()).filter(begins).max_by_key(|key| key.len()))?;
     let row: Row = TABLE.row(key)?;
     Some(Reserved {
         name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
@@ -114,7 +116,10 @@ mod tests {
 
     #[test]
     fn names_and_prefixes() {
-        assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().name, "SM_*");
+        // The longest that is known, and a name before any prefix.
+        assert_eq!(get(Kind::Environment, "SM_MODEL_FLAVOUR").unwrap().name, "SM_*");
+        assert_eq!(get(Kind::Environment, "SM_HP_LR").unwrap().name, "SM_HP_*");
+        assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().lost, Some(Lost::Always));
         assert_eq!(get(Kind::Environment, "MASTER_PORT").unwrap().lost, Some(Lost::Always));
         assert_eq!(get(Kind::Environment, "NODE_RANK").unwrap().lost, None);
         assert_eq!(get(Kind::EfaRdma, "RDMAV_FORK_SAFE").unwrap().value.as_deref(), Some("1"));

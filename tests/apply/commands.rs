@@ -397,7 +397,7 @@ fn runs_that_follow_one_without_machines_have_their_names() {
     let late = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "60s"]);
     let said = late.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(late.code, Some(5), "{said}");
-    assert!(said.contains("it was waited for 1m") && !said.contains("--wait-for-capacity 2h"), "{said}");
+    assert!(said.contains("waited 1m for room") && !said.contains("--wait-for-capacity 2h"), "{said}");
     assert!(late.out.contains("--wait-for-capacity 1m --yes"), "{}", late.out);
 }
 

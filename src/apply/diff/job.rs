@@ -234,10 +234,14 @@ const LEAST_SECRET: usize = 8;
 fn is_secret(key: &str, text: &str) -> bool {
     let key = key.to_lowercase().replace(['-', '.'], "_");
     let last = key.rsplit('_').next().unwrap_or(&key);
-    let named =
-        ["password", "passwd", "passphrase", "token", "key", "secret", "apikey", "credential", "credentials"]
-            .contains(&last);
-    credentials::find(text).is_some() || (named && text.len() >= LEAST_SECRET && text != "none")
+    // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
+    let surely = ["password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials"];
+    let maybe = ["token", "key"];
+    let long = text.len() >= LEAST_SECRET && text != "none";
+    credentials::find(text).is_some()
+        || (surely.contains(&last) && !text.is_empty())
+        || (maybe.contains(&last) && long)
+        || (key.split('_').any(|word| word == "wandb") && long)
 }
 
 /// Whether a text differs only in the digest that it names: that follows from what else differs.

@@ -29,7 +29,7 @@ pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems)
         problems.push(
             Diagnostic::new(&T0649, span, format!("`{run}` goes on without `{id}`, which is gone"))
                 .help(format!(
-                    "end it with `trainc stop --run {run}`, then `trainc apply --new-run` makes the file system again"
+                    "end it with `trainc stop MANIFEST --run {run}`, then `trainc apply MANIFEST --new-run` makes the file system again"
                 ))
                 .note("a job mounts its file systems when it starts: one that is made now it cannot use")
                 .fact("file_system", id.as_str())

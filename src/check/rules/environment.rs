@@ -67,8 +67,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .help("remove one of the two"),
             );
         }
-        // What starts the program by itself is no launcher of the toolkit's.
+        // What starts the program by itself is no launcher of the toolkit's, nor is the worker.
         if program.entrypoint.is_empty()
+            && engine != Some(Engine::Worker)
             && let Some(row) = row(plan, &variable, torchrun)
         {
             problems.push(overwritten(&variable, &row, torchrun));

@@ -310,10 +310,7 @@ impl One<'_> {
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
         for (item, cause) in ledger.failed() {
-            let mut verdict = verdict::verdict(self.plan, &item, &cause);
-            if let Some(time) = self.args.wait_for_capacity {
-                verdict = verdict.waited(time.as_secs());
-            }
+            let verdict = verdict::verdict(self.plan, &item, &cause);
             self.verdict(io, &verdict);
             codes.push(verdict.exit);
         }
