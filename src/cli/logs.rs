@@ -102,9 +102,12 @@ impl Task for Logs {
             look.clock.sleep(look.patience.poll).await;
         }
         if lines == 0 {
-            let who = self.host.as_deref().unwrap_or("no host");
+            let who = self.host.as_ref().map_or_else(
+                || "no host has written anything".to_owned(),
+                |host| format!("{host} has written nothing"),
+            );
             let when = if self.since.is_some() { "in that time" } else { "yet" };
-            io.note(&format!("{who} has written nothing {when}: {} is {}\n", job.name, job.secondary));
+            io.note(&format!("{who} {when}: {} is {}\n", job.name, job.secondary));
         }
         exit::DONE
     }
