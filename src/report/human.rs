@@ -3,7 +3,7 @@
 use super::bars::{Part, bar};
 use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
-use super::{Subject, cost, links, origins, picture, sections};
+use super::{Subject, cost, links, origins, pace, picture, sections};
 use crate::diag::{Diagnostic, Severity};
 use crate::ir::Plan;
 use crate::ir::size::GIB;
@@ -161,7 +161,7 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
         let word = if mesh.engine == crate::ir::Engine::DeviceMap { "        " } else { "layers  " };
         page.item("", word, "", &line);
     }
-    if let Some(line) = sections::nodes_rule(mesh) {
+    if let Some(line) = sections::nodes_rule(plan, mesh) {
         page.item("", "rule    ", "", &line);
     }
 }
@@ -190,7 +190,7 @@ fn memory(page: &mut Page, plan: &Plan, document: &Document) {
 }
 
 fn speed(page: &mut Page, plan: &Plan, document: &Document) {
-    lines_of(page, "speed", &sections::speed(plan, document));
+    lines_of(page, "speed", &pace::speed(plan, document));
     let parts = &document.speed.parts;
     let Some(step) = document.speed.step_seconds else { return };
     let parts = [
