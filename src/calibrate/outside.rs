@@ -34,6 +34,8 @@ pub fn outside(constants: &Constants) -> Vec<Outside> {
         if (low * (1.0 - 1e-3)..=high * (1.0 + 1e-3)).contains(&value) {
             continue;
         }
+        // The digits that a file has.
+        let value = format!("{value:.3e}").parse().unwrap_or(value);
         let (source, why) = (prior.source.clone(), prior.outside.clone());
         out.push(Outside { constant: name.clone(), value, low, high, source, why });
     }
