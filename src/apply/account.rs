@@ -241,6 +241,8 @@ pub struct Object {
     pub key: String,
     /// Bytes.
     pub bytes: u64,
+    /// SHA-256 of the whole content, hexadecimal, where it was asked for and S3 tells it: not of what was sent in parts.
+    pub sha256: Option<String>,
 }
 
 /// What is uploaded.

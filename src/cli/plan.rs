@@ -9,6 +9,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{Mode, Progress};
 use super::prospects::{Looked, look_at};
+use super::typed;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::Choices;
 use crate::apply::observed::Look;
@@ -141,6 +142,11 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
 }
 
+/// A manifest with its flags, for a command about its job.
+fn typed_again(args: &Args, manifest: &Manifest) -> String {
+    typed::manifest(manifest.named(), &args.input.laid_over(), &args.account)
+}
+
 /// Whether a plan is compared with an account.
 fn is_online(args: &Args) -> bool {
     !args.offline && (cfg!(feature = "aws") || args.account.simulate.is_some())
@@ -180,8 +186,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let manifest_code = args.input.exit(&set);
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
-            manifest.compiled.problems.extend(looked.findings.clone());
-            looked.warnings().for_each(|warning| manifest.compiled.problems.push(warning));
+            let named = typed_again(args, manifest);
+            manifest.compiled.problems.extend(typed::all_typed(&looked.findings, &named));
+            for warning in looked.warnings() {
+                manifest.compiled.problems.push(typed::typed(warning, &named));
+            }
             manifest.compiled.problems.sort();
         }
     }
@@ -324,12 +333,13 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    let blocked = Blocked::of(looked);
+    let typed = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
+    let blocked = Blocked::of(looked, &typed);
     // What the account says is no mistake of the manifest: `check` would find nothing.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
     if let Some(words) = blocked.words().filter(|_| errors == 0) {
-        io.print(&report::human::blocked(&words, options));
+        io.print(&report::human::blocked(&words, &blocked.first, options));
     }
     say(io, &report::human::next(&next(args, errors, local, &blocked), options));
 }

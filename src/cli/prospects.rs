@@ -80,6 +80,14 @@ async fn one<C: Observe, K: Clock>(
     if let Target::Attach(run) = &prospect.target {
         let lost = crate::apply::diff::lost(&prospect.desired, &prospect.observed, choices);
         preflight::lost(plan, run, &lost, &mut findings);
+        // In nobody's way: the run was started, and apply leaves it as it is.
+        if !prospect.is_settled(choices) {
+            for change in crate::apply::diff::spoiled(&prospect.desired, &prospect.observed) {
+                let item = crate::apply::ledger::Item::new(change.kind, &change.name);
+                let said = verdict::obstacle(&change, verdict::place(plan, &item)).diagnostic;
+                findings.push(said.severity(Severity::Warning));
+            }
+        }
     }
     if !prospect.is_settled(choices) {
         preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);

@@ -6,10 +6,10 @@ use std::fs;
 use std::time::Duration;
 
 /// A repository with examples, and an account beside it.
-struct Repo(Scratch);
+pub(super) struct Repo(pub(super) Scratch);
 
 impl Repo {
-    fn new(name: &str, examples: &[&str]) -> Self {
+    pub(super) fn new(name: &str, examples: &[&str]) -> Self {
         let scratch = Scratch::new(name);
         scratch.write(".git/HEAD", "");
         for example in examples {
@@ -23,7 +23,7 @@ impl Repo {
         Self(scratch)
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub(super) fn run(&self, args: &[&str]) -> Ran {
         let mut all = args.to_vec();
         all.push("--simulate=account.json");
         trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
@@ -33,11 +33,11 @@ impl Repo {
         trainc_in(&self.0.0, args, b"", Duration::from_mins(1))
     }
 
-    fn account(&self) -> Value {
+    pub(super) fn account(&self) -> Value {
         serde_json::from_str(&fs::read_to_string(self.0.0.join("account.json")).unwrap()).unwrap()
     }
 
-    fn edit(&self, manifest: &str, from: &str, to: &str) {
+    pub(super) fn edit(&self, manifest: &str, from: &str, to: &str) {
         let path = self.0.0.join(manifest);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from));

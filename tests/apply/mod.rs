@@ -9,6 +9,7 @@ mod followed;
 mod preflights;
 mod repositories;
 mod scenarios;
+mod typed;
 mod verdicts;
 mod workers;
 

@@ -104,6 +104,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             return Ok(Some(systems));
         }
         let seen = self.look.observe(self.desired).await?;
+        if let Some(other) = diff::spoiled(self.desired, &seen).into_iter().next() {
+            return Err(Cause::Obstacle(other));
+        }
         let mut all = true;
         if let Some(wanted) = &self.desired.role {
             // Also where another version has written its own policy meanwhile.
