@@ -167,7 +167,7 @@ impl Kind {
                 format!("trainc plan {manifest} asks IAM what the role may not do")
             }
             Self::Permission => format!(
-                "where the program reads S3 that the manifest does not name, write `read s3=\"s3://…\"` in `role`, then trainc apply {manifest} --new-run; else allow what the reason names in the bucket's or the key's policy"
+                "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then trainc apply {manifest} --new-run; else allow what the reason names in the bucket's or the key's policy"
             ),
             Self::Image => format!("trainc check {manifest} says what is known of the image"),
             Self::Capacity => format!("trainc apply {manifest} --wait-for-capacity 2h"),

@@ -94,6 +94,21 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
         Cause::Fault(fault) => fault_verdict(fault, item, span),
         Cause::Obstacle(change) => obstacle(change, span),
         Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
+        Cause::Gone => Verdict {
+            diagnostic: Diagnostic::new(
+                &T0618,
+                span,
+                format!(
+                    "{} `{}` was there, and was taken away while the rest was made",
+                    item.kind.replace('-', " "),
+                    item.name
+                ),
+            )
+            .help("see that no `trainc destroy` of this job runs, then run the same command again: it makes it again")
+            .note("what somebody destroys is not made again behind their back"),
+            exit: exit::INCOMPLETE,
+            flag: None,
+        },
         Cause::Late { state, seconds } => Verdict {
             diagnostic: Diagnostic::new(
                 &T0614,

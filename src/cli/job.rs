@@ -118,6 +118,7 @@ pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
 }
 
 /// The manifest that a task is about.
+#[derive(Clone)]
 pub(super) struct About {
     /// The flags of every command.
     pub global: Global,

@@ -101,6 +101,7 @@ fn identity(manifest: &Manifest) -> Option<Identity> {
 /// one that cannot: `look_at` asks for no more than to observe.
 struct Compare<'a> {
     plans: &'a [&'a crate::ir::Plan],
+    known: &'a [&'a str],
     choices: Choices,
     progress: &'a Progress,
     found: &'a RefCell<Vec<Looked>>,
@@ -108,7 +109,7 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = look_at(looks, self.plans, self.choices);
+        let all = look_at(looks, self.plans, self.known, self.choices);
         let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
@@ -132,7 +133,7 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     let found = RefCell::new(Vec::new());
     if !plans.is_empty() {
         let progress = Progress::new(Mode::of("human", global.quiet));
-        let compare = Compare { plans: &plans, choices, progress: &progress, found: &found };
+        let compare = Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
         let code = accounts.all(io, &plans, compare);
         if code != exit::DONE {
             return Err(code);

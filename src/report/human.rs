@@ -320,9 +320,7 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
         let seen = all.iter().filter(|problem| is_of_account(problem)).count();
         let words = match (seen == all.len(), seen == 0) {
             (true, false) => "`-v` shows each with its help",
-            (false, false) => {
-                "`trainc check` shows those of the manifest at their place, `-v` here all with help"
-            }
+            (false, false) => "`trainc check` shows the manifest's at their place, `-v` here all with help",
             (_, true) => "`trainc check` shows each at its place, with help",
         };
         page.field("", &format!("{words}{more}"));
@@ -346,7 +344,6 @@ fn one(page: &mut Page, problem: &Diagnostic, depth: Depth) {
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
         page.hanging("  costs:", "", &one_line(note));
     }
-    // Nobody else shows them.
     let whole = depth == Depth::Origins && is_of_account(problem);
     for note in problem.notes.iter().filter(|note| whole && !note.contains('$')) {
         page.hanging("  note:", "", &one_line(note));

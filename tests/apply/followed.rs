@@ -241,7 +241,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
 fn what_a_role_may_not_do_is_mended_where_the_role_comes_from() {
     let job = TrainingJob::default();
     let next = |sets: &[&str]| Kind::Permission.next("job.kdl", &plan("starter", sets), &job);
-    assert!(next(&[]).contains("write `read s3=\"s3://…\"` in `role`"), "{}", next(&[]));
+    assert!(next(&[]).contains("write `read \"s3://…\"` in `role`"), "{}", next(&[]));
     let given = next(&["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
     assert!(given.starts_with("trainc plan job.kdl asks IAM"), "{given}");
 }
