@@ -193,7 +193,9 @@ impl Kind {
 fn longer(what: &str, of: &str, manifest: &str, plan: &Plan, job: &TrainingJob) -> String {
     let then = format!("then trainc apply {manifest} --new-run");
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
-        return format!("raise `{what}`{of}, {then}: it begins at step 0, for the manifest keeps no checkpoints");
+        return format!(
+            "raise `{what}`{of}, {then}: it begins at step 0, for the manifest keeps no checkpoints"
+        );
     };
     let why = if path.contains(DIGEST_MARK) { ", for their path names the digest" } else { "" };
     match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {

@@ -45,7 +45,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut found: BTreeMap<String, Stray> = BTreeMap::new();
         let systems = self.ask(async |cloud| cloud.file_systems().await).await.unwrap_or_default();
         for system in systems.into_iter().filter(|one| one.lifecycle != "DELETING") {
-            let Some(job) = system.tags.get("trainc:job").filter(|job| is_stray(job)).cloned() else { continue };
+            let Some(job) = system.tags.get("trainc:job").filter(|job| is_stray(job)).cloned() else {
+                continue;
+            };
             if system.tags.contains_key("trainc:resource") {
                 found.entry(job).or_default().file_systems.push(system);
             }
@@ -53,7 +55,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let listed = self.ask(async |cloud| cloud.training_jobs(&begins).await).await.unwrap_or_default();
         let mut runs: BTreeMap<String, Vec<JobSummary>> = BTreeMap::new();
         for run in listed {
-            let Some(job) = job_of(&run.name).filter(|job| is_stray(job) && !is_cut(job, known)) else { continue };
+            let Some(job) = job_of(&run.name).filter(|job| is_stray(job) && !is_cut(job, known)) else {
+                continue;
+            };
             runs.entry(job.to_owned()).or_default().push(run);
         }
         let jobs: BTreeSet<String> = found.keys().chain(runs.keys()).cloned().collect();
@@ -93,7 +97,8 @@ fn job_of(run: &str) -> Option<&str> {
         _ => run,
     };
     let (job, digest) = first.rsplit_once('-')?;
-    (digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) && !job.is_empty()).then_some(job)
+    (digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) && !job.is_empty())
+        .then_some(job)
 }
 
 /// The fewest characters of a job's name of which a run's holds only a part (63, less the digest and the number).

@@ -200,7 +200,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             )
             .note("FSx cannot change this in place, and a new file system begins empty"),
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
-            .help(format!("aws s3 rm {name}, then trainc apply MANIFEST"))
+            .help(format!("aws s3 rm {} && trainc apply MANIFEST", crate::emit::quoted(name)))
             .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
         Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
     };

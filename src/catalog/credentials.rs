@@ -45,8 +45,7 @@ pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
     out
 }
 
-pub(crate) const NAMES: Table =
-    Table::new("credential-names", include_str!("data/credential-names.toml"));
+pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("data/credential-names.toml"));
 
 /// What the last word of a name says of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -133,7 +133,8 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     let found = RefCell::new(Vec::new());
     if !plans.is_empty() {
         let progress = Progress::new(Mode::of("human", global.quiet));
-        let compare = Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
+        let compare =
+            Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
         let code = accounts.all(io, &plans, compare);
         if code != exit::DONE {
             return Err(code);

@@ -93,11 +93,7 @@ impl Task for Show {
             for one in &beside {
                 io.print(&format!(
                     "{} runs too: {}, {}\n  end it with trainc stop {} --run {}\n",
-                    one.name,
-                    one.status,
-                    one.secondary,
-                    self.about.again,
-                    one.name
+                    one.name, one.status, one.secondary, self.about.again, one.name
                 ));
             }
         }

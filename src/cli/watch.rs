@@ -206,9 +206,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     );
                 }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
-                io.note(&format!(
-                    "the job runs on; attach again with `trainc watch {again}`\n"
-                ));
+                io.note(&format!("the job runs on; attach again with `trainc watch {again}`\n"));
                 return verdict.exit;
             }
         };

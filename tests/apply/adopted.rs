@@ -117,7 +117,9 @@ fn a_job_that_was_started_with_something_else_is_shown_and_never_taken() {
         assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
         // What it does stands before whose it is.
         let place = |what: &str| job.differences.iter().position(|one| one.what == what).unwrap();
-        assert!(place("HyperParameters.lr") < place("RoleArn") && place("RoleArn") < place("tag trainc:digest"));
+        assert!(
+            place("HyperParameters.lr") < place("RoleArn") && place("RoleArn") < place("tag trainc:digest")
+        );
         let found = |what: &str| {
             let one = job.differences.iter().find(|one| one.what == what);
             one.unwrap_or_else(|| panic!("{what}: {job:#?}")).found.clone()

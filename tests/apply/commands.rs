@@ -266,7 +266,11 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     let other = names.iter().find(|name| data["training_job"] != name.as_str()).unwrap();
     assert_eq!(data["also_running"][0]["training_job"], other.as_str());
     assert!(names.iter().all(|name| shown.out.contains(name)), "{}", shown.out);
-    assert!(shown.out.contains(&format!("trainc stop {path} --simulate=account.json --run {other}")), "{}", shown.out);
+    assert!(
+        shown.out.contains(&format!("trainc stop {path} --simulate=account.json --run {other}")),
+        "{}",
+        shown.out
+    );
     let which = repo.run(&["stop", path, "--yes"]);
     assert_eq!(which.code, Some(2), "{}", which.out);
     assert!(names.iter().all(|name| which.err.contains(&format!("--run {name}"))), "{}", which.err);
@@ -303,7 +307,11 @@ fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     let ran = repo.run(&["stop", path, "--yes"]);
     assert_eq!(ran.code, Some(7), "{}", ran.out);
     assert!(ran.err.contains("T0605") && ran.err.contains("is InProgress and belongs to"), "{}", ran.err);
-    assert!(one_line(&ran.err).contains(&format!("trainc apply {path} --simulate=account.json --adopt")), "{}", ran.err);
+    assert!(
+        one_line(&ran.err).contains(&format!("trainc apply {path} --simulate=account.json --adopt")),
+        "{}",
+        ran.err
+    );
     let planned = repo.run(&["plan", path]);
     let role = planned.out.lines().find(|line| line.contains("unchanged role trainc-")).unwrap();
     assert!(role.contains("wider"), "{role}");

@@ -224,14 +224,20 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
     let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
     let named = next("llama-7b-fsdp", &[], Kind::Time, Some(digest));
     assert!(named.starts_with("raise `max-run`, and write `s3=\"s3://example-runs/llama-7b/0123"), "{named}");
-    assert!(named.contains("then trainc apply job.kdl --set a=1 --new-run; else it begins at step 0"), "{named}");
+    assert!(
+        named.contains("then trainc apply job.kdl --set a=1 --new-run; else it begins at step 0"),
+        "{named}"
+    );
     let fixed = "s3://sagemaker-us-east-1-111122223333/using-spot/checkpoints";
     let found = next("distilbert-spot", &[], Kind::Wait, Some(fixed));
     assert!(found.starts_with("raise `max-wait` of `spot`, then trainc apply"), "{found}");
     assert!(found.ends_with(&format!("it finds the checkpoints of this one in {fixed}")), "{found}");
     // The manifest says another place by now.
     let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], Kind::Time, Some(fixed));
-    assert!(moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("begins at step 0"), "{moved}");
+    assert!(
+        moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("begins at step 0"),
+        "{moved}"
+    );
     let none = next("neox-20b-fsdp", &[], Kind::Time, None);
     assert!(none.ends_with("it begins at step 0, for the manifest keeps no checkpoints"), "{none}");
 }

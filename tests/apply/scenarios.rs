@@ -182,7 +182,10 @@ fn something_else_at_the_address_of_an_upload_is_not_run() {
     assert!(change.because.contains("of 4 bytes where"), "{}", change.because);
     let verdict = trainc::apply::verdict::obstacle(change, plan.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0611", 5));
-    assert_eq!(verdict.diagnostic.help.as_deref(), Some(&*format!("aws s3 rm s3://{uri}, then trainc apply MANIFEST")));
+    assert_eq!(
+        verdict.diagnostic.help.as_deref(),
+        Some(&*format!("aws s3 rm s3://{uri} && trainc apply MANIFEST"))
+    );
     let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
     assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
     assert!(cloud.account().jobs.is_empty());

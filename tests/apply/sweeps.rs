@@ -41,7 +41,9 @@ fn a_value_that_is_taken_out_leaves_its_job_and_every_command_says_so() {
     let applied = repo.run(&["apply", LLAMA, "--yes"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
     let said = one_line(&applied.err);
-    for words in ["T0668", "training job `llama-7b-fsdp-3-", "file system `fs-", "role `trainc-llama-7b", command] {
+    for words in
+        ["T0668", "training job `llama-7b-fsdp-3-", "file system `fs-", "role `trainc-llama-7b", command]
+    {
         assert!(said.contains(words), "{words}: {said}");
     }
     // Only what still is of the manifest goes, and what stays is said.

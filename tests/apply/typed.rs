@@ -64,7 +64,8 @@ fn a_blocked_plan_says_what_must_be_done_first() {
     let words = with("plan", &[]);
     let ran = repo.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
-    let line = |label: &str| ran.out.lines().find(|line| line.trim_start().starts_with(label)).unwrap().trim();
+    let line =
+        |label: &str| ran.out.lines().find(|line| line.trim_start().starts_with(label)).unwrap().trim();
     assert!(line("blocked").contains("exit code 3: T0628"), "{}", ran.out);
     assert!(line("first").ends_with("aws s3 mb s3://your-bucket --region us-west-2"), "{}", ran.out);
     assert!(line("next").ends_with(&format!("trainc plan {AGAIN}")), "{}", ran.out);
@@ -86,10 +87,18 @@ fn a_run_without_its_file_system_is_not_followed() {
     repo.0.write("account.json", account.to_string());
     let end = format!("trainc stop {path} --simulate=account.json --run {name}");
     let status = repo.run(&["status", path]);
-    assert!(status.out.contains(&format!("goes on without `{id}`")) && status.out.contains(&end), "{}", status.out);
+    assert!(
+        status.out.contains(&format!("goes on without `{id}`")) && status.out.contains(&end),
+        "{}",
+        status.out
+    );
     assert_eq!(repo.run(&["status", path, "-o", "json"]).json()["lost_file_systems"], json!([id]));
     let planned = repo.run(&["plan", path]);
-    assert!(planned.out.contains(&format!("trainc stop {path} --run {name} --simulate=account.json")), "{}", planned.out);
+    assert!(
+        planned.out.contains(&format!("trainc stop {path} --run {name} --simulate=account.json")),
+        "{}",
+        planned.out
+    );
     assert!(!planned.out.contains("trainc watch"), "{}", planned.out);
     let applied = repo.run(&["apply", path, "--yes"]);
     assert!(applied.out.contains(&format!("next  {end}")), "{}{}", applied.out, applied.err);

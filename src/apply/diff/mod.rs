@@ -227,7 +227,10 @@ pub fn unmounted(job: &TrainingJob, systems: &BTreeSet<String>) -> Vec<String> {
 pub fn mounts(job: &TrainingJob) -> Vec<&str> {
     let text = |value: &'_ serde_json::Value| value.as_str() == Some("FSxLustre");
     let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
-    let sources = channels.into_iter().flatten().filter_map(|channel| channel.pointer("/DataSource/FileSystemDataSource"));
+    let sources = channels
+        .into_iter()
+        .flatten()
+        .filter_map(|channel| channel.pointer("/DataSource/FileSystemDataSource"));
     let lustre = sources.filter(|source| source.get("FileSystemType").is_none_or(text));
     lustre.filter_map(|source| source.get("FileSystemId")?.as_str()).collect()
 }

@@ -21,7 +21,12 @@ declare_code!(
     "a file system of the job that its manifest no longer names"
 );
 
-declare_code!(T0668, "sweep-left-behind", Warning, "a job that its sweep no longer makes, and what was made for it");
+declare_code!(
+    T0668,
+    "sweep-left-behind",
+    Warning,
+    "a job that its sweep no longer makes, and what was made for it"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];

@@ -284,9 +284,18 @@ impl One<'_> {
         job: &str,
         progress: &Progress,
     ) -> u8 {
-        let code =
-            follow(io, &look, self.set, self.manifest, &self.path(), job, self.global, progress, Stay::ToTheEnd)
-                .await;
+        let code = follow(
+            io,
+            &look,
+            self.set,
+            self.manifest,
+            &self.path(),
+            job,
+            self.global,
+            progress,
+            Stay::ToTheEnd,
+        )
+        .await;
         if code != exit::DONE || !self.args.wait {
             return code;
         }
