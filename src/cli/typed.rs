@@ -28,7 +28,9 @@ pub(super) fn laid_over(env: Option<&str>, sets: &[String], worker: Option<&Path
 /// The manifest with what is laid over it and the account, for any command about its job.
 pub(super) fn manifest(path: &str, laid_over: &[String], account: &AccountArgs) -> String {
     let mut out = quoted(path);
-    laid_over.iter().for_each(|word| out.push_str(&format!(" {word}")));
+    for word in laid_over {
+        out.push_str(&format!(" {word}"));
+    }
     out + &account.again()
 }
 

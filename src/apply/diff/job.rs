@@ -37,7 +37,8 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     let start = |run: usize| Target::Start(desired.name_of_run(run).unwrap_or_default().to_owned());
     match (&runs.latest, &runs.other) {
         (Some((job, tags)), _) => {
-            if !is_same(desired, tags) && !(choices.adopt && is_like(desired, job)) {
+            let is_taken = choices.adopt && is_like(desired, job);
+            if !is_same(desired, tags) && !is_taken {
                 Target::Blocked(in_the_way(desired, job))
             } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
                 // One that found no machines never ran: what came after it is the job as it is now.

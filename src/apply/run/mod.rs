@@ -109,7 +109,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let gone = self.gone(&seen, &systems);
             let Some(first) = gone.first() else { break seen };
             if late.is_over(self.look.clock) {
-                gone.iter().for_each(|item| self.telling.failed(item, Cause::Gone));
+                for item in &gone {
+                    self.telling.failed(item, Cause::Gone);
+                }
                 return Ok(None);
             }
             self.pause(first, &mut late, "which was there before").await?;

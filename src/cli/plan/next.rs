@@ -53,12 +53,11 @@ impl Blocked {
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
             errors.for_each(|error| out.must(error, again));
             for obstacle in &one.obstacles {
-                match obstacle.flag {
-                    Some(flag) => out.flags.extend([flag]),
-                    None => {
-                        out.mend = true;
-                        out.must(&obstacle.diagnostic, again);
-                    }
+                if let Some(flag) = obstacle.flag {
+                    out.flags.extend([flag]);
+                } else {
+                    out.mend = true;
+                    out.must(&obstacle.diagnostic, again);
                 }
             }
         }
