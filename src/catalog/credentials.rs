@@ -63,6 +63,35 @@ pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
     out
 }
 
+pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("data/credential-names.toml"));
+
+/// What the last word of a name says of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Named {
+    /// A password, whatever it looks like.
+    Password,
+    /// A credential, unless the value is plainly a setting.
+    Credential,
+    /// A credential, or a setting: `token`, `key`.
+    Perhaps,
+}
+
+#[derive(Clone, Deserialize)]
+struct Name {
+    kind: Named,
+    #[serde(flatten)]
+    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    sourced: Sourced,
+}
+
+/// What a name says of its value by its last word: `db-password`, `WANDB_API_KEY`.
+pub fn named(name: &str) -> Option<Named> {
+    let name = name.to_lowercase().replace(['-', '.'], "_");
+    let last = name.rsplit('_').next()?;
+    NAMES.row::<Name>(last).map(|row| row.kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +127,21 @@ mod tests {
         ] {
             assert_eq!(find(fine), None, "{fine}");
         }
+    }
+
+    #[test]
+    fn a_name_tells_by_its_last_word() {
+        for (name, kind) in [
+            ("db-password", Some(Named::Password)),
+            ("DB.PASSWD", Some(Named::Password)),
+            ("client_secret", Some(Named::Credential)),
+            ("WANDB_API_KEY", Some(Named::Perhaps)),
+            ("secret_name", None),
+            ("max_tokens", None),
+            ("", None),
+        ] {
+            assert_eq!(named(name), kind, "{name}");
+        }
+        assert!(NAMES.keys().all(|key| named(key).is_some()));
     }
 }
