@@ -49,14 +49,23 @@ pub fn plan(
             lines_of(&mut page, label, &lines);
         }
         page.blank();
-        mesh(&mut page, plan);
+        mesh(&mut page, plan, depth);
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
-        lines_of(&mut page, "length", &sections::length(plan));
+        // How the steps follow from tokens or epochs is told with the other origins.
+        let length = sections::length(plan);
+        let shown = if depth == Depth::Screen { 1 } else { length.len() };
+        lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
         memory(&mut page, plan, document);
         speed(&mut page, plan, document);
-        lines_of(&mut page, "run", &sections::run(document));
-        lines_of(&mut page, "cost", &cost::lines(document, plan));
+        let costs = cost::lines(document, plan);
+        let mut run = sections::run(document);
+        // A price that is missing is told once, with what gives it.
+        if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
+            run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
+        }
+        lines_of(&mut page, "run", &run);
+        lines_of(&mut page, "cost", &costs);
     }
     resources(&mut page, document, depth);
     overrides(&mut page, subject);
@@ -141,7 +150,7 @@ fn lines_of(page: &mut Page, label: &str, lines: &[String]) {
     }
 }
 
-fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
+fn mesh(page: &mut Page, plan: &crate::ir::Plan, depth: Depth) {
     let Some(mesh) = &plan.mesh else {
         page.field("mesh", sections::UNKNOWN);
         return;
@@ -161,7 +170,12 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan) {
         let word = if mesh.engine == crate::ir::Engine::DeviceMap { "        " } else { "layers  " };
         page.item("", word, "", &line);
     }
-    if let Some(line) = sections::nodes_rule(mesh) {
+    // A rule that is kept is nothing to act on.
+    let kept = mesh
+        .recommended_nodes
+        .as_ref()
+        .is_some_and(|nodes| mesh.nodes_of_group(crate::ir::Axis::Shard) == nodes.value);
+    if let Some(line) = sections::nodes_rule(mesh).filter(|_| !kept || depth == Depth::Origins) {
         page.item("", "rule    ", "", &line);
     }
 }
