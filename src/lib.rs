@@ -94,7 +94,8 @@ pub struct Options {
     pub choices: Choices,
     /// Today, as an ISO date; it may only change problems, never what is emitted.
     pub today: String,
-    /// Prices from the command line: instance type and US dollars per hour.
+    /// Prices from the command line: instance type and US dollars per hour, or a storage's key in the catalogue and US
+    /// dollars per GB and month.
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,

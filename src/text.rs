@@ -94,6 +94,19 @@ pub fn duration(seconds: u64) -> String {
     if out.is_empty() { "0s".to_owned() } else { out }
 }
 
+/// A predicted duration, without digits that mean nothing: `5m 58s`, `36m 50s`, `1h 18m`, `1d 5h 40m`.
+pub fn about(seconds: f64) -> String {
+    let grain = match seconds {
+        long if long >= 36_000.0 => 600.0,
+        long if long >= 3_600.0 => 60.0,
+        long if long >= 600.0 => 10.0,
+        _ => 1.0,
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, held above zero")]
+    let rounded = ((seconds / grain).round() * grain).max(0.0) as u64;
+    duration(rounded)
+}
+
 /// US dollars: cents below 100, whole above, grouped.
 pub fn dollars(usd: f64) -> String {
     if usd.abs() < 100.0 {
@@ -255,6 +268,12 @@ mod tests {
         assert_eq!(nearest("shrad-degree", names), Some("shard-degree"));
         assert_eq!(nearest("warp", names), Some("wrap"));
         assert_eq!(nearest("banana", names), None);
+    }
+
+    #[test]
+    fn a_prediction_has_no_digits_that_mean_nothing() {
+        let words = [0.4, 358.2, 2_214.0, 4_661.0, 106_983.0, -3.0].map(about);
+        assert_eq!(words, ["0s", "5m 58s", "36m 50s", "1h 18m", "1d 5h 40m", "0s"]);
     }
 
     #[test]

@@ -40,6 +40,47 @@ fn no_argument_means_the_manifests_that_are_here() {
     }
 }
 
+/// What the help of T0257 says to type satisfies it, and every figure counts it.
+#[test]
+fn a_price_of_storage_is_taken_wherever_it_counts() {
+    let dir = Scratch::new("usage-storage-price");
+    let example = root().join("examples/llama-7b-fsdp");
+    let text = fs::read_to_string(example.join("trainc.kdl")).unwrap();
+    let on_demand: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("spot ")).collect();
+    dir.write("job.kdl", on_demand.join("\n").replace("us-west-2", "us-east-1"));
+    for entry in fs::read_dir(example.join("scripts")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        dir.write(&format!("scripts/{name}"), fs::read(&path).unwrap());
+    }
+    let help = "--price fsx/us-east-1/PERSISTENT_2/SSD/250=USD_PER_GB_MONTH";
+    let check = run(&dir.0, &["check", "job.kdl"]);
+    let said = check.out + &check.err;
+    assert!(said.contains("warning[T0257]") && said.contains(help), "{said}");
+    let given = ["--price", "fsx/us-east-1/PERSISTENT_2/SSD/250=0.21"];
+    let check = run(&dir.0, &[&["check", "job.kdl"], &given[..]].concat());
+    assert!(!(check.out + &check.err).contains("T0257"));
+    let plan = |more: &[&str]| -> serde_json::Value {
+        let ran = run(&dir.0, &[&["plan", "--offline", "-o", "json", "job.kdl"], more].concat());
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err))
+    };
+    let (without, with) = (plan(&[]), plan(&given));
+    assert!(without["run"]["cost_usd"].is_null() && without["run"]["cost_parts"]["file_systems"].is_null());
+    // 4,800 GiB at 21 cents for a month of 730 hours.
+    let hours = with["run"]["seconds"].as_f64().unwrap() / 3_600.0;
+    let usd = with["run"]["cost_parts"]["file_systems"].as_f64().unwrap();
+    assert!((usd - 4_800.0 * 0.21 * hours / 730.0).abs() < 1e-6, "{usd}");
+    let most = |plan: &serde_json::Value| plan["run"]["most_usd"].as_f64().unwrap();
+    let five_days = 4_800.0 * 0.21 * 120.0 / 730.0;
+    assert!((most(&with) - most(&without) - five_days).abs() < 1e-6);
+    assert!(with["run"]["price_source"].as_str().unwrap().ends_with("; --price"));
+    let emit = run(&dir.0, &[&["emit", "-q", "--out", "out", "job.kdl"], &given[..]].concat());
+    assert_eq!(emit.code, Some(0), "{}{}", emit.out, emit.err);
+    let emitted = fs::read_to_string(dir.0.join("out/plan.json")).unwrap();
+    let emitted: serde_json::Value = serde_json::from_str(&emitted).unwrap();
+    assert_eq!(emitted["run"]["cost_usd"], with["run"]["cost_usd"]);
+}
+
 #[test]
 fn wrong_usage_says_what_to_type() {
     let dir = starter("usage-wrong");
@@ -49,6 +90,11 @@ fn wrong_usage_says_what_to_type() {
         (&["check", "--set", "="], "no path before the `=`; expected PATH=VALUE, as cluster.nodes=4"),
         (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
         (&["check", "--set", "cluster"], "no `=`"),
+        (
+            &["check", "--price", "fsx/us-west-2/PERSISTENT_2/SSD/200=0.2"],
+            "as fsx/us-west-2/PERSISTENT_2/SSD/125",
+        ),
+        (&["check", "--price", "ebs-training/us-west-9=0.2"], "or ebs-training/REGION"),
         (&["schema", "wroker"], "manifest, plan, bill, report, diagnostic, worker"),
     ] {
         let ran = run(&dir.0, args);

@@ -1,10 +1,11 @@
 //! Prices: instances per hour, FSx for Lustre and the training volume per GB-month. Each has a region and a date.
 
+use super::fsx::{self, Presence};
 use super::memo::Memo;
-use serde::Deserialize;
-
+use super::regions;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
+use serde::Deserialize;
 
 pub(crate) const INSTANCES: Table = Table::new("prices", include_str!("data/prices.toml"));
 pub(crate) const STORAGE: Table = Table::new("storage_prices", include_str!("data/storage_prices.toml"));
@@ -120,6 +121,39 @@ fn read_storage(key: &str) -> Option<StoragePrice> {
     })
 }
 
+/// The row of a key, as [`lustre_key`] and [`volume_key`] make it.
+pub fn storage(key: &str) -> Option<StoragePrice> {
+    read_storage(key)
+}
+
+/// The key of FSx for Lustre storage: `fsx/us-east-1/PERSISTENT_2/SSD/250`; 0 stands for no tier.
+pub fn lustre_key(region: &str, deployment: &str, storage: &str, tier_mb_s_per_tib: Option<u32>) -> String {
+    format!("fsx/{region}/{deployment}/{storage}/{}", tier_mb_s_per_tib.unwrap_or(0))
+}
+
+/// The key of a region's training volumes: `ebs-training/us-east-1`.
+pub fn volume_key(region: &str) -> String {
+    format!("ebs-training/{region}")
+}
+
+/// Whether a key means storage that there is, whatever the catalogue knows of its price.
+pub fn is_storage_key(key: &str) -> bool {
+    let known = |region: &str| regions::get(region).is_some();
+    match key.split('/').collect::<Vec<_>>().as_slice() {
+        ["ebs-training", region] => known(region),
+        ["fsx", region, deployment, storage, tier] => {
+            let legal = fsx::legal(deployment, storage);
+            let tier = tier.parse().ok();
+            known(region)
+                && legal.is_some_and(|legal| match legal.throughput {
+                    Presence::Required => tier.is_some_and(|tier| legal.throughputs.contains(&tier)),
+                    Presence::Forbidden => tier == Some(0),
+                })
+        }
+        _ => false,
+    }
+}
+
 /// FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH deployment has no tier.
 pub fn lustre(
     region: &str,
@@ -127,12 +161,12 @@ pub fn lustre(
     storage: &str,
     tier_mb_s_per_tib: Option<u32>,
 ) -> Option<StoragePrice> {
-    read_storage(&format!("fsx/{region}/{deployment}/{storage}/{}", tier_mb_s_per_tib.unwrap_or(0)))
+    read_storage(&lustre_key(region, deployment, storage, tier_mb_s_per_tib))
 }
 
 /// The EBS volume of a training instance without local NVMe, per GB of `VolumeSizeInGB`.
 pub fn training_volume(region: &str) -> Option<StoragePrice> {
-    read_storage(&format!("ebs-training/{region}"))
+    read_storage(&volume_key(region))
 }
 
 #[cfg(test)]
@@ -179,6 +213,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keys_of_storage_name_what_the_service_has() {
+        for key in STORAGE.keys().filter(|key| !key.contains("unstated")) {
+            assert!(is_storage_key(key), "{key}");
+        }
+        assert!(
+            is_storage_key("fsx/eu-west-1/PERSISTENT_1/HDD/12") && is_storage_key("ebs-training/eu-west-1")
+        );
+        for wrong in [
+            "fsx/eu-west-9/PERSISTENT_2/SSD/125",
+            "fsx/eu-west-1/PERSISTENT_2/SSD/0",
+            "fsx/eu-west-1/PERSISTENT_2/SSD/200",
+            "fsx/eu-west-1/SCRATCH_2/SSD/125",
+            "fsx/eu-west-1/SCRATCH_2/SSD",
+            "ebs-training/",
+            "corpus/eu-west-1",
+        ] {
+            assert!(!is_storage_key(wrong), "{wrong}");
+        }
+    }
+
     /// A figure without a source is no row: the plan then says that it does not know.
     #[test]
     fn storage_prices_are_those_with_a_source() {
@@ -186,6 +241,10 @@ mod tests {
         assert_eq!(price("PERSISTENT_2", Some(125)), Some(0.145));
         assert_eq!(price("SCRATCH_2", None), Some(0.14));
         assert_eq!(price("PERSISTENT_2", Some(250)), None);
+        let oregon = |deployment, tier| Some(lustre("us-west-2", deployment, "SSD", tier)?.usd_per_gb_month);
+        assert_eq!(oregon("PERSISTENT_2", Some(250)), Some(0.21));
+        assert_eq!(oregon("PERSISTENT_1", Some(200)), Some(0.29));
+        assert_eq!(oregon("PERSISTENT_2", Some(125)), None);
         assert_eq!(lustre("eu-west-1", "PERSISTENT_2", "SSD", Some(125)), None);
         assert!(training_volume("us-east-1").is_none() && training_volume("unstated-eu").is_none());
     }

@@ -1,9 +1,10 @@
 //! What a `storage` is: one that exists or one to make, its service words, its links, its price.
 
 use crate::catalog::fsx::{self, Legal};
-use crate::catalog::prices::{self, StoragePrice};
+use crate::catalog::prices;
 use crate::ir::size::GIB;
-use crate::ir::{Field, Plan, Storage};
+use crate::ir::{Field, Plan, Storage, StoragePrice};
+use crate::plan::storage_key;
 use crate::source::Span;
 
 /// The storage's name in the manifest.
@@ -62,11 +63,19 @@ pub(super) fn capacity_gib(storage: &Storage) -> Option<u64> {
     bytes.is_multiple_of(GIB).then_some(bytes / GIB)
 }
 
-/// What a capacity costs for a month, US dollars, with the row; `None` where the catalogue has no price of the region.
-pub(super) fn monthly_usd(plan: &Plan, storage: &Storage) -> Option<(f64, StoragePrice)> {
-    let region = plan.job.region.value()?;
-    let price = prices::lustre(region, &deployment(storage)?, &storage_type(storage)?, tier(storage))?;
-    Some((capacity_gib(storage)? as f64 * price.usd_per_gb_month, price))
+/// What a capacity costs for a month, US dollars, with the price; `None` where none is known.
+pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
+    let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
+    let price = price?;
+    let bytes = storage.capacity_bytes.get().filter(|bytes| bytes.is_multiple_of(GIB))?;
+    Some((price.usd_per_month(bytes), price))
+}
+
+/// How the price of a storage is given on the command line; none where its kind is not known, or is none that the
+/// service has.
+pub(super) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
+    let key = storage_key(region, storage).filter(|key| prices::is_storage_key(key))?;
+    Some(format!("--price {key}=USD_PER_GB_MONTH"))
 }
 
 /// One data repository association: a path of the file system and an S3 prefix, for import, export or both.

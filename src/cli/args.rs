@@ -97,8 +97,9 @@ pub(super) struct Input {
     /// The AWS account, twelve digits, where the manifest does not say it
     #[arg(long, value_name = "ID", value_parser = account)]
     pub account: Option<String>,
-    /// A price in US dollars per hour, as ml.p4d.24xlarge=25.25
-    #[arg(long = "price", value_name = "INSTANCE=USD", value_parser = price)]
+    /// A price in US dollars: of an instance per hour, as ml.p4d.24xlarge=25.25; of storage per GB and month, as
+    /// fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
+    #[arg(long = "price", value_name = "WHAT=USD", value_parser = price)]
     pub prices: Vec<(String, f64)>,
     /// A discount on every instance price, as 0.25
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
@@ -178,9 +179,17 @@ pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
 }
 
 fn price(written: &str) -> Result<(String, f64), String> {
-    let (name, usd) = written.split_once('=').ok_or("expected INSTANCE=USD, as ml.p4d.24xlarge=25.25")?;
+    let (name, usd) = written
+        .split_once('=')
+        .ok_or("expected WHAT=USD, as ml.p4d.24xlarge=25.25 or fsx/us-west-2/PERSISTENT_2/SSD/125=0.145")?;
     let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
-    if !crate::catalog::instances::instance_exists(name) {
+    if name.contains('/') {
+        if !crate::catalog::prices::is_storage_key(name) {
+            return Err(format!(
+                "`{name}` is no storage; write fsx/REGION/DEPLOYMENT/TYPE/TIER, as fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 where none is chosen), or ebs-training/REGION"
+            ));
+        }
+    } else if !crate::catalog::instances::instance_exists(name) {
         let known = crate::catalog::instances::all_names();
         return Err(match crate::text::nearest(name, known.iter().map(String::as_str)) {
             Some(near) => {
@@ -272,8 +281,8 @@ impl Input {
         if let Some(account) = &self.account {
             add("--account", crate::emit::quoted(account));
         }
-        for (instance, usd) in &self.prices {
-            add("--price", format!("{instance}={usd}"));
+        for (what, usd) in &self.prices {
+            add("--price", format!("{what}={usd}"));
         }
         if let Some(discount) = self.discount {
             add("--discount", discount.to_string());

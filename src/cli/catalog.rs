@@ -34,6 +34,9 @@ pub(super) struct Args {
     output: String,
 }
 
+/// Columns of a table that goes to a file or a pipe: a page's width. Tools read `-o json`.
+const PIPED: usize = 120;
+
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
@@ -120,7 +123,7 @@ fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {
         let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
         io.print(&format!("{text}\n"));
     } else {
-        io.print(&table(&listing, super::columns()));
+        io.print(&table(&listing, super::columns().unwrap_or(PIPED)));
     }
     exit::DONE
 }
@@ -191,11 +194,13 @@ fn models_listing() -> Listing {
 fn rules_listing() -> Listing {
     let codes: Vec<_> = crate::codes().iter().filter(|code| code.status == Status::Active).collect();
     Listing {
-        headers: vec!["code", "name", "severity", "what is wrong"],
+        headers: vec!["code", "name", "severity", "what is wrong", "source"],
         rows: codes
             .iter()
             .map(|code| {
-                vec![code.id.to_owned(), code.name.to_owned(), code.severity.word().to_owned(), code.summary.to_owned()]
+                let source = page::source(code.page).unwrap_or_else(|| "-".to_owned());
+                let words = [code.id, code.name, code.severity.word(), code.summary];
+                words.map(str::to_owned).into_iter().chain([source]).collect()
             })
             .collect(),
         json: Value::Array(
@@ -204,7 +209,7 @@ fn rules_listing() -> Listing {
                 .map(|code| {
                     json!({
                         "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary,
-                        "why": page::why(code.page),
+                        "why": page::why(code.page), "source": page::source(code.page),
                     })
                 })
                 .collect(),

@@ -9,16 +9,16 @@ const LEAST: usize = 14;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// The listing in at most so many columns; without a limit, one line for each row.
-pub(super) fn table(listing: &Listing, columns: Option<usize>) -> String {
+/// The listing in at most so many columns.
+pub(super) fn table(listing: &Listing, most: usize) -> String {
     let wanted = widths(listing);
     let numeric: Vec<bool> = (0..wanted.len()).map(|column| is_numeric(listing, column)).collect();
-    match columns {
-        Some(most) if whole(&wanted) > most => match narrowed(listing, wanted, &numeric, most) {
-            Some(widths) => rows(listing, &widths, &numeric),
-            None => records(listing, most),
-        },
-        _ => rows(listing, &wanted, &numeric),
+    if whole(&wanted) <= most {
+        return rows(listing, &wanted, &numeric);
+    }
+    match narrowed(listing, wanted, &numeric, most) {
+        Some(widths) => rows(listing, &widths, &numeric),
+        None => records(listing, most),
     }
 }
 
@@ -145,9 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_a_row_is_a_line() {
-        assert_eq!(table(&sample(), None).lines().count(), 3);
-        assert_eq!(table(&sample(), Some(200)), table(&sample(), None));
+    fn where_there_is_room_a_row_is_a_line() {
+        assert_eq!(table(&sample(), 200).lines().count(), 3);
     }
 
     #[test]
@@ -160,7 +159,7 @@ b                  12  config/one-file-wi
                        th-a-long-name.jso
                        n
 ";
-        assert_eq!(table(&sample(), Some(41)), expected);
+        assert_eq!(table(&sample(), 41), expected);
     }
 
     #[test]
@@ -171,7 +170,7 @@ ml.p4d.24xlarge
   source  the provider\u{2019}s own
           page of types
 ";
-        assert!(table(&sample(), Some(30)).starts_with(expected), "{}", table(&sample(), Some(30)));
+        assert!(table(&sample(), 30).starts_with(expected), "{}", table(&sample(), 30));
     }
 
     #[test]
@@ -179,7 +178,7 @@ ml.p4d.24xlarge
         for name in listing::NAMES {
             let listing = listing::named(name).unwrap();
             for most in [60, 80, 100, 200] {
-                let text = table(&listing, Some(most));
+                let text = table(&listing, most);
                 let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
                 assert!(widest <= most, "{name} at {most}: {widest}");
             }

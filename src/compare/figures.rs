@@ -1,13 +1,16 @@
 //! The figures of a job that a change can move.
 
 use crate::ir::Plan;
-use crate::predict::{Interval, Prediction};
+use crate::predict::bills::{at_most, unpriced_file_systems};
+use crate::predict::{Interval, Prediction, Run};
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
     /// US dollars of the run.
     Cost,
+    /// The same of what has a price: the run costs that at least.
+    Least,
     /// Seconds that are billed.
     Time,
     /// Bytes of a GPU that stay free at the peak; below zero where it does not fit.
@@ -18,19 +21,28 @@ pub enum Figure {
     Step,
     /// Tokens per second of the whole cluster.
     Tokens,
-    /// US dollars of the instances if the run lasts until its max-run.
+    /// US dollars if the run lasts until its max-run, of what has a price.
     Most,
 }
 
 impl Figure {
     /// All of them, as they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Cost, Self::Time, Self::Headroom, Self::Nodes, Self::Step, Self::Tokens, Self::Most];
+    pub const ALL: [Self; 8] = [
+        Self::Cost,
+        Self::Least,
+        Self::Time,
+        Self::Headroom,
+        Self::Nodes,
+        Self::Step,
+        Self::Tokens,
+        Self::Most,
+    ];
 
     /// Its name for scripts.
     pub fn key(self) -> &'static str {
         match self {
             Self::Cost => "cost_usd",
+            Self::Least => "least_usd",
             Self::Time => "seconds",
             Self::Headroom => "headroom_bytes",
             Self::Nodes => "nodes",
@@ -65,20 +77,20 @@ impl Figures {
         let run = prediction.run.as_ref();
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
-        let hourly = plan.usd_per_hour();
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
         let value = |figure| match figure {
-            // What an edit changes is told of what has a price.
-            Figure::Cost => run.and_then(|run| run.least_usd),
+            Figure::Cost => run.and_then(|run| run.cost_usd),
+            Figure::Least => run.and_then(|run| run.least_usd),
             Figure::Time => run.map(|run| run.seconds),
             Figure::Headroom => Some(capacity? - memory?.per_gpu_bytes),
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
             Figure::Step => speed.map(|speed| speed.step_seconds),
             Figure::Tokens => speed.map(|speed| speed.tokens_per_second),
-            Figure::Most => Some(hourly? * max_run? as f64 / 3_600.0),
+            Figure::Most => at_most(plan, max_run? as f64).least_usd(),
         };
         let interval = |figure| match figure {
-            Figure::Cost => run.and_then(crate::predict::Run::least_interval),
+            Figure::Cost => run.and_then(Run::cost_interval),
+            Figure::Least => run.and_then(Run::least_interval),
             Figure::Time => run.map(|run| run.interval),
             Figure::Headroom => {
                 let (capacity, memory) = (capacity?, memory?);
@@ -89,7 +101,15 @@ impl Figures {
         };
         let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
         let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
-            run.filter(|run| run.least_usd.is_none() && plan.deployable)?;
+            run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
+            let systems = unpriced_file_systems(plan);
+            if run.is_some_and(|run| run.least_usd.is_some()) && !systems.is_empty() {
+                let names: Vec<String> = systems.iter().map(|name| format!("`{name}`")).collect();
+                return Some(format!(
+                    "the cost is without {}, whose price is not known; `--price` gives one",
+                    names.join(" and ")
+                ));
+            }
             let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
                 && (plan.price.is_some() || plan.usd_per_hour().is_some());
             let why = if spot {

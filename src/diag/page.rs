@@ -54,6 +54,13 @@ pub fn why(page: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The source of the rule, where the page names one in a sentence of its own: what stands behind `Source:` below `## Why`.
+pub fn source(page: &str) -> Option<String> {
+    let why = why(page);
+    let (_, source) = why.rsplit_once("Source: ")?;
+    Some(source.trim_end_matches('.').to_owned())
+}
+
 fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut String) {
     if paragraph.is_empty() {
         return;

@@ -2,11 +2,12 @@
 
 use super::hardware::Instance;
 use super::image::Image;
-use super::job::Job;
+use super::job::{Job, Storage};
 use super::known::Known;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
+use super::size::GIB;
 use super::source_tree::SourceTree;
 use super::worker::Worker;
 
@@ -42,6 +43,10 @@ pub struct Plan {
     pub price: Option<Price>,
     /// Prices of one instance of each group of a heterogeneous cluster, in the groups' order; empty where it has none.
     pub group_prices: Vec<Option<Price>>,
+    /// Prices of the file systems, in the order of the job's storages; `None` where none is known.
+    pub storage_prices: Vec<Option<StoragePrice>>,
+    /// Price of the training volumes, where it is known.
+    pub volume_price: Option<StoragePrice>,
     /// The program's files.
     pub source: Option<SourceTree>,
     /// Why the program's directory could not be read.
@@ -101,6 +106,13 @@ impl Plan {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// The file systems that the job makes, each with its price where that is known. One that exists costs the same
+    /// without the job.
+    pub fn made_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
+        let prices = self.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        self.job.storage.iter().zip(prices).filter(|(storage, _)| storage.id.is_absent())
     }
 
     /// What people call one accelerator of the job's instances: a GPU, unless the catalogue says otherwise.
@@ -190,4 +202,29 @@ pub struct Price {
     pub date: Option<String>,
     /// Who says so; `--price` when the user did.
     pub source: String,
+}
+
+/// Price of storage for a month of 730 hours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoragePrice {
+    /// US dollars per GB and month; of FSx per GiB of capacity.
+    pub usd_per_gb_month: f64,
+    /// The region that the catalogue's row holds for; none where the user gave the price.
+    pub region: Option<String>,
+    /// The row's date; none where the user gave the price.
+    pub date: Option<String>,
+    /// Who says so; `--price` when the user did.
+    pub source: String,
+}
+
+impl StoragePrice {
+    /// Region and date of the catalogue's row, `us-west-2, 2026-06-01`; none where the user gave the price.
+    pub fn row(&self) -> Option<String> {
+        Some(format!("{}, {}", self.region.as_ref()?, self.date.as_ref()?))
+    }
+
+    /// US dollars of so many bytes for a month.
+    pub fn usd_per_month(&self, bytes: u64) -> f64 {
+        bytes as f64 / GIB as f64 * self.usd_per_gb_month
+    }
 }

@@ -313,8 +313,9 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     Some(Val::derived(
         total,
         format!(
-            "{} epochs × ceil({} / {})",
+            "{} {} × ceil({} / {})",
             crate::text::short(epochs.value),
+            if epochs.value == 1.0 { "epoch" } else { "epochs" },
             text::count(sequences, "sequence"),
             text::group(global)
         ),

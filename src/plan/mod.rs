@@ -19,8 +19,10 @@ pub mod sequences;
 mod shard_of_part;
 pub mod worker;
 
+use crate::catalog::prices;
 use crate::diag::{Code, Problems};
-use crate::ir::{Engine, Job, Known, Origin, Plan, Price, SourceFile, SourceTree};
+use crate::ir::job::Storage;
+use crate::ir::{Engine, Job, Known, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice};
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
@@ -38,7 +40,8 @@ pub struct Given {
     pub dependencies: Vec<Result<SourceTree, LayerFault>>,
     /// The text of `model config=`, where the job names one.
     pub model_config: Option<Result<String, LayerFault>>,
-    /// Prices from the command line: instance type and US dollars per hour.
+    /// Prices from the command line: instance type and US dollars per hour, or a storage's key in the catalogue and US
+    /// dollars per GB and month.
     pub prices: Vec<(String, f64)>,
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
@@ -60,6 +63,9 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let worker = worker::worker(&job, model.as_ref(), &run, given.worker.clone(), problems);
     let price = price(&job, &given);
     let group_prices = group_prices(&job, &given);
+    let storage_prices = storage_prices(&job, &given);
+    let volume_price =
+        job.region.value().and_then(|region| storage_price(&prices::volume_key(region), &given.prices));
     let deployable = !matches!(
         job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).map(String::as_str),
         Some("custom" | "local")
@@ -78,6 +84,8 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
         worker,
         price,
         group_prices,
+        storage_prices,
+        volume_price,
         missing: missing(given.source.as_ref()),
         missing_dependencies: given
             .dependencies
@@ -115,6 +123,46 @@ fn group_prices(job: &Job, given: &Given) -> Vec<Option<Price>> {
         .collect()
 }
 
+/// The price of each storage that is made.
+fn storage_prices(job: &Job, given: &Given) -> Vec<Option<StoragePrice>> {
+    let each = job.storage.iter().map(|storage| {
+        let key = storage_key(job.region.value()?, storage)?;
+        storage_price(&key, &given.prices)
+    });
+    each.collect()
+}
+
+/// The key of a storage's price in the catalogue; none of one that exists, or that does not say what it is.
+pub fn storage_key(region: &str, storage: &Storage) -> Option<String> {
+    let upper = |word: &str| word.to_uppercase().replace('-', "_");
+    if !storage.id.is_absent() || storage.storage_type.is_bad() || storage.throughput_mb_s_tib.is_bad() {
+        return None;
+    }
+    let deployment = storage.deployment.value().map(|word| upper(word))?;
+    let kind = storage.storage_type.value().map_or_else(|| "SSD".to_owned(), |word| upper(word));
+    let tier = storage.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok());
+    Some(prices::lustre_key(region, &deployment, &kind, tier))
+}
+
+/// The price of storage by its key: the user's own (the last counts), else the catalogue's. A discount is on instances.
+fn storage_price(key: &str, written: &[(String, f64)]) -> Option<StoragePrice> {
+    if let Some((_, usd)) = written.iter().rev().find(|(name, _)| name == key) {
+        return Some(StoragePrice {
+            usd_per_gb_month: *usd,
+            region: None,
+            date: None,
+            source: "--price".to_owned(),
+        });
+    }
+    let row = prices::storage(key)?;
+    Some(StoragePrice {
+        usd_per_gb_month: row.usd_per_gb_month,
+        region: Some(row.region),
+        date: Some(row.provenance.date),
+        source: row.provenance.source,
+    })
+}
+
 /// The price of an instance type in a region: the user's own (type and US dollars per hour, the last counts), else the
 /// catalogue's newest; less a discount, a fraction.
 pub fn price_of(
@@ -127,7 +175,7 @@ pub fn price_of(
     let mut price = if let Some((_, usd)) = written {
         Price { usd_per_hour: *usd, region: None, date: None, source: "--price".to_owned() }
     } else {
-        let row = crate::catalog::prices::newest(instance, region)?;
+        let row = prices::newest(instance, region)?;
         let date = row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone());
         Price {
             usd_per_hour: row.usd_per_hour,

@@ -5,6 +5,7 @@
 //! something is not known. Pure and quick: constants are read once, nothing is searched.
 
 mod beyond;
+pub mod bills;
 pub mod constants;
 mod from_plan;
 mod gathering;

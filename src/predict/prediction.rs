@@ -243,7 +243,7 @@ pub struct Run {
     /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
     /// time, work that is done again included.
     pub cost_usd: Option<f64>,
-    /// The same without the file systems where their price is not known: what it costs at least.
+    /// The same without the file systems whose price is not known: what it costs at least.
     pub least_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
@@ -329,6 +329,8 @@ pub struct CostParts {
     pub volumes: Option<f64>,
     /// File systems for the run's time.
     pub file_systems: Option<f64>,
+    /// The same of those whose price is known.
+    pub least_file_systems: f64,
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Time and money of a run: start, download, steps, checkpoints; instances, volumes, file systems; interruptions.
 
+use super::bills::Bills;
 use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
 use super::spot::spot;
-use crate::catalog::instances;
-use crate::catalog::prices::{self, HOURS_PER_MONTH};
 use crate::ir::hardware::Instance;
 use crate::ir::{Every, Plan, Price, Storage};
 
@@ -37,125 +36,6 @@ pub struct Terms {
     /// Interruptions of one spot instance per hour, where their rate is given.
     interruptions: Option<f64>,
     bills: Bills,
-}
-
-/// What is billed. A price that is not known is `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Bills {
-    /// US dollars of an instance for an hour: of those on which the ranks run.
-    instance: Option<f64>,
-    /// The same at most: of spot instances the price on demand, which they never exceed.
-    instance_at_most: Option<f64>,
-    /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
-    beside: Option<f64>,
-    /// US dollars of the volumes of those groups for a month.
-    volumes_beside: Option<f64>,
-    /// GiB of a node's volume, and US dollars of one for a month.
-    volume: Option<(f64, f64)>,
-    /// US dollars for a month of each file system that the job makes.
-    file_systems: Option<Vec<f64>>,
-}
-
-impl Bills {
-    fn of(plan: &Plan, price: Option<&Price>, volume_is_free: bool) -> Self {
-        if !plan.deployable {
-            return Self::default();
-        }
-        let cluster = plan.job.cluster.as_ref();
-        // What spot instances cost is not known beforehand, unless the user gave a discount.
-        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
-        let hourly = |price: Option<&Price>| {
-            let given =
-                |price: &Price| price.source.starts_with("--price") || price.source.contains("--discount");
-            price.filter(|price| !spot || given(price)).map(|price| price.usd_per_hour)
-        };
-        let region = plan.job.region.value().map_or("", String::as_str);
-        let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
-        let volume = bytes
-            .zip(prices::training_volume(region))
-            .map(|(bytes, price)| (bytes as f64 / GIB, price.usd_per_gb_month));
-        let others = idle_groups(plan);
-        let with_volume = others.iter().filter(|other| !other.volume_is_free);
-        let volumes: f64 = with_volume.map(|other| other.nodes).sum();
-        // An existing file system costs the same without the job.
-        let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
-        Self {
-            instance: hourly(price),
-            instance_at_most: price.filter(|_| others.is_empty()).map(|price| price.usd_per_hour),
-            beside: others.iter().map(|other| Some(other.nodes * hourly(other.price)?)).sum(),
-            volume: if volume_is_free { Some((0.0, 0.0)) } else { volume },
-            volumes_beside: if volumes > 0.0 {
-                volume.map(|(gib, usd)| volumes * gib * usd)
-            } else {
-                Some(0.0)
-            },
-            file_systems: made.map(|storage| monthly_usd(region, storage)).collect(),
-        }
-    }
-
-    /// US dollars of so many nodes for so many seconds, and of the groups beside them.
-    fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
-        let hours = seconds / HOUR;
-        let volumes = self.volume.zip(self.volumes_beside);
-        CostParts {
-            instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
-            volumes: volumes
-                .map(|((gib, usd), beside)| (gib * nodes * usd + beside) * hours / HOURS_PER_MONTH),
-            file_systems: self
-                .file_systems
-                .as_ref()
-                .map(|all| all.iter().map(|usd| usd * hours / HOURS_PER_MONTH).sum()),
-        }
-    }
-}
-
-/// An instance group on which no rank runs.
-struct IdleGroup<'a> {
-    nodes: f64,
-    price: Option<&'a Price>,
-    volume_is_free: bool,
-}
-
-/// The groups of a heterogeneous cluster beside the one on which the ranks run.
-fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
-    let ranks = plan.job.rank_group().map(|group| group.span);
-    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
-    groups
-        .filter(|(group, _)| Some(group.span) != ranks)
-        .map(|(group, price)| IdleGroup {
-            nodes: group.nodes.get().unwrap_or(0) as f64,
-            price: price.as_ref(),
-            volume_is_free: group
-                .instance
-                .value()
-                .and_then(|name| instances::get(name))
-                .is_some_and(|row| row.ebs_volume_ignored),
-        })
-        .collect()
-}
-
-/// The names of the file systems that the job makes and of which no price is known: no figure counts them.
-pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
-    let region = plan.job.region.value().map_or("", String::as_str);
-    let made = plan.job.storage.iter().filter(|storage| storage.id.is_absent());
-    made.filter(|storage| storage.capacity_bytes.get().is_some() && storage.deployment.value().is_some())
-        .filter(|storage| monthly_usd(region, storage).is_none())
-        .filter_map(|storage| storage.name.value().map(String::as_str))
-        .collect()
-}
-
-impl CostParts {
-    /// Their sum. A file system may cost as much as the instances: without its price there is none. What the volumes
-    /// cost is a fraction of a percent of that, less than the prediction is sure of.
-    fn usd(&self) -> Option<f64> {
-        self.file_systems.and(self.least_usd())
-    }
-
-    /// What is known of it; without the instances the rest says nothing.
-    fn least_usd(&self) -> Option<f64> {
-        let known = [self.instances, self.volumes, self.file_systems];
-        self.instances.map(|_| known.into_iter().flatten().sum())
-    }
 }
 
 impl Terms {
@@ -342,16 +222,6 @@ fn download(plan: &Plan, constants: &Constants) -> Option<f64> {
     Some(tokens * TOKEN_BYTES / constants.get(Name::Download))
 }
 
-/// What a file system that the job makes costs for a month.
-fn monthly_usd(region: &str, storage: &Storage) -> Option<f64> {
-    let upper = |word: &str| word.to_uppercase().replace('-', "_");
-    let deployment = storage.deployment.value().map(|word| upper(word))?;
-    let kind = storage.storage_type.value().map_or_else(|| "SSD".to_owned(), |word| upper(word));
-    let tier = storage.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok());
-    let price = prices::lustre(region, &deployment, &kind, tier)?;
-    Some(storage.capacity_bytes.get()? as f64 / GIB * price.usd_per_gb_month)
-}
-
 /// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
 const NEVER: f64 = 365.0 * 24.0 * HOUR;
 
@@ -365,44 +235,6 @@ mod tests {
         let daly = best_interval(20.0, 1e6);
         assert!((daly / (young - 20.0) - 1.0).abs() < 0.01, "{daly} {young}");
         assert_eq!(best_interval(10.0, 4.0), 4.0);
-    }
-
-    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, beside groups of 12 dollars and 40 a month.
-    #[test]
-    fn groups_without_ranks_are_billed_as_long() {
-        let bills = Bills {
-            instance_at_most: None,
-            instance: Some(20.0),
-            beside: Some(12.0),
-            volume: Some((100.0, 0.1)),
-            volumes_beside: Some(40.0),
-            file_systems: Some(Vec::new()),
-        };
-        let cost = bills.cost(2.0, 3_600.0);
-        assert_eq!(cost.instances, Some(52.0));
-        assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
-        let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
-        assert_eq!((unknown.instances, unknown.usd()), (None, None));
-    }
-
-    /// By hand: two hosts at 20 dollars for an hour, beside a file system of 730 dollars a month.
-    #[test]
-    fn without_the_price_of_a_file_system_the_sum_is_a_least() {
-        let bills = Bills {
-            instance: Some(20.0),
-            instance_at_most: Some(20.0),
-            beside: Some(0.0),
-            volume: Some((0.0, 0.0)),
-            volumes_beside: Some(0.0),
-            file_systems: Some(vec![730.0]),
-        };
-        let known = bills.cost(2.0, 3_600.0);
-        assert_eq!((known.usd(), known.least_usd()), (Some(41.0), Some(41.0)));
-        let unknown = Bills { file_systems: None, ..bills.clone() }.cost(2.0, 3_600.0);
-        assert_eq!((unknown.usd(), unknown.least_usd()), (None, Some(40.0)));
-        // A volume is too little to hide the rest.
-        let volume = Bills { volume: None, ..bills }.cost(2.0, 3_600.0);
-        assert_eq!((volume.usd(), volume.volumes), (Some(41.0), None));
     }
 
     fn terms() -> Terms {
@@ -460,7 +292,7 @@ mod tests {
             instance_at_most: Some(10.0),
             beside: Some(0.0),
             volumes_beside: Some(0.0),
-            file_systems: Some(Vec::new()),
+            file_systems: Vec::new(),
             ..Bills::default()
         };
         let unpriced = Terms { bills, ..terms() };

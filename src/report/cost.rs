@@ -5,6 +5,7 @@ use super::sections::UNKNOWN;
 use crate::catalog::instances;
 use crate::ir::Plan;
 use crate::ir::hardware::Instance;
+use crate::predict::bills::{at_most, unpriced_file_systems};
 use crate::text;
 use std::fmt::Write as _;
 
@@ -79,6 +80,9 @@ fn most(document: &Document, plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
     let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
+    if plan.made_file_systems().any(|(_, price)| price.is_some()) {
+        line.push_str(" with file system");
+    }
     if cluster.spot.is_some() {
         line.push_str(" (spot is less)");
     }
@@ -100,14 +104,15 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
     let usd = budget.usd.get()?;
     let word = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
     let against = match document.run.most_usd {
-        _ if document.run.cost_usd.is_some_and(|predicted| predicted > usd) => {
+        Some(most) if most > usd && document.run.cost_usd.is_some_and(|predicted| predicted > usd) => {
             ": the run is predicted to cost more"
         }
-        Some(most) if most > usd => ": max-run lets the instances cost more",
+        Some(most) if most > usd => ": max-run lets the job cost more",
         Some(most) if most + warm_pool_usd(plan).unwrap_or(0.0) > usd => {
-            ": with the warm pool the instances can cost more"
+            ": with the warm pool the job can cost more"
         }
-        Some(_) => ": more than the instances can cost",
+        Some(_) if unpriced_file_systems(plan).is_empty() => ": more than the job can cost",
+        Some(_) => ": more than what has a price can cost",
         None => "",
     };
     Some(format!("{word} {}{against}", text::dollars(usd)))
@@ -119,10 +124,10 @@ fn usd_per_hour(plan: &Plan) -> Option<f64> {
     plan.usd_per_hour()
 }
 
-/// What the instances cost if the job runs until max-run stops it, US dollars.
+/// What the job costs if it runs until max-run stops it, US dollars, as far as prices are known.
 pub(super) fn most_usd(plan: &Plan) -> Option<f64> {
-    let seconds = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
-    Some(usd_per_hour(plan)? * seconds as f64 / 3_600.0)
+    plan.mesh.as_ref()?;
+    at_most(plan, plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64).least_usd()
 }
 
 /// What the warm pool costs if no further job takes it, US dollars.
@@ -131,7 +136,7 @@ pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
     Some(usd_per_hour(plan)? * seconds as f64 / 3_600.0)
 }
 
-/// What is paid beside the instances, in words; empty where nothing is.
+/// What is paid on top of what has a price, in words.
 pub(super) fn beside(plan: &Plan) -> Vec<&'static str> {
     let mut out = Vec::new();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
@@ -143,10 +148,10 @@ pub(super) fn beside(plan: &Plan) -> Vec<&'static str> {
             group.instance.value().and_then(|name| instances::get(name)).is_some_and(|row| local(&row))
         })
     };
-    if plan.deployable && !nvme {
+    if plan.deployable && !nvme && plan.volume_price.is_none() {
         out.push("volumes");
     }
-    if plan.job.storage.iter().any(|storage| storage.id.is_absent()) {
+    if !unpriced_file_systems(plan).is_empty() {
         out.push("the file system");
     }
     out.push("S3");

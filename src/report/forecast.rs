@@ -94,7 +94,7 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
     }
 }
 
-/// Who says the price; of several groups each who says one, once, where all prices are known.
+/// Who says the prices: of the instances, where all of theirs are known, and of the file systems; each once.
 fn price_source(plan: &Plan) -> Option<String> {
     let all: Option<Vec<&Price>> = match &plan.price {
         Some(price) => Some(vec![price]),
@@ -107,6 +107,12 @@ fn price_source(plan: &Plan) -> Option<String> {
             None => price.source.clone(),
         })
         .collect();
+    for price in plan.made_file_systems().filter_map(|(_, price)| price) {
+        words.push(match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        });
+    }
     words.dedup();
     (!words.is_empty()).then(|| words.join("; "))
 }

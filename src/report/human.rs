@@ -52,11 +52,20 @@ pub fn plan(
         mesh(&mut page, plan);
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
-        lines_of(&mut page, "length", &sections::length(plan));
+        // How the steps follow from tokens or epochs is told with the other origins.
+        let length = sections::length(plan);
+        let shown = if depth == Depth::Screen { 1 } else { length.len() };
+        lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
         memory(&mut page, plan, document);
         speed(&mut page, plan, document);
-        lines_of(&mut page, "run", &sections::run(document));
-        lines_of(&mut page, "cost", &cost::lines(document, plan));
+        let costs = cost::lines(document, plan);
+        let mut run = sections::run(document);
+        // A price that is missing is told once, with what gives it.
+        if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
+            run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
+        }
+        lines_of(&mut page, "run", &run);
+        lines_of(&mut page, "cost", &costs);
     }
     resources(&mut page, document, depth);
     overrides(&mut page, subject);

@@ -3,6 +3,7 @@
 use super::json::Document;
 use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
+use crate::predict::bills::unpriced_file_systems;
 use crate::predict::{Beyond, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
@@ -29,6 +30,15 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: without the storage volumes, whose price is not known".to_owned());
+    }
+    if let Some(plan) = plan.filter(|_| document.run.most_usd.is_some()) {
+        let systems = unpriced_file_systems(plan);
+        if !systems.is_empty() {
+            out.push(format!(
+                "run.most_usd: without {}, whose price is not known",
+                text::ticked(&systems, "and")
+            ));
+        }
     }
     for name in plan.into_iter().flat_map(crate::predict::uncounted) {
         out.push(format!("parallel.{name}: not in the prediction of memory and time"));
@@ -132,15 +142,13 @@ fn reason<'a>(
             if prediction.run.is_some() =>
         {
             if let Some(least) = at_least(prediction) {
-                let systems = plan.map(crate::predict::run::unpriced_file_systems).unwrap_or_default();
+                let systems = plan.map(unpriced_file_systems).unwrap_or_default();
                 let systems = if systems.is_empty() {
                     "a file system".to_owned()
                 } else {
                     text::ticked(&systems, "and")
                 };
-                return say(&format!(
-                    "at least {least}, as the catalogue has no price of {systems} in this region"
-                ));
+                return say(&format!("at least {least}: no price of {systems} is known in this region"));
             }
             let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
             if let Some(group) = group {

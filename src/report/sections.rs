@@ -12,6 +12,9 @@ pub(super) type Section = (&'static str, Vec<String>);
 /// Stands where something could not be computed.
 pub(super) const UNKNOWN: &str = "not known";
 
+/// Begins the line of a run whose cost is not known.
+pub(super) const COST_UNKNOWN: &str = "cost not known";
+
 /// The longest image name that is shown with its tag.
 const LONGEST_IMAGE: usize = 45;
 
@@ -322,25 +325,14 @@ pub(super) fn unknown(document: &Document, member: &str) -> String {
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
 }
 
-/// A predicted duration, without digits that mean nothing.
-pub(super) fn about(seconds: f64) -> String {
-    let grain = match seconds {
-        long if long >= 36_000.0 => 600.0,
-        long if long >= 3_600.0 => 60.0,
-        long if long >= 600.0 => 10.0,
-        _ => 1.0,
-    };
-    text::duration(whole((seconds / grain).round() * grain))
-}
-
 /// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
 pub(super) fn run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut out = Vec::new();
     if let Some(seconds) = run.seconds {
-        let mut line = about(seconds);
+        let mut line = text::about(seconds);
         if let Some(interval) = &run.interval {
-            let _ = write!(line, " ({} to {})", about(interval.low), about(interval.high));
+            let _ = write!(line, " ({} to {})", text::about(interval.low), text::about(interval.high));
         }
         // With interruptions the dollars are those of the longer time, a line below.
         if let Some(usd) = run.cost_usd.filter(|_| run.spot.is_none()) {
@@ -357,18 +349,19 @@ pub(super) fn run(document: &Document) -> Vec<String> {
     if let Some(spot) = &run.spot {
         let [expected, most] = [(spot.expected_seconds, spot.expected_usd), (spot.p90_seconds, spot.p90_usd)]
             .map(|(time, usd)| {
-                about(time) + &usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)))
+                text::about(time)
+                    + &usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)))
             });
         out.push(format!("with interruptions as given: {expected}, at this speed nine in ten within {most}"));
     }
     if let Some(checkpoint) = &run.checkpoint {
-        let best = checkpoint
-            .best_interval_seconds
-            .map_or_else(String::new, |best| format!("; the least loss with one every {}", about(best)));
+        let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
+            format!("; the least loss with one every {}", text::about(best))
+        });
         out.push(format!(
             "a checkpoint: {} in {}{best}",
             text::bytes(checkpoint.bytes),
-            about(checkpoint.seconds.max(1.0))
+            text::about(checkpoint.seconds.max(1.0))
         ));
     }
     out

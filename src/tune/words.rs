@@ -3,8 +3,8 @@
 use super::reasons::{Because, Reason};
 use super::space::{Choice, Space};
 use crate::ir::Engine;
+use crate::predict::bills::unpriced_file_systems;
 use crate::predict::memory::MEAN_ERROR;
-use crate::predict::run::unpriced_file_systems;
 use crate::predict::{Recompute, Sharding};
 use crate::text;
 

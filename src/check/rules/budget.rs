@@ -1,11 +1,12 @@
-//! The budget against what the job may cost at most: price × instances × `max-run`.
+//! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
 
-use crate::catalog::{instances, prices};
-use crate::check::Context;
+use crate::catalog::instances;
+use crate::catalog::prices::{self, HOURS_PER_MONTH};
+use crate::check::{Context, file_system};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Cluster, Plan, Price};
-use crate::predict::run::unpriced_file_systems;
+use crate::predict::bills::{at_most, unpriced_file_systems};
 use crate::source::Span;
 use crate::text;
 
@@ -20,6 +21,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(budget) = &plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
+    let hard = budget.hard.get() == Some(true);
     if let Some(member) = plan.job.serverless() {
         problems.push(
             Diagnostic::new(
@@ -27,6 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 usd.span_or(budget.span),
                 "a serverless job has no instances whose price could be held against the budget",
             )
+            .severity(open(hard))
             .label(member.span, "serverless")
             .note("the service bills it by itself; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` bounds its time"),
         );
@@ -37,11 +40,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let span = usd.span_or(budget.span);
-    if let Some(diagnostic) = uncounted(context, span, budget.hard.get() == Some(true)) {
+    if let Some(diagnostic) = uncounted(context, span, hard) {
         problems.push(diagnostic);
     }
-    let Some(per_hour) = plan.usd_per_hour() else {
-        if let Some(diagnostic) = without_price(plan, cluster, span) {
+    let (Some(instances), Some(per_hour)) = (plan.usd_per_hour(), at_most(plan, 3_600.0).least_usd()) else {
+        if let Some(diagnostic) = without_price(plan, cluster, span, hard) {
             problems.push(diagnostic);
         }
         return;
@@ -50,18 +53,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // Until another job takes it, the warm pool is paid for as the run is.
     let pool = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0);
     let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
-    let hours = run.value as f64 / 3600.0 + pool_hours;
-    let most = per_hour * hours;
+    let run_hours = run.value as f64 / 3600.0;
+    let alone = per_hour * run_hours;
+    let most = alone + instances * pool_hours;
     if most <= usd.value {
         return;
     }
-    let severity = if budget.hard.get() == Some(true) { Severity::Error } else { Severity::Warning };
-    let affordable = usd.value / per_hour - pool_hours;
+    let severity = if hard { Severity::Error } else { Severity::Warning };
+    let affordable = (usd.value - instances * pool_hours) / per_hour;
+    let least = if unpriced_file_systems(plan).is_empty() { "" } else { "at least " };
     let diagnostic = Diagnostic::new(
         &T0447,
         span,
         format!(
-            "a run of {}{} may cost {}; the budget is {}",
+            "a run of {}{} may cost {least}{}; the budget is {}",
             text::duration(run.value),
             pool.map_or_else(String::new, |pool| format!(
                 " and a warm pool for {} more",
@@ -73,13 +78,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", crate::plan::origin_words(&run.origin)))
-    .note(format!("{} × {} h", terms(plan, cluster), text::short(hours)))
+    .note(format!("{} × {} h", terms(plan, cluster), text::short(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let diagnostic = match pool {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "paid for until another job takes it"),
         None => diagnostic,
     };
+    let diagnostic = storage(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = match newer_elsewhere(plan) {
         Some(words) => diagnostic.note(words),
@@ -88,7 +94,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A limit below what the run needs would only stop it before its end.
     let needed = super::predicted_cost::predicted(context)
         .map(|(_, run)| (run.seconds / 3600.0, run.interval.high / 3600.0));
-    let alone = most - per_hour * pool_hours;
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
             .help("leave `warm-pool` out, or shorten it")
@@ -108,11 +113,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
+/// How much it weighs that a budget is not held: one that must hold is a promise.
+fn open(hard: bool) -> Severity {
+    if hard { Severity::Warning } else { Severity::Note }
+}
+
 /// That something is paid for which the budget is not held against, as its price is not known. A file system may cost as
 /// much as the instances; of volumes it matters where the budget must hold.
 fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let plan = context.plan;
     plan.region.as_ref()?;
+    let region = plan.job.region.value()?;
     let systems = unpriced_file_systems(plan);
     let volumes = hard
         && super::predicted_cost::predicted(context)
@@ -122,25 +133,53 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     if parts.is_empty() {
         return None;
     }
-    let severity = if hard && !systems.is_empty() { Severity::Warning } else { Severity::Note };
-    let region = plan.job.region.value().map_or("this region", String::as_str);
-    Some(
-        Diagnostic::new(
-            &T0257,
-            span,
-            format!(
-                "the budget is not held against {}: no price in `{region}` is known",
-                text::list(&parts, "and")
-            ),
-        )
-        .severity(severity)
-        .note("it comes on top of every figure here, by the second")
-        .fact("file_systems", systems),
+    let severity = open(hard && !systems.is_empty());
+    let unpriced = plan.made_file_systems().filter(|(_, price)| price.is_none());
+    let mut flags: Vec<String> =
+        unpriced.filter_map(|(storage, _)| file_system::price_flag(region, storage)).collect();
+    flags.dedup();
+    flags.extend(volumes.then(|| format!("--price {}=USD_PER_GB_MONTH", prices::volume_key(region))));
+    let diagnostic = Diagnostic::new(
+        &T0257,
+        span,
+        format!(
+            "the budget is not held against {}: no price in `{region}` is known",
+            text::list(&parts, "and")
+        ),
     )
+    .severity(severity)
+    .note("it comes on top of every figure here, by the second")
+    .fact("file_systems", systems);
+    Some(if flags.is_empty() {
+        diagnostic
+    } else {
+        diagnostic.help(format!("give it with `{}`", flags.join(" ")))
+    })
+}
+
+/// What the file systems and the volumes add to a run of so many hours, where their price is known.
+fn storage(plan: &Plan, hours: f64) -> Vec<String> {
+    let systems = plan.made_file_systems().filter_map(|(storage, price)| {
+        let (bytes, price) = (storage.capacity_bytes.get()?, price?);
+        Some(format!(
+            "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
+            file_system::gib(bytes),
+            price.usd_per_gb_month,
+            text::short(hours),
+            text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
+            file_system::name(storage),
+            price
+                .date
+                .as_deref()
+                .map_or_else(|| format!("from {}", price.source), |date| format!("price of {date}"))
+        ))
+    });
+    let volumes = at_most(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);
+    systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
 }
 
 /// That a price is missing, and which.
-fn without_price(plan: &Plan, cluster: &Cluster, span: Span) -> Option<Diagnostic> {
+fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
     let region = plan.job.region.value().map_or("this region", String::as_str);
     // An instance type or a region that does not exist has been refused already.
     plan.region.as_ref()?;
@@ -161,6 +200,7 @@ fn without_price(plan: &Plan, cluster: &Cluster, span: Span) -> Option<Diagnosti
             span,
             format!("the {price} of {} in `{region}` {verb} not known", text::ticked(&names, "and")),
         )
+        .severity(open(hard))
         .help(format!("give it with `{}`", flags.join(" "))),
     )
 }

@@ -5,7 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit::takes_debugger;
-use crate::ir::Engine;
+use crate::ir::{Engine, Raw};
 use crate::text;
 
 declare_code!(T0434, "debugger-left-out", Warning, "a debugger that the engine does not work with");
@@ -15,7 +15,7 @@ declare_code!(
     Warning,
     "a debugger beside local checkpoints on several ranks"
 );
-declare_code!(T0309, "debugger-costs", Note, "a debugger or a profiler is paid for beside the job");
+declare_code!(T0309, "debugger-costs", Note, "rules of a debugger or a profiler are paid for beside the job");
 declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not take");
 
 /// The codes of this file.
@@ -80,30 +80,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     );
 }
 
-/// What is sent is paid for: a debugger that the request leaves out is not.
+/// Rules run as processing jobs beside the training job. What debugger and profiler write themselves is little.
 fn costs(context: &Context, problems: &mut Problems) {
-    let job = &context.plan.job;
-    let debugger =
-        job.debugger.as_ref().filter(|_| takes_debugger(context.plan)).map(|it| ("debugger", it.span));
-    let profiler = job.profiler.as_ref().map(|it| ("profiler", it.span));
-    let sent: Vec<_> = debugger.into_iter().chain(profiler).collect();
-    let Some((_, span)) = sent.first().copied() else { return };
     if !context.plan.deployable {
         return;
     }
-    let names: Vec<&str> = sent.iter().map(|(name, _)| *name).collect();
-    let mut diagnostic = Diagnostic::new(
-        &T0309,
-        span,
-        format!(
-            "{} {} to S3 all through the run, which is paid for beside the instances",
-            text::ticked(&names, "and"),
-            if names.len() == 1 { "writes" } else { "write" }
-        ),
-    )
-    .note("rule jobs over it run in containers and on instances of their own (AWS developer guide, train-debugger)");
-    for (name, span) in sent.iter().skip(1) {
-        diagnostic = diagnostic.label(*span, format!("`{name}`, too"));
+    for raw in &context.plan.job.request {
+        let Raw::List(rules) = &raw.value else { continue };
+        let count = rules.len() as u64;
+        if count == 0
+            || !matches!(raw.name.as_str(), "DebugRuleConfigurations" | "ProfilerRuleConfigurations")
+        {
+            continue;
+        }
+        problems.push(
+            Diagnostic::new(
+                &T0309,
+                raw.span,
+                format!(
+                    "`{}` starts {} beside the job, paid for on instances of {}",
+                    raw.name,
+                    text::count(count, "rule job"),
+                    if count == 1 { "its own" } else { "their own" }
+                ),
+            )
+            .note("a rule runs in a container of its own as long as the training job does (AWS developer guide, train-debugger)")
+            .fact("rules", count),
+        );
     }
-    problems.push(diagnostic);
 }

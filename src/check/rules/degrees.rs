@@ -5,7 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
-use crate::predict::{Sharding, System};
+use crate::predict::{Order, Sharding, System};
 use crate::text;
 
 declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     powers(plan, parallel, mesh, problems);
     small(context, parallel, mesh, problems);
-    across(parallel, mesh, problems);
+    across(context, parallel, mesh, problems);
 }
 
 fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
@@ -155,10 +155,12 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
         .fact("parameters", parameters);
     // Of tensor and pipeline ranks a copy would read other data: that is another batch.
     let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
-    if sharded_alone && parallel.engine.get() == Some(Engine::Fsdp) {
+    if sharded_alone {
         let bill = instead::compared(context, |layout| {
-            layout.system = System::Ddp;
-            layout.sharding = Sharding::None;
+            if layout.system != System::Worker {
+                layout.system = System::Ddp;
+                layout.sharding = Sharding::None;
+            }
             layout.degrees.replicas *= layout.degrees.shard;
             layout.degrees.shard = 1.0;
         });
@@ -193,7 +195,7 @@ fn not_of_ddp(parallel: &Parallel) -> Vec<&'static str> {
     own.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).chain(options).collect()
 }
 
-fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     let nodes = mesh.nodes_of_group(Axis::Tensor);
     if nodes <= 1 {
         return;
@@ -222,7 +224,10 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
             .help(format!("remove `processes`, or write `tensor-degree {inside}`"))
             .fact("ranks_per_node", per_node)
     } else if per_node.is_multiple_of(degree.value) {
-        diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node")
+        let bill = instead::compared(context, |layout| layout.order = Order::CLUSTER);
+        let diagnostic =
+            diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node");
+        bill.into_iter().fold(diagnostic, Diagnostic::note)
     } else {
         diagnostic.help(format!(
             "write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"
@@ -230,6 +235,9 @@ fn across(parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     };
     if let Some(span) = parallel.placement.span() {
         diagnostic = diagnostic.label(span, "the placement");
+    }
+    if let Some(waits) = instead::waits(context, |speed| speed.communication.tensor) {
+        diagnostic = diagnostic.note(format!("predicted: the exchange takes {waits}"));
     }
     problems.push(diagnostic);
 }

@@ -156,10 +156,8 @@ fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
         diagnostic = diagnostic.label(span, "the time of all attempts");
     }
     if let Some((_, predicted)) = super::predicted_cost::predicted(context) {
-        diagnostic = diagnostic.note(format!(
-            "one run is predicted to take {}",
-            text::duration(super::predicted_cost::whole(predicted.seconds))
-        ));
+        diagnostic =
+            diagnostic.note(format!("one run is predicted to take {}", text::about(predicted.seconds)));
     }
     problems.push(diagnostic.note(in_all()).fact("max_run_seconds", run.value));
 }

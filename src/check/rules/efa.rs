@@ -6,6 +6,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::hardware::Instance;
 use crate::ir::{Engine, Parallel, Plan};
+use crate::predict::bills::at_most;
 use crate::source::Span;
 use crate::text;
 
@@ -14,6 +15,9 @@ declare_code!(T0398, "efa-environment", Warning, "EFA that the container does no
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
+
+/// Ranks from which on jobs without the environment were seen to hang (aws/sagemaker-training-toolkit#240).
+const HANGING_RANKS: u64 = 256;
 
 /// Ranks on several nodes talk over the network in every step.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -31,7 +35,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
     match instance.efa {
         Some(false) => without(context, instance, mesh.nodes, span, problems),
-        Some(true) => environment(plan, instance, parallel, span, problems),
+        Some(true) => environment(context, instance, parallel, span, problems),
         None => {}
     }
 }
@@ -50,11 +54,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
         ),
     )
     .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
-    .note(format!(
-        "{} ({})",
-        instance.provenance.source.split(';').next().unwrap_or_default(),
-        instance.provenance.date
-    ));
+    .note(format!("{} ({})", instance.provenance.source, instance.provenance.date));
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
         // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
@@ -76,7 +76,14 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
     problems.push(diagnostic);
 }
 
-fn environment(plan: &Plan, instance: &Instance, parallel: &Parallel, span: Span, problems: &mut Problems) {
+fn environment(
+    context: &Context,
+    instance: &Instance,
+    parallel: &Parallel,
+    span: Span,
+    problems: &mut Problems,
+) {
+    let plan = context.plan;
     // The worker sets its own environment.
     if instance.toolkit_sets_nccl_efa_env || parallel.engine.get() == Some(Engine::Worker) {
         return;
@@ -91,13 +98,33 @@ fn environment(plan: &Plan, instance: &Instance, parallel: &Parallel, span: Span
     // Remote DMA between GPUs is a matter of the p family (EC2 user guide, EFA; from p4d on).
     let rdma =
         if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
-    problems.push(
+    let diagnostic =
         Diagnostic::new(
             &T0398,
             span,
             format!("`{}` has EFA, and the training toolkit does not turn it on there: NCCL may fall back to TCP without a word", instance.name),
         )
         .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
-        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)"),
-    );
+        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
+    let notes = [at_stake(context), hanging(plan)];
+    problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
+}
+
+/// What the network costs even at EFA's rate; how much slower TCP is was not measured.
+fn at_stake(context: &Context) -> Option<String> {
+    let waits = instead::waits(context, |speed| speed.parts.exposed_communication)?;
+    Some(format!("predicted at the rate of EFA: the GPUs wait {waits}; over TCP for longer"))
+}
+
+/// Of so many ranks that the run may hang: what it costs until the service stops it.
+fn hanging(plan: &Plan) -> Option<String> {
+    let ranks = plan.mesh.as_ref()?.ranks();
+    let limit = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
+    let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
+    Some(format!(
+        "a run of {} that hangs is paid for until `max-run` stops it: {} for {}",
+        text::count(ranks, "rank"),
+        text::dollars(usd),
+        text::duration(limit)
+    ))
 }

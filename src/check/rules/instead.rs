@@ -2,7 +2,7 @@
 
 use super::predicted_cost::predicted;
 use crate::check::Context;
-use crate::predict::{Layout, Run, run, speed};
+use crate::predict::{Layout, Run, Speed, run, speed};
 use crate::text;
 
 /// The share of a run's time by which two layouts differ at least, where a note is worth it.
@@ -11,28 +11,49 @@ const WORTH: f64 = 0.01;
 /// A note with time and dollars of both, where what the help proposes is predicted to be quicker; none where one of them
 /// is not known.
 pub(super) fn compared(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
+    let (written, other) = both(context, change)?;
+    if other.seconds > written.seconds * (1.0 - WORTH) { None } else { told(&written, &other) }
+}
+
+/// The same whichever is quicker, where the help is given for another reason than time.
+pub(super) fn beside(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
+    let (written, other) = both(context, change)?;
+    let difference = (other.seconds - written.seconds).abs();
+    if difference < written.seconds * WORTH { None } else { told(&written, &other) }
+}
+
+fn both(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run)> {
     let (mut layout, written) = predicted(context)?;
     change(&mut layout);
     let speed = speed::speed(&layout, context.constants).ok()?;
     let other = run::Terms::of(context.plan, context.constants).ok()?.run(&layout, &speed);
-    if other.seconds > written.seconds * (1.0 - WORTH) {
+    Some((written, other))
+}
+
+fn told(written: &Run, other: &Run) -> Option<String> {
+    Some(format!("predicted: {} as it is written, {} after that edit", bill(written)?, bill(other)?))
+}
+
+/// How long something takes of each step, and what that is of the run: `0.8 s of each step's 4.1 s, $310 of the run`.
+/// None where it takes hardly anything.
+pub(super) fn waits(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<String> {
+    let (layout, _) = predicted(context)?;
+    let speed = speed::speed(&layout, context.constants).ok()?;
+    let seconds = part(&speed);
+    if seconds < speed.step_seconds * WORTH {
         return None;
     }
-    Some(format!("predicted: {} as it is written, {} after that edit", bill(&written)?, bill(&other)?))
+    let usd = of_steps(context, seconds)
+        .map_or_else(String::new, |usd| format!(", {} of the run", text::dollars(usd)));
+    Some(format!("{} s of each step's {} s{usd}", text::short(seconds), text::short(speed.step_seconds)))
 }
 
 /// `36m 50s, $495`; the dollars where they are known.
 fn bill(run: &Run) -> Option<String> {
-    let seconds = run.seconds.round();
-    if !(0.0..1e12).contains(&seconds) {
+    if !(0.0..1e12).contains(&run.seconds) {
         return None;
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "held within the range above"
-    )]
-    let time = text::duration(seconds as u64);
+    let time = text::about(run.seconds);
     Some(run.least_usd.map_or_else(|| time.clone(), |usd| format!("{time}, {}", text::dollars(usd))))
 }
 

@@ -137,11 +137,11 @@ fn leaving(plan: &Plan, storage: &Storage, problems: &mut Problems) {
                 ),
             )
             .note(format!(
-                "{} × ${} per GiB and month in {} ({})",
+                "{} × ${} per GiB and month{} ({})",
                 storage.capacity_bytes.get().map_or_else(String::new, file_system::gib),
                 price.usd_per_gb_month,
-                price.region,
-                price.provenance.date
+                price.region.as_ref().map_or_else(String::new, |region| format!(" in {region}")),
+                price.date.as_ref().unwrap_or(&price.source)
             ))
             .fact("usd_per_month", usd),
             None => Diagnostic::new(
@@ -149,11 +149,18 @@ fn leaving(plan: &Plan, storage: &Storage, problems: &mut Problems) {
                 span,
                 format!("`{name}` stays after the job, and costs until it is deleted"),
             )
-            .note("the catalogue has no price of it with a source, for this region and throughput, so no figure is given"),
+            .note(no_price(plan, storage)),
         }
         .help(help)
         .note(note),
     );
+}
+
+/// That its price is not known, and what gives one.
+fn no_price(plan: &Plan, storage: &Storage) -> String {
+    let flag = plan.job.region.value().and_then(|region| file_system::price_flag(region, storage));
+    let how = flag.map_or_else(String::new, |flag| format!("; `{flag}` gives one"));
+    format!("the catalogue has no price of it with a source, for this region and throughput{how}")
 }
 
 fn losing(plan: &Plan, storage: &Storage, problems: &mut Problems) {

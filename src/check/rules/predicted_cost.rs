@@ -6,6 +6,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
 use crate::plan::divisors::divisors;
+use crate::predict::bills::at_most;
 use crate::predict::{Layout, Recompute, Run, memory, run, speed};
 use crate::text;
 
@@ -37,22 +38,22 @@ fn run_of(context: &Context, layout: &Layout) -> Option<Run> {
     Some(run::Terms::of(context.plan, context.constants).ok()?.run(layout, &speed))
 }
 
-/// An error where even the low end is above the budget, or of a hard budget the prediction itself; a warning where only
-/// the high end is.
+/// An error where even the low end is above the budget, and of a hard budget wherever the run may cost more; else a
+/// warning. What `max-run` ends before the budget is spent costs no more than it: that the time does not suffice is told of
+/// the time.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let (Some(cost), Some(interval)) = (run.least_usd, run.least_interval()) else { return };
-    if interval.high <= usd.value {
+    let max_run =
+        context.plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()).map(|n| n as f64);
+    let most = max_run.and_then(|seconds| at_most(context.plan, seconds).least_usd());
+    if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;
     }
     let hard = budget.hard.get() == Some(true);
-    let severity = if interval.low > usd.value || hard && cost > usd.value {
-        Severity::Error
-    } else {
-        Severity::Warning
-    };
+    let severity = if hard || interval.low > usd.value { Severity::Error } else { Severity::Warning };
     // Of a file system without a price `T0257` speaks.
     let least = if run.cost_usd.is_none() { "at least " } else { "" };
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
@@ -80,7 +81,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .fact("high_usd", interval.high)
         .fact("budget_usd", usd.value);
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
-        diagnostic = diagnostic.label(span, format!("about {}", text::duration(whole(run.seconds))));
+        diagnostic = diagnostic.label(span, format!("about {}", text::about(run.seconds)));
     }
     let mut ways: Vec<String> = Vec::new();
     let thrift = thrift(context, &layout, cost);
@@ -169,7 +170,7 @@ fn affordable(plan: &Plan, run: &Run, share: f64) -> Option<String> {
     if left <= 0.0 {
         return Some(format!(
             "its start alone takes {}: take fewer or smaller instances",
-            text::duration(whole(start))
+            text::about(start)
         ));
     }
     shorter(plan, left / each).map(|written| format!("write {written}: the budget pays for no more"))

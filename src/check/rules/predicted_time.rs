@@ -7,6 +7,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Cluster, Every, Plan};
 use crate::predict::Run;
+use crate::predict::bills::at_most;
 use crate::text;
 
 declare_code!(T0338, "predicted-over-max-run", Warning, "the run is predicted to be stopped by `max-run`");
@@ -37,8 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
-    let words = |seconds: f64| text::duration(rounded(seconds));
-    let figures = [run.seconds, run.interval.low, run.interval.high].map(words);
+    let figures = [run.seconds, run.interval.low, run.interval.high].map(text::about);
     let [about, low, high] = &figures;
     let limit_words = text::duration(limit.value);
     let message = if run.seconds > most {
@@ -107,7 +107,7 @@ fn interrupted(
         return;
     }
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
-    let about = text::duration(rounded(expected.expected_seconds));
+    let about = text::about(expected.expected_seconds);
     let message =
         format!("with interruptions as given the run is expected to take {about}; `{name}` is {written}");
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
@@ -139,15 +139,9 @@ fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64) -> Option<Str
     let every = plan.job.checkpoint.as_ref()?.every.get();
     let expected = best().filter(|_| every != Some(Every::Optimal))?.spot?.expected_seconds;
     (expected <= most as f64).then(|| {
-        let expected = text::duration(rounded(expected));
+        let expected = text::about(expected);
         format!("write `every=\"optimal\"` at `checkpoint`: then {expected} is expected")
     })
-}
-
-/// Seconds as a reader takes them in: whole minutes above ten of them, else whole seconds.
-fn rounded(seconds: f64) -> u64 {
-    let seconds = whole(seconds);
-    if seconds < 600 { seconds } else { (seconds + 30) / 60 * 60 }
 }
 
 /// A limit that suffices, seconds and as it is written: whole hours, of a run below one whole minutes.
@@ -160,11 +154,9 @@ fn enough(high: f64) -> (u64, String) {
 /// Whether the service takes such a limit and the budget, where there is one, pays for it.
 fn pays(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
-    let per_hour = plan.usd_per_hour();
+    let most = at_most(plan, seconds as f64).least_usd();
     limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
-        && budget
-            .zip(per_hour)
-            .is_none_or(|(budget, per_hour)| per_hour * seconds as f64 / 3_600.0 <= budget.value)
+        && budget.zip(most).is_none_or(|(budget, most)| most <= budget.value)
 }
 
 /// A run whose high end lies within `limit` seconds: its start takes up to twice as long as predicted.

@@ -7,6 +7,7 @@ use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
 use crate::plan::divisors::divisors;
 use crate::plan::minimum_nodes::PARAMETERS_PER_NODE;
+use crate::predict::{Layout, Sharding};
 use crate::source::Span;
 use crate::text;
 
@@ -91,18 +92,20 @@ impl Group<'_> {
             .find(|degree| *degree >= least && degree.is_power_of_two())
     }
 
-    /// What to write for a shard group of at least the minimum of nodes in this world, where it has as many: a degree
-    /// with replicas beside it, or everything in one group.
-    fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<String> {
+    /// What to write for a shard group of at least the minimum of nodes in this world, where it has as many, and the
+    /// degree that this is: one with replicas beside it, or everything in one group.
+    fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
         if self.mesh.nodes < minimum {
             return None;
         }
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         let whole = self.mesh.world_size / others;
         Some(match self.degree_of(recommended).or_else(|| self.degree_of(minimum)) {
-            Some(degree) if degree < whole || !self.is_fsdp() => format!("`shard-degree {degree}`"),
-            _ if self.is_fsdp() => "`strategy \"full-shard\"`: the group is then the whole world".to_owned(),
-            _ => format!("`shard-degree {whole}`"),
+            Some(degree) if degree < whole || !self.is_fsdp() => (format!("`shard-degree {degree}`"), degree),
+            _ if self.is_fsdp() => {
+                ("`strategy \"full-shard\"`: the group is then the whole world".to_owned(), whole)
+            }
+            _ => (format!("`shard-degree {whole}`"), whole),
         })
     }
 
@@ -116,6 +119,15 @@ impl Group<'_> {
         }
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         format!(" and `shard-degree {}`", nodes.saturating_mul(self.mesh.gpus_per_node) / others)
+    }
+
+    /// Another shard degree in the same world, with the states sharded whole.
+    fn put(&self, layout: &mut Layout, degree: u64) {
+        layout.degrees.replicas *= self.mesh.shard_degree.value as f64 / degree as f64;
+        layout.degrees.shard = degree as f64;
+        if layout.sharding == Sharding::None {
+            layout.sharding = Sharding::Full;
+        }
     }
 
     fn is_fsdp(&self) -> bool {
@@ -207,14 +219,18 @@ impl Group<'_> {
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
         if let Some(recommended) = &self.mesh.recommended_nodes {
-            diagnostic = diagnostic.help(match self.wide_enough(recommended.value, minimum.value) {
-                Some(write) => format!("write {write}"),
-                None => format!(
+            diagnostic = match self.wide_enough(recommended.value, minimum.value) {
+                Some((write, degree)) => {
+                    let bill = instead::beside(context, |layout| self.put(layout, degree));
+                    bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
+                }
+                // On other nodes the batch is another: the two runs would not be the same training.
+                None => diagnostic.help(format!(
                     "write `nodes={}`{}, or take larger GPUs",
                     recommended.value,
                     self.beside(recommended.value)
-                ),
-            });
+                )),
+            };
         }
         for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
             diagnostic = diagnostic.note(note);
@@ -268,11 +284,7 @@ impl Group<'_> {
         } else {
             format!("`shard-degree {degree}`")
         };
-        let more = self.mesh.shard_degree.value as f64 / degree as f64;
-        let bill = instead::compared(context, |layout| {
-            layout.degrees.shard = degree as f64;
-            layout.degrees.replicas *= more;
-        });
+        let bill = instead::compared(context, |layout| self.put(layout, degree));
         let diagnostic =
             Diagnostic::new(
                 &T0387,

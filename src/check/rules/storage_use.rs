@@ -61,10 +61,9 @@ fn unused(plan: &Plan, problems: &mut Problems) {
         problems.push(match costs {
             Some((usd, price)) => diagnostic
                 .note(format!(
-                    "it would be made, and cost {} a month ({}, {})",
+                    "it would be made, and cost {} a month ({})",
                     text::dollars(usd),
-                    price.region,
-                    price.provenance.date
+                    price.row().unwrap_or_else(|| price.source.clone())
                 ))
                 .fact("usd_per_month", usd),
             None if file_system::is_made(storage) => {

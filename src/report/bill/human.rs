@@ -80,7 +80,7 @@ fn one(page: &mut Page, bill: &Bill, job: &Job) {
 /// Each figure that is shown, both sides and the difference.
 pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
     let mut out = Vec::new();
-    for figure in Figure::ALL {
+    for figure in Figure::ALL.into_iter().filter(|figure| job.shows(*figure)) {
         let (before, after) = job.figure(figure);
         let line = match (&job.before, &job.after) {
             (Some(old), Some(new)) => {
@@ -110,7 +110,7 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
             }
         };
         let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
-        let sure = matches!(figure, Figure::Cost | Figure::Time);
+        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::Time);
         out.push((
             figure,
             match between.filter(|_| sure) {

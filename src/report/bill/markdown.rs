@@ -12,7 +12,9 @@ pub const MARKER: &str = "<!-- trainc:bill -->";
 const RESERVE: usize = 160;
 
 /// The columns of the table.
-const COLUMNS: [Figure; 3] = [Figure::Cost, Figure::Time, Figure::Headroom];
+fn columns(job: &Job) -> [Figure; 3] {
+    [job.cost(), Figure::Time, Figure::Headroom]
+}
 
 /// The bill of a change, in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count). What does
 /// not fit is left out whole, and counted.
@@ -43,7 +45,7 @@ pub fn markdown(bill: &Bill) -> String {
 
 fn row(job: &Job) -> String {
     let mut out = format!("| {} | {} |", cell(job.name()), job.state().word());
-    for figure in COLUMNS {
+    for figure in columns(job) {
         let text = match (job.figure(figure), &job.before, &job.after) {
             ((Some(before), Some(after)), ..)
                 if words::signed(figure, after - before) == words::signed(figure, 0.0) =>
@@ -89,11 +91,11 @@ fn detail(bill: &Bill, job: &Job) -> String {
     items.extend(words::together(job).map(|rest| format!("together: {rest}")));
     items.extend(words::inert(job));
     for (figure, line) in human::figures(job) {
-        if !COLUMNS.contains(&figure) {
+        if !columns(job).contains(&figure) {
             items.push(format!("{}: {line}", words::label(figure)));
         }
     }
-    for figure in [Figure::Cost, Figure::Time] {
+    for figure in [job.cost(), Figure::Time] {
         if let Some(between) = job.after.as_ref().and_then(|seen| words::between(figure, seen)) {
             items.push(format!("{} is likely {between}", words::label(figure)));
         }

@@ -108,6 +108,20 @@ impl<'a> Job<'a> {
         self.shown().map_or("", |seen| seen.job.unwrap_or(seen.path))
     }
 
+    /// The figure that is its cost: where something of it has no price, what it costs at least.
+    fn cost(&self) -> Figure {
+        let mut sides = self.before.iter().chain(&self.after);
+        let least = sides.any(|seen| {
+            seen.figures.get(Figure::Cost).is_none() && seen.figures.get(Figure::Least).is_some()
+        });
+        if least { Figure::Least } else { Figure::Cost }
+    }
+
+    /// Whether a figure is one to show: of the two that say the cost only one is.
+    fn shows(&self, figure: Figure) -> bool {
+        !matches!(figure, Figure::Cost | Figure::Least) || figure == self.cost()
+    }
+
     fn figure(&self, figure: Figure) -> (Option<f64>, Option<f64>) {
         let of = |side: &Option<Seen>| side.as_ref().and_then(|seen| seen.figures.get(figure));
         (of(&self.before), of(&self.after))

@@ -104,6 +104,30 @@ fn one_edit_is_the_whole_difference() {
     );
 }
 
+/// In a region without a price of the file system the cost is null, and what has a price is the least.
+#[test]
+fn what_lacks_a_price_is_a_least() {
+    let elsewhere = [("\"us-west-2\"", "\"us-east-1\"")];
+    let shorter = [elsewhere[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
+    let two = two(Some(&edited(&elsewhere)), Some(&edited(&shorter)));
+    let bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    assert_eq!(job.figure(Figure::Cost), (None, None));
+    let (Some(before), Some(after)) = job.figure(Figure::Least) else { panic!() };
+    assert!(after < before && bill.total() == (0.0, 0.0, 1));
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let least =
+            format!("at least {} → at least {}", crate::text::dollars(before), crate::text::dollars(after));
+        assert!(text.contains(&least) && text.contains("of what has a price"), "{text}");
+        assert!(text.contains("the cost is without `corpus`, whose price is not known"), "{text}");
+    }
+    let document = document(&bill);
+    assert_eq!(document.jobs[0].difference["cost_usd"], None);
+    assert_eq!(document.jobs[0].difference["least_usd"], Some(after - before));
+    assert!(!document.jobs[0].after.as_ref().unwrap().intervals.contains_key("cost_usd"));
+}
+
 /// What the figures alone do not say: a step of other sequences is another training, and what fits may not.
 #[test]
 fn another_batch_and_the_end_of_room_are_said() {

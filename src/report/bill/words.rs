@@ -10,7 +10,7 @@ use crate::text;
 /// The label of a figure.
 pub(super) fn label(figure: Figure) -> &'static str {
     match figure {
-        Figure::Cost => "cost",
+        Figure::Cost | Figure::Least => "cost",
         Figure::Time => "time",
         Figure::Headroom => "free memory",
         Figure::Nodes => "nodes",
@@ -21,7 +21,7 @@ pub(super) fn label(figure: Figure) -> &'static str {
 }
 
 /// Figures that are shown however little they moved.
-pub(super) const ALWAYS: [Figure; 3] = [Figure::Cost, Figure::Time, Figure::Headroom];
+pub(super) const ALWAYS: [Figure; 4] = [Figure::Cost, Figure::Least, Figure::Time, Figure::Headroom];
 
 fn hours(seconds: f64) -> String {
     if seconds < 60.0 {
@@ -36,7 +36,7 @@ fn hours(seconds: f64) -> String {
 /// A figure without a sign.
 fn amount(figure: Figure, value: f64) -> String {
     match figure {
-        Figure::Cost | Figure::Most => text::dollars(value),
+        Figure::Cost | Figure::Least | Figure::Most => text::dollars(value),
         Figure::Time => hours(value),
         Figure::Headroom => format!("{} GiB", text::short(value / GIB as f64)),
         Figure::Nodes => text::short(value),
@@ -50,6 +50,7 @@ fn amount(figure: Figure, value: f64) -> String {
 pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     match value {
         Some(value) if value < 0.0 => format!("−{}", amount(figure, -value)),
+        Some(value) if figure == Figure::Least => format!("at least {}", amount(figure, value)),
         Some(value) => amount(figure, value),
         None => "not known".to_owned(),
     }
@@ -77,17 +78,22 @@ pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
 /// Where the figure is expected nine times in ten.
 pub(super) fn between(figure: Figure, seen: &Seen) -> Option<String> {
     let interval = seen.figures.interval(figure)?;
+    // That it is the least stands before the figure itself.
+    let figure = if figure == Figure::Least { Figure::Cost } else { figure };
     Some(format!("{} to {}", value(figure, Some(interval.low)), value(figure, Some(interval.high))))
 }
 
 /// What is added to figures, those of most interest: `+$12.30, +1.2 h, −3 GiB free memory`.
 pub(super) fn added(added: &Added) -> String {
+    let without = if added.contains_key(&Figure::Cost) { Figure::Least } else { Figure::Cost };
     let shown: Vec<String> = Figure::ALL
         .iter()
+        .filter(|figure| **figure != without)
         .filter_map(|figure| Some((*figure, *added.get(figure)?)))
         .filter(|(figure, by)| *by != 0.0 && !matches!(figure, Figure::Nodes | Figure::Tokens))
         .map(|(figure, by)| match figure {
             Figure::Cost | Figure::Time => signed(figure, by),
+            Figure::Least => format!("{} of what has a price", signed(figure, by)),
             Figure::Step => format!("{} a step", signed(figure, by)),
             _ => format!("{} {}", signed(figure, by), label(figure)),
         })
@@ -279,7 +285,7 @@ fn bought(all: &Added) -> String {
 /// What the edits do together beyond what each does alone; none where their shares add up.
 pub(super) fn together(job: &Job) -> Option<String> {
     let shares = &job.change.as_ref()?.shares;
-    let rest: Added = [Figure::Cost, Figure::Time, Figure::Headroom, Figure::Step]
+    let rest: Added = [Figure::Cost, Figure::Least, Figure::Time, Figure::Headroom, Figure::Step]
         .into_iter()
         .filter_map(|figure| Some((figure, shares.interaction(figure)?)))
         .collect();

@@ -5,7 +5,7 @@ use crate::text;
 
 /// A predicted duration, without digits that mean nothing.
 pub(super) fn about(seconds: f64) -> String {
-    crate::report::sections::about(seconds)
+    text::about(seconds)
 }
 
 /// Dollars between which a run is expected: what is paid grows with its time.

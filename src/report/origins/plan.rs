@@ -21,6 +21,8 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         worker: told,
         price,
         group_prices,
+        storage_prices: _,
+        volume_price,
         source,
         missing,
         dependencies,
@@ -95,6 +97,15 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
         table.push(&name, format!("{usd_per_hour}"), why);
+    }
+    let stored = plan.made_file_systems().filter_map(|(storage, price)| {
+        Some((format!("storage {}.usd-per-gb-month", storage.name.value()?), price?))
+    });
+    let volumes = volume_price.iter().map(|price| ("volume.usd-per-gb-month".to_owned(), price));
+    for (name, price) in stored.chain(volumes) {
+        let source = &price.source;
+        let why = price.row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
+        table.push(&name, format!("{}", price.usd_per_gb_month), why);
     }
     table.below("source");
     for tree in source.iter().chain(dependencies) {
