@@ -69,6 +69,18 @@ pub(super) fn monthly_usd(plan: &Plan, storage: &Storage) -> Option<(f64, Storag
     Some((capacity_gib(storage)? as f64 * price.usd_per_gb_month, price))
 }
 
+/// A path whose parts all have names, where one of this has none: `/a//b` and `/a/./b` are `/a/b` to every file system.
+pub(super) fn without_empty_parts(path: &str) -> Option<String> {
+    let inside = path.strip_prefix('/').unwrap_or(path);
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    let nameless = |part: &str| part.is_empty() || part == ".";
+    if inside.is_empty() || !inside.split('/').any(nameless) {
+        return None;
+    }
+    let named: Vec<&str> = inside.split('/').filter(|part| !nameless(part)).collect();
+    Some(format!("/{}", named.join("/")))
+}
+
 /// One data repository association: a path of the file system and an S3 prefix, for import, export or both.
 pub(super) struct Association {
     /// The word `import` or `export` that says it first.

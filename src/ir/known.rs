@@ -67,18 +67,24 @@ impl Plan {
     }
 }
 
-fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
-    let end = match s3::parse(text) {
+/// Where the part of an address ends in which the account is filled in; none where the text is no address.
+pub fn filled_until(text: &str) -> Option<usize> {
+    match s3::parse(text) {
         // The scheme and the bucket, or the host of a web address.
         Some(_) => {
             let start = text.find("://").map_or(0, |at| at + 3);
-            text.get(start..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| start + at)
+            Some(text.get(start..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| start + at))
         }
         // `arn:partition:service:region:account:resource`: the resource is a name of the user's.
-        None if text.starts_with("arn:") => text.match_indices(':').nth(4).map_or(text.len(), |(at, _)| at),
-        None => return,
-    };
-    let Some((head, tail)) = text.split_at_checked(end) else { return };
+        None if text.starts_with("arn:") => {
+            Some(text.match_indices(':').nth(4).map_or(text.len(), |(at, _)| at))
+        }
+        None => None,
+    }
+}
+
+fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
+    let Some((head, tail)) = filled_until(text).and_then(|end| text.split_at_checked(end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
@@ -87,8 +93,8 @@ fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
     *text = format!("{whole}{tail}");
 }
 
-/// Every field that is an address of S3 or an ARN.
-fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
+/// Shows every field that is an address of S3 or an ARN.
+pub fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
     if let Some(program) = &mut job.program {
         with(&mut program.s3);
         with(&mut program.upload);
