@@ -83,14 +83,20 @@ pub fn filled_until(text: &str) -> Option<usize> {
     }
 }
 
+/// What a resource that trainc names, or an address, is called in an account: as [`Plan::in_account`] fills it in.
+pub fn in_account(name: &str, account: &str) -> String {
+    let end = filled_until(name).unwrap_or(name.len());
+    let (head, tail) = name.split_at_checked(end).unwrap_or((name, ""));
+    head.replace(ACCOUNT_MARK, account) + tail
+}
+
 fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
-    let Some((head, tail)) = filled_until(text).and_then(|end| text.split_at_checked(end)) else { return };
+    let Some(head) = filled_until(text).and_then(|end| text.get(..end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
-    let whole = head.replace(ACCOUNT_MARK, account);
-    filled.push((whole.clone(), head.to_owned()));
-    *text = format!("{whole}{tail}");
+    filled.push((head.replace(ACCOUNT_MARK, account), head.to_owned()));
+    *text = in_account(text, account);
 }
 
 /// Shows every field that is an address of S3 or an ARN.
@@ -144,6 +150,12 @@ pub fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_filled_in_as_its_address_is() {
+        assert_eq!(in_account("sagemaker-us-west-2-${account}", "1"), "sagemaker-us-west-2-1");
+        assert_eq!(in_account("s3://a-${account}/${account}/x", "1"), "s3://a-1/${account}/x");
+    }
 
     #[test]
     fn only_buckets_and_accounts_of_arns_are_filled_in() {

@@ -116,6 +116,11 @@ fn cluster(plan: &Plan) -> Vec<String> {
 fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
     let program = plan.job.program.as_ref()?;
     let entry = program.entry.value().map_or("", String::as_str);
+    if !program.entrypoint.is_empty() {
+        // The container starts its own words; what `source` names is not sent.
+        let words: Vec<&str> = program.entrypoint.iter().chain(&program.arguments).map(|w| w.value.as_str()).collect();
+        return Some(vec![format!("`{}` of the container", words.join(" "))]);
+    }
     let from = if let Some(git) = program.git.value() {
         let at = program
             .commit
@@ -301,6 +306,7 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     line.push_str(match memory.fits {
         Some(true) => ": fits",
         Some(false) => ": does not fit",
+        None if memory.capacity_bytes.is_none() => ": how much it has is not known",
         None => "",
     });
     vec![line]

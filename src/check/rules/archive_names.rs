@@ -22,6 +22,10 @@ const MOST_NAMED: usize = 3;
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
+    // Nothing is packed where the container starts by itself, or where the archive lies in S3 already.
+    if !program.entrypoint.is_empty() || !program.s3.is_absent() {
+        return;
+    }
     let mut archive = Archive::default();
     if let Some(tree) = &plan.source {
         let place = program.source.val().or(program.git.val());
