@@ -25,7 +25,8 @@ pub(super) fn is_made(storage: &Storage) -> bool {
 
 /// The storage that a channel takes from.
 pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
-    let named = |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
+    let named =
+        |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
     plan.job.storage.iter().find(named)
 }
 

@@ -200,7 +200,7 @@ fn versions(
         stray(&ask.pytorch, "pytorch", "write `version=` instead");
         stray(&ask.transformers, "transformers", "write `image \"huggingface\" transformers=… pytorch=…`");
     } else {
-        stray(&ask.version, "version", "write `transformers=` and `pytorch=`");
+        stray(&ask.version, "version", &format!("write `{}`", fitting()));
     }
     // A version under another name is the one that is missing.
     let stray_version = !fine;
@@ -221,7 +221,7 @@ fn versions(
             }
         };
     }
-    if ask.transformers.is_absent() {
+    if ask.transformers.is_absent() && !stray_version {
         missing("transformers");
     }
     if ask.pytorch.is_absent() && !stray_version {
@@ -353,21 +353,17 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
             ),
         )
         .help("choose another instance type, or another image"),
-        ImageProblem::BadInstanceName { instance } => {
-            Diagnostic::new(
-                &T0335,
-                asked(ask),
-                format!("`{instance}` is not written as an instance type is: `ml.FAMILY.SIZE`"),
-            )
-        }
-        ImageProblem::InstanceDeprecated { instance, pytorch } => {
-            Diagnostic::new(
-                &T0335,
-                asked(ask),
-                format!("containers with PyTorch {pytorch} no longer run on `{instance}`"),
-            )
-            .help("choose a newer instance type, or an older PyTorch")
-        }
+        ImageProblem::BadInstanceName { instance } => Diagnostic::new(
+            &T0335,
+            asked(ask),
+            format!("`{instance}` is not written as an instance type is: `ml.FAMILY.SIZE`"),
+        ),
+        ImageProblem::InstanceDeprecated { instance, pytorch } => Diagnostic::new(
+            &T0335,
+            asked(ask),
+            format!("containers with PyTorch {pytorch} no longer run on `{instance}`"),
+        )
+        .help("choose a newer instance type, or an older PyTorch"),
         ImageProblem::SmpUnknownVersion { found, known, is_library_version } => {
             let diagnostic = Diagnostic::new(
                 &T0337,

@@ -5,8 +5,8 @@ use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, picture, sections};
 use crate::diag::{Diagnostic, Severity};
-use crate::ir::{Override, Plan};
 use crate::ir::size::GIB;
+use crate::ir::{Override, Plan};
 use crate::text;
 use std::fmt::Write as _;
 

@@ -118,7 +118,8 @@ fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
     let entry = program.entry.value().map_or("", String::as_str);
     if !program.entrypoint.is_empty() {
         // The container starts its own words; what `source` names is not sent.
-        let words: Vec<&str> = program.entrypoint.iter().chain(&program.arguments).map(|w| w.value.as_str()).collect();
+        let words: Vec<&str> =
+            program.entrypoint.iter().chain(&program.arguments).map(|w| w.value.as_str()).collect();
         return Some(vec![format!("`{}` of the container", words.join(" "))]);
     }
     let from = if let Some(git) = program.git.value() {

@@ -352,10 +352,14 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
-    if let Some(thousands) = raw.strip_suffix(['k', 'K']).filter(|rest| is_number(rest)) {
+    let zeros = [("k", "_000"), ("K", "_000"), ("M", "_000_000"), ("B", "_000_000_000")];
+    let short_for = zeros.iter().find_map(|(end, zeros)| {
+        raw.strip_suffix(end).filter(|rest| is_number(rest)).map(|digits| format!("{digits}{zeros}"))
+    });
+    if let Some(number) = short_for {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
             .here("a number with something behind it")
-            .help(format!("write `{thousands}_000` for the number, or `{text}` for the text"));
+            .help(format!("write `{number}` for the number, or `{text}` for the text"));
     }
     if let Some(number) = number_before(raw) {
         // Which of the two is meant is not known: there is no edit.

@@ -257,6 +257,16 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
                 _ => diagnostic,
             }
         }
+        units::Fault::UnknownUnit { unit, .. } if ty == Ty::Warmup && unit == "%" => {
+            let percent = shown.trim_matches('"').trim_end_matches('%').trim().parse::<f64>();
+            match percent.ok().filter(|percent| (0.0..100.0).contains(percent)) {
+                Some(percent) => {
+                    let fraction = format!("{}", (percent * 1e4).round() / 1e6);
+                    diagnostic.help(format!("write `{fraction}`")).fix(span, fraction)
+                }
+                None => diagnostic,
+            }
+        }
         units::Fault::UnknownUnit { unit, near: None } => {
             diagnostic.note(format!("`{unit}` is no unit that is known here"))
         }
@@ -274,6 +284,13 @@ fn other_word(word: &str) -> Option<&'static str> {
         "bfloat16" | "torch.bfloat16" => "bf16",
         "float16" | "half" | "torch.float16" => "fp16",
         "float32" | "float" | "single" | "torch.float32" => "fp32",
+        // transformers 4, `OptimizerNames`.
+        "adamw_torch" | "adamw_hf" | "AdamW" => "adamw",
+        "adamw_torch_fused" => "adamw-fused",
+        "adamw_apex_fused" => "adamw-apex-fused",
+        "adamw_bnb_8bit" | "adamw_8bit" => "adamw-8bit",
+        "paged_adamw" | "paged_adamw_32bit" => "paged-adamw-32bit",
+        "paged_adamw_8bit" => "paged-adamw-8bit",
         "FULL_SHARD" => "full-shard",
         "SHARD_GRAD_OP" => "shard-grad-op",
         "HYBRID_SHARD" => "hybrid-shard",

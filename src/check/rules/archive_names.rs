@@ -27,6 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let mut archive = Archive::default();
+    let mut before: Vec<(Span, String)> = Vec::new();
     if let Some(tree) = &plan.source {
         let place = program.source.val().or(program.git.val());
         archive.put(place.map_or(program.span, |place| place.span_or(program.span)), tree, None);
@@ -46,12 +47,27 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
             continue;
         }
+        if let Some((first, _)) = before.iter().find(|(_, dir)| *dir == plain(&tree.dir)) {
+            problems.push(
+                Diagnostic::new(&T0514, span, format!("`{}` is a dependency twice", tree.dir))
+                    .label(*first, "the first time")
+                    .help("remove one of the two"),
+            );
+            continue;
+        }
+        before.push((span, plain(&tree.dir)));
         // What trainc puts there itself is another rule's, which names it.
         if name != Some(emit::SECRETS_SHIM) || program.secrets.is_empty() {
             problems.extend(judge(&archive, span, tree, name));
         }
         archive.put(span, tree, name);
     }
+}
+
+/// A directory as it is whatever its spelling.
+fn plain(dir: &str) -> String {
+    let parts: Vec<&str> = dir.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    parts.join("/")
 }
 
 /// What stands in the archive so far.

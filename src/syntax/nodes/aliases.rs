@@ -60,4 +60,13 @@ pub(crate) const OTHER_PROPERTIES: &[(&str, &str)] = &[
     ("warmup_steps", "warmup"),
     ("lr-scheduler", "schedule"),
     ("lr-schedule", "schedule"),
+    ("r", "rank"),
+    ("lora-r", "rank"),
+    ("lora_r", "rank"),
+    ("lora-alpha", "alpha"),
+    ("lora_alpha", "alpha"),
+    ("lora-dropout", "dropout"),
+    ("lora_dropout", "dropout"),
+    ("target-modules", "targets"),
+    ("target_modules", "targets"),
 ];
