@@ -129,7 +129,11 @@ impl Fault {
                 let unquoted = match ty {
                     Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
                     Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
-                    Ty::Bool => matches!(bare, "true" | "false").then(|| format!("#{bare}")),
+                    Ty::Bool | Ty::BoolOr(_) => match bare.to_ascii_lowercase().as_str() {
+                        "true" | "yes" | "on" => Some("#true".to_owned()),
+                        "false" | "no" | "off" => Some("#false".to_owned()),
+                        _ => None,
+                    },
                     _ => None,
                 };
                 match unquoted.filter(|_| shown.starts_with('"')) {
@@ -284,6 +288,8 @@ fn other_word(word: &str) -> Option<&'static str> {
         "bfloat16" | "torch.bfloat16" => "bf16",
         "float16" | "half" | "torch.float16" => "fp16",
         "float32" | "float" | "single" | "torch.float32" => "fp32",
+        // The SageMaker SDK's `distribution=`.
+        "torch_distributed" | "torch-distributed" => "torchrun",
         // transformers 4, `OptimizerNames`.
         "adamw_torch" | "adamw_hf" | "AdamW" => "adamw",
         "adamw_torch_fused" => "adamw-fused",
