@@ -348,8 +348,8 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
             asked(ask),
             format!(
                 "this container runs on {}, and `{instance}` is a type with {}",
-                text::list(&known.iter().map(|name| chips(name)).collect::<Vec<_>>(), "or"),
-                chips(processor)
+                text::list(&known.iter().map(|name| images::chips(name)).collect::<Vec<_>>(), "or"),
+                images::chips(processor)
             ),
         )
         .help("choose another instance type, or another image"),
@@ -383,17 +383,6 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
 /// The place that chose the container: its family, which a layer may have put over another's.
 fn asked(ask: &ImageAsk) -> Span {
     ask.family.span().unwrap_or(ask.span)
-}
-
-/// The SageMaker SDK's words for kinds of processors, as people say them.
-fn chips(processor: &str) -> &str {
-    match processor {
-        "cpu" => "CPUs",
-        "gpu" => "GPUs",
-        "trn" | "neuron" => "Trainium",
-        "inf" => "Inferentia",
-        other => other,
-    }
 }
 
 /// The known version with the same first two numbers, if there is one.

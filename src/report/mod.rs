@@ -18,6 +18,7 @@ mod notes;
 pub mod origins;
 mod page;
 mod picture;
+mod program;
 mod resources;
 #[cfg(test)]
 mod samples;

@@ -4,7 +4,7 @@
 //! only one.
 
 use super::lex::{self, Fault, FaultKind};
-use super::literal::number_before;
+use super::literal::{number_before, shortened};
 use super::recover::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
@@ -352,11 +352,7 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
-    let zeros = [("k", "_000"), ("K", "_000"), ("M", "_000_000"), ("B", "_000_000_000")];
-    let short_for = zeros.iter().find_map(|(end, zeros)| {
-        raw.strip_suffix(end).filter(|rest| is_number(rest)).map(|digits| format!("{digits}{zeros}"))
-    });
-    if let Some(number) = short_for {
+    if let Some(number) = shortened(raw) {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
             .here("a number with something behind it")
             .help(format!("write `{number}` for the number, or `{text}` for the text"));

@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let mut archive = Archive::default();
-    let mut before: Vec<(Span, String)> = Vec::new();
+    let mut before: Vec<(Span, &SourceTree)> = Vec::new();
     if let Some(tree) = &plan.source {
         let place = program.source.val().or(program.git.val());
         archive.put(place.map_or(program.span, |place| place.span_or(program.span)), tree, None);
@@ -47,7 +47,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
             continue;
         }
-        if let Some((first, _)) = before.iter().find(|(_, dir)| *dir == plain(&tree.dir)) {
+        // Of one spelling they are still two directories where layers of two places say it.
+        let is_same = |other: &SourceTree| plain(&other.dir) == plain(&tree.dir) && other.files == tree.files;
+        if let Some((first, _)) = before.iter().find(|(_, other)| is_same(other)) {
             problems.push(
                 Diagnostic::new(&T0514, span, format!("`{}` is a dependency twice", tree.dir))
                     .label(*first, "the first time")
@@ -55,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
             continue;
         }
-        before.push((span, plain(&tree.dir)));
+        before.push((span, tree));
         // What trainc puts there itself is another rule's, which names it.
         if name != Some(emit::SECRETS_SHIM) || program.secrets.is_empty() {
             problems.extend(judge(&archive, span, tree, name));

@@ -98,7 +98,8 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
     let efa = instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env);
     let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
     let launcher = emit::launcher(plan);
-    let mpi = matches!(launcher, Launcher::Mpi | Launcher::SmpV1);
+    // Which generation of SMP it is, and so what starts it, the image says.
+    let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
     // The container has one runner for both.
     let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
     let pytorch = plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
@@ -110,7 +111,7 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
         (Kind::Mpi, mpi),
         (Kind::MpiEfa, mpi && efa),
         (Kind::MpiRdma, mpi && rdma),
-        (Kind::SmpMpi, launcher == Launcher::SmpV1),
+        (Kind::SmpMpi, mpi && launcher == Launcher::SmpV1),
         (Kind::Smddp, smddp),
         (Kind::SmddpEfa, smddp && efa),
         (Kind::SmddpRdma, smddp && rdma),
