@@ -4,6 +4,7 @@
 //! which see the final text. Strict: an unknown path is a problem with a did-you-mean. The job's digest is
 //! computed from what is emitted, so here [`DIGEST_MARK`](crate::ir::plan::DIGEST_MARK) stands for it.
 
+mod marks;
 mod slots;
 mod table;
 
@@ -23,11 +24,12 @@ declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose va
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    vec![&slots::T0214, &T0230, &T0231, &T0232]
+    vec![&slots::T0214, &T0230, &T0231, &T0232, &marks::T0272]
 }
 
 /// Replaces every placeholder of the plan.
 pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
+    marks::judge(&mut plan, sources, problems);
     let mut texts = 0;
     visit(&mut plan, &mut |slot| {
         texts += usize::from(slot.has_placeholder());

@@ -15,10 +15,26 @@ pub enum Kind {
     Environment,
     /// A variable of the container that the toolkit's torchrun launcher overwrites.
     TorchrunEnvironment,
-    /// A variable that the launcher sets on the types where it turns EFA on.
+    /// A variable that torchrun's launcher sets on the types where it turns EFA on.
     EfaProvider,
-    /// A variable that the launcher sets on the types where it turns remote DMA on.
+    /// A variable that torchrun's launcher sets on the types where it turns remote DMA on.
     EfaRdma,
+    /// A variable that the toolkit passes to `mpirun`.
+    Mpi,
+    /// The same, on the types where it turns EFA on.
+    MpiEfa,
+    /// The same, on the types where it turns remote DMA on.
+    MpiRdma,
+    /// A variable that the toolkit passes to `mpirun` where the job runs under SMP.
+    SmpMpi,
+    /// A variable that the toolkit passes to `mpirun` of SMDDP.
+    Smddp,
+    /// The same, on the types where it sets NCCL up for EFA.
+    SmddpEfa,
+    /// The same, on the types where it turns remote DMA on.
+    SmddpRdma,
+    /// A variable that the toolkit of PyTorch's containers sets before any launcher.
+    PytorchContainer,
     /// A hyperparameter.
     Hyperparameter,
     /// A tag's key.
@@ -36,6 +52,14 @@ impl Kind {
             Self::TorchrunEnvironment => "torchrun ",
             Self::EfaProvider => "efa-provider ",
             Self::EfaRdma => "efa-rdma ",
+            Self::Mpi => "mpi ",
+            Self::MpiEfa => "mpi-efa ",
+            Self::MpiRdma => "mpi-rdma ",
+            Self::SmpMpi => "smp-mpi ",
+            Self::Smddp => "smddp ",
+            Self::SmddpEfa => "smddp-efa ",
+            Self::SmddpRdma => "smddp-rdma ",
+            Self::PytorchContainer => "pytorch ",
             Self::Hyperparameter => "hyperparameter ",
             Self::Tag => "tag ",
             Self::Channel => "channel ",

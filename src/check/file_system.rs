@@ -26,7 +26,9 @@ pub(super) fn is_made(storage: &Storage) -> bool {
 
 /// The storage that a channel takes from.
 pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
-    plan.job.storage.iter().find(|storage| storage.name.value().is_some_and(|name| name == from))
+    let named =
+        |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
+    plan.job.storage.iter().find(named)
 }
 
 /// The service's word for the deployment type: `PERSISTENT_2`.
@@ -76,6 +78,18 @@ pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64,
 pub(super) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
     let key = storage_key(region, storage).filter(|key| prices::is_storage_key(key))?;
     Some(format!("--price {key}=USD_PER_GB_MONTH"))
+}
+
+/// A path whose parts all have names, where one of this has none: `/a//b` and `/a/./b` are `/a/b` to every file system.
+pub(super) fn without_empty_parts(path: &str) -> Option<String> {
+    let inside = path.strip_prefix('/').unwrap_or(path);
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    let nameless = |part: &str| part.is_empty() || part == ".";
+    if inside.is_empty() || !inside.split('/').any(nameless) {
+        return None;
+    }
+    let named: Vec<&str> = inside.split('/').filter(|part| !nameless(part)).collect();
+    Some(format!("/{}", named.join("/")))
 }
 
 /// One data repository association: a path of the file system and an S3 prefix, for import, export or both.

@@ -124,7 +124,7 @@ impl Looked {
         document.account = Some(prospect.desired.account.clone());
         document.changes = Some(!prospect.is_empty());
         for resource in &mut document.resources {
-            resource.name = resource.name.replace(crate::ir::ACCOUNT_MARK, &prospect.desired.account);
+            resource.name = crate::ir::known::in_account(&resource.name, &prospect.desired.account);
             let change = prospect.changes.iter().find(|change| {
                 change.kind == resource.kind
                     && (change.name == resource.name || change.kind == "training-job")

@@ -4,6 +4,7 @@
 //! renderers beside this file. Knows no stage, no terminal, no colour (only `human` does).
 
 mod code;
+mod cut;
 mod excerpt;
 pub mod fix;
 pub mod github;
@@ -26,6 +27,7 @@ pub use place::Paths;
 pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
 
 use crate::source::Span;
+use cut::{OF_HELP, OF_MESSAGE, cut};
 use std::collections::BTreeMap;
 
 /// How bad it is. Ordered: an error is greater than a warning.
@@ -100,14 +102,14 @@ pub struct Fix {
 }
 
 impl Diagnostic {
-    /// A problem with the code's own severity.
+    /// A problem with the code's own severity. Text that somebody wrote is cut to what a message bears, here and below.
     pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
         Self {
             code,
             severity: code.severity,
             span,
             label: String::new(),
-            message: message.into(),
+            message: cut(message.into(), OF_MESSAGE),
             labels: Vec::new(),
             help: None,
             notes: Vec::new(),
@@ -134,28 +136,28 @@ impl Diagnostic {
     /// Says what stands at the place of blame.
     #[must_use]
     pub fn here(mut self, text: impl Into<String>) -> Self {
-        self.label = text.into();
+        self.label = cut(text.into(), OF_MESSAGE);
         self
     }
 
     /// Adds a further place.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+        self.labels.push(Label { span, text: cut(text.into(), OF_MESSAGE) });
         self
     }
 
     /// Says what to type.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
-        self.help = Some(text.into());
+        self.help = Some(cut(text.into(), OF_HELP));
         self
     }
 
     /// Says why, or where a number comes from.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
-        self.notes.push(text.into());
+        self.notes.push(cut(text.into(), OF_HELP));
         self
     }
 

@@ -98,7 +98,7 @@ pub(super) fn processes_per_host(plan: &Plan) -> Option<u64> {
 
 /// What starts the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Launcher {
+pub(crate) enum Launcher {
     Torchrun,
     PytorchDdp,
     Mpi,
@@ -109,7 +109,7 @@ pub(super) enum Launcher {
 }
 
 /// The launcher that the engine and its properties choose.
-pub(super) fn launcher(plan: &Plan) -> Launcher {
+pub(crate) fn launcher(plan: &Plan) -> Launcher {
     let Some(parallel) = &plan.job.parallel else { return Launcher::Plain };
     match parallel.engine.get() {
         Some(Engine::Fsdp) => Launcher::Torchrun,

@@ -29,7 +29,7 @@ use crate::ir::plan::DIGEST_MARK;
 use serde_json::Value;
 
 pub(crate) use archive::{SECRETS_SHIM, basename as dependency_name};
-pub(crate) use launch::{launcher_words, python_str, smp_name};
+pub(crate) use launch::{Launcher, launcher, launcher_words, python_str, smp_name};
 pub use request::Tag;
 pub use resources::{Resource, resources};
 pub(crate) use sagemaker::{raw as raw_member, takes_debugger};

@@ -1,5 +1,6 @@
 //! KDL, written node by node in the style of the examples.
 
+use crate::ir::{ACCOUNT_MARK, known};
 use serde_json::Value;
 
 /// A node of the manifest that is written.
@@ -152,9 +153,22 @@ pub(super) fn string(value: &str) -> String {
 /// Stands for the digest in texts of a job that trainc made, until the text is written.
 pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 
-/// A text in which braces would be placeholders: its own stand for themselves, and the digest's is one.
+/// A text in which braces would be placeholders: its own stand for themselves, and the digest's is one. In an address
+/// the same is true of `${`, but for the account where it is filled in.
 pub(super) fn bound(value: &str) -> String {
-    value.replace("{{", "{{ \"{{\" }}").replace(DIGEST, "{{ job.digest }}")
+    let text = value.replace("{{", "{{ \"{{\" }}");
+    let text = match known::filled_until(&text).and_then(|end| text.split_at_checked(end)) {
+        Some((head, tail)) => {
+            let parts: Vec<String> = head.split(ACCOUNT_MARK).map(dollars).collect();
+            parts.join(ACCOUNT_MARK) + &dollars(tail)
+        }
+        None => text,
+    };
+    text.replace(DIGEST, "{{ job.digest }}")
+}
+
+fn dollars(text: &str) -> String {
+    text.replace("${", "{{ '${' }}")
 }
 
 /// A text that may stand as a number: whole, and written as trainc would write it.
@@ -215,6 +229,8 @@ mod tests {
         assert_eq!(word("train.save_interval"), "train.save_interval");
         assert_eq!(word("two words"), "\"two words\"");
         assert_eq!(bound("{{ x }}"), "{{ \"{{\" }} x }}");
+        assert_eq!(bound("s3://a-${account}/${account}/x"), "s3://a-${account}/{{ '${' }}account}/x");
+        assert_eq!(bound("echo ${HOME}"), "echo ${HOME}");
         assert_eq!(literal(&serde_json::json!(2e-4)).as_deref(), Some("0.0002"));
         assert_eq!(literal(&serde_json::json!(1e-5)).as_deref(), Some("1e-5"));
         assert_eq!(literal(&serde_json::json!(1.0)).as_deref(), Some("1.0"));

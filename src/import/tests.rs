@@ -101,7 +101,7 @@ fn an_answer_loses_what_only_answers_have() {
         "AlgorithmSpecification": {"TrainingImage": "111122223333.dkr.ecr.eu-west-1.amazonaws.com/own:1", "TrainingInputMode": "FastFile"},
         "HyperParameters": {"lr": "0.1", "name": "a {{ b }}"},
         "RoleArn": "arn:aws:iam::111122223333:role/team",
-        "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://bucket/out/"},
+        "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://bucket/${run}/"},
         "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
         "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
         "NewMember": 1, "ResponseMetadata": {"RequestId": "1"}, "CreationTime": 1767225600, "TrainingTimeInSeconds": 600, "BillableTimeInSeconds": 600
@@ -111,6 +111,7 @@ fn an_answer_loses_what_only_answers_have() {
     assert_eq!(found.outcome.as_ref().map(|outcome| outcome.status.as_str()), Some("Failed"));
     let request = emitted(&found.manifest);
     assert_eq!(request["HyperParameters"], serde_json::json!({"lr": "0.1", "name": "a {{ b }}"}));
+    assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://bucket/${run}/");
     assert!(found.unsaid.iter().any(|line| line.contains("FastFile")));
     assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
     assert!(request.get("ModelArtifacts").is_none());

@@ -67,28 +67,40 @@ impl Plan {
     }
 }
 
-fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
-    let end = match s3::parse(text) {
+/// Where the part of an address ends in which the account is filled in; none where the text is no address.
+pub fn filled_until(text: &str) -> Option<usize> {
+    match s3::parse(text) {
         // The scheme and the bucket, or the host of a web address.
         Some(_) => {
             let start = text.find("://").map_or(0, |at| at + 3);
-            text.get(start..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| start + at)
+            Some(text.get(start..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| start + at))
         }
         // `arn:partition:service:region:account:resource`: the resource is a name of the user's.
-        None if text.starts_with("arn:") => text.match_indices(':').nth(4).map_or(text.len(), |(at, _)| at),
-        None => return,
-    };
-    let Some((head, tail)) = text.split_at_checked(end) else { return };
+        None if text.starts_with("arn:") => {
+            Some(text.match_indices(':').nth(4).map_or(text.len(), |(at, _)| at))
+        }
+        None => None,
+    }
+}
+
+/// What a resource that trainc names, or an address, is called in an account: as [`Plan::in_account`] fills it in.
+pub fn in_account(name: &str, account: &str) -> String {
+    let end = filled_until(name).unwrap_or(name.len());
+    let (head, tail) = name.split_at_checked(end).unwrap_or((name, ""));
+    head.replace(ACCOUNT_MARK, account) + tail
+}
+
+fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
+    let Some(head) = filled_until(text).and_then(|end| text.get(..end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
-    let whole = head.replace(ACCOUNT_MARK, account);
-    filled.push((whole.clone(), head.to_owned()));
-    *text = format!("{whole}{tail}");
+    filled.push((head.replace(ACCOUNT_MARK, account), head.to_owned()));
+    *text = in_account(text, account);
 }
 
-/// Every field that is an address of S3 or an ARN.
-fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
+/// Shows every field that is an address of S3 or an ARN.
+pub fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
     if let Some(program) = &mut job.program {
         with(&mut program.s3);
         with(&mut program.upload);
@@ -138,6 +150,12 @@ fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_filled_in_as_its_address_is() {
+        assert_eq!(in_account("sagemaker-us-west-2-${account}", "1"), "sagemaker-us-west-2-1");
+        assert_eq!(in_account("s3://a-${account}/${account}/x", "1"), "s3://a-1/${account}/x");
+    }
 
     #[test]
     fn only_buckets_and_accounts_of_arns_are_filled_in() {

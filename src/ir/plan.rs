@@ -73,6 +73,13 @@ impl Plan {
         self.chip_noun()
     }
 
+    /// The program's further directories that could be read, each with the word that names it.
+    pub fn dependency_trees(&self) -> impl Iterator<Item = (&Val<String>, &SourceTree)> {
+        let named = self.job.program.iter().flat_map(|program| &program.dependencies).enumerate();
+        let read = named.filter(|(at, _)| self.missing_dependencies.iter().all(|(missing, _)| missing != at));
+        read.map(|(_, dir)| dir).zip(&self.dependencies)
+    }
+
     /// Price of one of the instances on which the ranks run.
     pub fn rank_price(&self) -> Option<&Price> {
         if self.price.is_some() {

@@ -200,13 +200,13 @@ fn versions(
         stray(&ask.pytorch, "pytorch", "write `version=` instead");
         stray(&ask.transformers, "transformers", "write `image \"huggingface\" transformers=… pytorch=…`");
     } else {
-        stray(&ask.version, "version", "write `transformers=` and `pytorch=`");
+        stray(&ask.version, "version", &format!("write `{}`", fitting()));
     }
     // A version under another name is the one that is missing.
     let stray_version = !fine;
     let mut missing = |name: &str| {
         problems.push(
-            Diagnostic::new(&T0336, ask.span, format!("image `{family}` lacks `{name}=`"))
+            Diagnostic::new(&T0336, asked(ask), format!("image `{family}` lacks `{name}=`"))
                 .help(format!("write `{}`", fitting())),
         );
     };
@@ -221,7 +221,7 @@ fn versions(
             }
         };
     }
-    if ask.transformers.is_absent() {
+    if ask.transformers.is_absent() && !stray_version {
         missing("transformers");
     }
     if ask.pytorch.is_absent() && !stray_version {
@@ -300,7 +300,7 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
             .fact("known", known.clone())
         }
         ImageProblem::MissingTransformers => {
-            Diagnostic::new(&T0336, ask.span, "image `huggingface` lacks `transformers=`")
+            Diagnostic::new(&T0336, asked(ask), "image `huggingface` lacks `transformers=`")
         }
         ImageProblem::UnknownPython { found, known } => {
             let message = match found {
@@ -345,17 +345,25 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
         }
         ImageProblem::UnsupportedProcessor { instance, processor, known } => Diagnostic::new(
             &T0335,
-            ask.span,
-            format!("the container serves {}, and `{instance}` is {processor}", text::list(known, "and")),
+            asked(ask),
+            format!(
+                "this container runs on {}, and `{instance}` is a type with {}",
+                text::list(&known.iter().map(|name| images::chips(name)).collect::<Vec<_>>(), "or"),
+                images::chips(processor)
+            ),
         )
-        .help("choose another instance type or image"),
-        ImageProblem::BadInstanceName { instance } => {
-            Diagnostic::new(&T0335, ask.span, format!("`{instance}` has not the form of an instance type"))
-        }
-        ImageProblem::InstanceDeprecated { instance, pytorch } => {
-            Diagnostic::new(&T0335, ask.span, format!("PyTorch {pytorch} no longer serves `{instance}`"))
-                .help("choose a newer instance type")
-        }
+        .help("choose another instance type, or another image"),
+        ImageProblem::BadInstanceName { instance } => Diagnostic::new(
+            &T0335,
+            asked(ask),
+            format!("`{instance}` is not written as an instance type is: `ml.FAMILY.SIZE`"),
+        ),
+        ImageProblem::InstanceDeprecated { instance, pytorch } => Diagnostic::new(
+            &T0335,
+            asked(ask),
+            format!("containers with PyTorch {pytorch} no longer run on `{instance}`"),
+        )
+        .help("choose a newer instance type, or an older PyTorch"),
         ImageProblem::SmpUnknownVersion { found, known, is_library_version } => {
             let diagnostic = Diagnostic::new(
                 &T0337,
@@ -370,6 +378,11 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
             }
         }
     }
+}
+
+/// The place that chose the container: its family, which a layer may have put over another's.
+fn asked(ask: &ImageAsk) -> Span {
+    ask.family.span().unwrap_or(ask.span)
 }
 
 /// The known version with the same first two numbers, if there is one.

@@ -144,7 +144,14 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
         text::nearest(name, known.iter().copied())
             .filter(|near| digits(near) == digits(name) || digits(name).is_empty())
     });
+    // `mistralai/Mistral-7B`, of which there are several: the one with the shortest name is the first of them.
+    let lower = format!("{}-", name.to_lowercase());
+    let longer =
+        known.iter().filter(|known| known.to_lowercase().starts_with(&lower)).min_by_key(|known| known.len());
     let diagnostic = match near {
+        None if longer.is_some() => {
+            diagnostic.help(format!("did you mean `\"{}\"`?", longer.copied().unwrap_or_default()))
+        }
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None => diagnostic.help("name its architecture with `hidden`, `layers`, `heads` …, or a `config=\"./config.json\"`, or add `parameters N`"),
     };

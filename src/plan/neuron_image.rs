@@ -35,7 +35,9 @@ pub(super) fn substituted(ask: &ImageAsk, found: &images::Image, instance: &str)
     let diagnostic = Diagnostic::new(
         &T0399,
         span,
-        format!("no such container for `{instance}`: for every version PyTorch {only} would run"),
+        format!(
+            "no container for `{instance}` has this version: PyTorch {only} would run, whichever is written"
+        ),
     )
     .note("sagemaker 2.257.7 lists one PyTorch container for Trainium, and takes it for every version");
     let uri = "or the container that you want as `image uri=\"…\"`";

@@ -5,8 +5,8 @@ use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
 use super::{Subject, cost, links, origins, pace, picture, sections};
 use crate::diag::{Diagnostic, Severity};
-use crate::ir::Plan;
 use crate::ir::size::GIB;
+use crate::ir::{Override, Plan};
 use crate::text;
 use std::fmt::Write as _;
 
@@ -271,7 +271,13 @@ fn digest(part: &str) -> &str {
 fn overrides(page: &mut Page, subject: &Subject) {
     let Some(plan) = subject.plan.filter(|plan| !plan.job.overrides.is_empty()) else { return };
     page.blank();
-    for (at, over) in plan.job.overrides.iter().enumerate() {
+    // What a value took the place of, where the same value also stands over one of its own kind, is said with that.
+    let all = &plan.job.overrides;
+    let is_said = |over: &Override| {
+        over.replaced_by.is_some()
+            && all.iter().any(|other| other.replaced_by.is_none() && other.by == over.by)
+    };
+    for (at, over) in all.iter().filter(|over| !is_said(over)).enumerate() {
         let label = if at == 0 { "layers" } else { "" };
         let place = |span| origins::place(subject.sources, span);
         let (new, old) =

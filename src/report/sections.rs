@@ -1,6 +1,7 @@
 //! The plan in lines of words, for any page: a label, and what stands beside it.
 
 use super::json::Document;
+use super::program::program;
 use crate::ir::{Field, Mesh, Origin, Plan, Val};
 use crate::predict::{self, Fit};
 use crate::text;
@@ -115,43 +116,6 @@ fn cluster(plan: &Plan) -> Vec<String> {
     }
     how.extend(super::links::network(plan));
     vec![first, how.join(", ")]
-}
-
-fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
-    let program = plan.job.program.as_ref()?;
-    let entry = program.entry.value().map_or("", String::as_str);
-    let from = if let Some(git) = program.git.value() {
-        let at = program
-            .commit
-            .value()
-            .or(program.branch.value())
-            .map(|at| format!(" at {at}"))
-            .unwrap_or_default();
-        let dir = program.dir.value().map(|dir| format!(", {dir}")).unwrap_or_default();
-        let fetched = match (&document.source, &plan.source, &plan.missing) {
-            (Some(source), Some(tree), _) => {
-                let commit = tree.dir.rsplit('@').next().unwrap_or_default();
-                let commit = commit.get(..12).unwrap_or(commit);
-                format!("{} of commit {commit}", text::count(source.files as u64, "file"))
-            }
-            (_, _, Some(why)) => why.clone(),
-            _ => "not fetched: url and ref stand for its content in the digest".to_owned(),
-        };
-        vec![format!("{entry} of {git}{at}{dir}"), fetched]
-    } else if let Some(s3) = program.s3.value() {
-        vec![format!("{entry} of {s3}")]
-    } else if let Some(dir) = program.source.value() {
-        match (&document.source, &plan.missing) {
-            (Some(source), _) => {
-                vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))]
-            }
-            (None, Some(why)) => vec![format!("{entry} of {dir}: {why}")],
-            (None, None) => vec![format!("{entry} of {dir}")],
-        }
-    } else {
-        vec![entry.to_owned()]
-    };
-    Some(from)
 }
 
 fn model(document: &Document, plan: &Plan) -> Vec<String> {
@@ -306,10 +270,14 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
         let _ =
             write!(line, " ({} to {})", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
     }
-    if let (Some(capacity), Some(interval)) = (memory.capacity_bytes, &memory.interval) {
-        let interval = predict::Interval { low: interval.low, high: interval.high };
-        let fit = Fit::of(bytes as f64, interval, capacity as f64);
-        let _ = write!(line, ": {}", fit.words());
+    match (memory.capacity_bytes, &memory.interval) {
+        (Some(capacity), Some(interval)) => {
+            let interval = predict::Interval { low: interval.low, high: interval.high };
+            let fit = Fit::of(bytes as f64, interval, capacity as f64);
+            let _ = write!(line, ": {}", fit.words());
+        }
+        (None, _) => line.push_str(": how much it has is not known"),
+        (Some(_), None) => {}
     }
     vec![line]
 }

@@ -219,6 +219,16 @@ impl Path<'_> {
         rest: &[Spanned<&str>],
         below: &[Node],
     ) -> Result<(), Box<Diagnostic>> {
+        // A plan calls an argument by its name, as `image.family`: so may who copies it from there.
+        let is_own = |last: &Spanned<&str>| {
+            spec.arg(node.args.len()).is_some_and(|arg| arg.name == last.value)
+                && spec.prop(last.value).is_none()
+                && spec.child(last.value).is_none()
+        };
+        let rest = match rest {
+            [last] if is_own(last) => &[],
+            rest => rest,
+        };
         match rest {
             [] => {
                 // The node's own value: its first argument that is not its name.

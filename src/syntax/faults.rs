@@ -4,7 +4,7 @@
 //! only one.
 
 use super::lex::{self, Fault, FaultKind};
-use super::literal::number_before;
+use super::literal::{number_before, shortened};
 use super::recover::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
@@ -352,10 +352,10 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
-    if let Some(thousands) = raw.strip_suffix(['k', 'K']).filter(|rest| is_number(rest)) {
+    if let Some(number) = shortened(raw) {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
             .here("a number with something behind it")
-            .help(format!("write `{thousands}_000` for the number, or `{text}` for the text"));
+            .help(format!("write `{number}` for the number, or `{text}` for the text"));
     }
     if let Some(number) = number_before(raw) {
         // Which of the two is meant is not known: there is no edit.

@@ -224,6 +224,16 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     Ok(out)
 }
 
+/// The number that a letter behind digits stands for, as `100B` for 100 billion, written out.
+pub(super) fn shortened(raw: &str) -> Option<String> {
+    let zeros = [("k", "_000"), ("K", "_000"), ("M", "_000_000"), ("B", "_000_000_000")];
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    zeros.iter().find_map(|(letter, zeros)| {
+        let digits = raw.strip_suffix(letter).filter(|rest| is_number(rest))?;
+        Some(format!("{digits}{zeros}"))
+    })
+}
+
 /// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a
 /// date are texts.
 pub(super) fn number_before(raw: &str) -> Option<&str> {

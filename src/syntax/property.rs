@@ -5,6 +5,7 @@ use super::meant::{left_out, other_property, other_spelling, parents_of};
 use super::read::{Reader, T0120, T0123};
 use super::require;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
+use super::value::typed;
 use crate::declare_code;
 use crate::diag::Diagnostic;
 use crate::source::{Span, Spanned};
@@ -238,7 +239,10 @@ impl Reader<'_> {
                 }
             }
             Meant::Property(prop) => {
-                let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
+                // A value that does not fit may as well be of something else: the name is one mistake, and said.
+                let fits = typed(entry.value(), prop.ty).is_ok();
+                let of = format!("`{}`", prop.name);
+                let value = if fits { self.value(entry, span, prop.ty, &of) } else { Value::Bad };
                 if !read.props.iter().any(|(name, _)| name.value == prop.name) {
                     let name = Spanned::new(prop.name.to_owned(), key.span);
                     read.props.push((name, Spanned::new(value, span)));

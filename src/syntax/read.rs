@@ -219,6 +219,10 @@ impl Reader<'_> {
                 ([], [only]) if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) => {
                     diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}"))
                 }
+                // An ARN goes where one is asked for by name.
+                _ if spec.prop("arn").is_some() && shown.starts_with("\"arn:") && spec.args.is_empty() => {
+                    diagnostic.help(format!("write `arn={shown}`")).fix(span, format!("arn={shown}"))
+                }
                 _ if spec.args.is_empty() => diagnostic,
                 // A leaf that may stand several times, as `extends`.
                 _ if spec.repeat == Repeat::ByFirst && spec.args.len() == 1 && spec.children.is_empty() => {

@@ -129,7 +129,11 @@ impl Fault {
                 let unquoted = match ty {
                     Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
                     Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
-                    Ty::Bool => matches!(bare, "true" | "false").then(|| format!("#{bare}")),
+                    Ty::Bool | Ty::BoolOr(_) => match bare.to_ascii_lowercase().as_str() {
+                        "true" | "yes" | "on" => Some("#true".to_owned()),
+                        "false" | "no" | "off" => Some("#false".to_owned()),
+                        _ => None,
+                    },
                     _ => None,
                 };
                 match unquoted.filter(|_| shown.starts_with('"')) {
@@ -257,6 +261,16 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
                 _ => diagnostic,
             }
         }
+        units::Fault::UnknownUnit { unit, .. } if ty == Ty::Warmup && unit == "%" => {
+            let percent = shown.trim_matches('"').trim_end_matches('%').trim().parse::<f64>();
+            match percent.ok().filter(|percent| (0.0..100.0).contains(percent)) {
+                Some(percent) => {
+                    let fraction = format!("{}", (percent * 1e4).round() / 1e6);
+                    diagnostic.help(format!("write `{fraction}`")).fix(span, fraction)
+                }
+                None => diagnostic,
+            }
+        }
         units::Fault::UnknownUnit { unit, near: None } => {
             diagnostic.note(format!("`{unit}` is no unit that is known here"))
         }
@@ -274,6 +288,15 @@ fn other_word(word: &str) -> Option<&'static str> {
         "bfloat16" | "torch.bfloat16" => "bf16",
         "float16" | "half" | "torch.float16" => "fp16",
         "float32" | "float" | "single" | "torch.float32" => "fp32",
+        // The SageMaker SDK's `distribution=`.
+        "torch_distributed" | "torch-distributed" => "torchrun",
+        // transformers 4, `OptimizerNames`.
+        "adamw_torch" | "adamw_hf" | "AdamW" => "adamw",
+        "adamw_torch_fused" => "adamw-fused",
+        "adamw_apex_fused" => "adamw-apex-fused",
+        "adamw_bnb_8bit" | "adamw_8bit" => "adamw-8bit",
+        "paged_adamw" | "paged_adamw_32bit" => "paged-adamw-32bit",
+        "paged_adamw_8bit" => "paged-adamw-8bit",
         "FULL_SHARD" => "full-shard",
         "SHARD_GRAD_OP" => "shard-grad-op",
         "HYBRID_SHARD" => "hybrid-shard",

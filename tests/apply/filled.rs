@@ -21,7 +21,8 @@ fn sets() -> Vec<String> {
             ]
         })
         .collect();
-    sets.push("output.s3=s3://runs-${account}/${account}/".to_owned());
+    // In an address the mark as such is written by a placeholder.
+    sets.push("output.s3=s3://runs-${account}/{{ '${' }}account}/".to_owned());
     sets
 }
 

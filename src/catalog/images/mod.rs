@@ -220,5 +220,16 @@ impl Found {
     }
 }
 
+/// The SageMaker SDK's words for kinds of processors, as people say them.
+pub fn chips(processor: &str) -> &str {
+    match processor {
+        "cpu" => "CPUs",
+        "gpu" => "GPUs",
+        "trn" | "neuron" => "Trainium",
+        "inf" => "Inferentia",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests;

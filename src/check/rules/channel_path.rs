@@ -65,6 +65,10 @@ fn path_stands(
         let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value));
         return refuse(mend(diagnostic, format!("\"/{}\"", path.value)));
     }
+    if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` has a part without a name", path.value));
+        return refuse(mend(diagnostic, format!("\"{fixed}\"")));
+    }
     let mut parts = path.value.split('/').filter(|part| !part.is_empty());
     if !mount.is_empty() && parts.next() == Some(mount) {
         let rest: Vec<&str> = parts.collect();

@@ -27,6 +27,9 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
 
+/// An `integer` without a bound of its own has 32 bits (Smithy 2.0, "Simple types").
+const MOST_OF_INTEGER: f64 = i32::MAX as f64;
+
 /// The durations of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
@@ -52,20 +55,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(shape) = shapes::member("CreateTrainingJob", member) else { continue };
         let (min, max) = (shape.min.unwrap_or(0.0), shape.max.or(documented));
         let seconds = val.value as f64;
-        if seconds >= min && max.is_none_or(|max| seconds <= max) {
+        if seconds >= min && seconds <= max.unwrap_or(MOST_OF_INTEGER) {
             continue;
         }
-        let near = if seconds < min { min } else { max.unwrap_or(min) };
+        let near = if seconds < min { min } else { max.unwrap_or(MOST_OF_INTEGER) };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "bounds of the service are small and positive"
         )]
         let words = |seconds: f64| text::duration(seconds as u64);
-        let bounds = max.map_or_else(
-            || format!("{} or more", words(min)),
-            |max| format!("{} to {}", words(min), words(max)),
-        );
+        let bounds = match max {
+            Some(max) => format!("{} to {}", words(min), words(max)),
+            None if seconds < min => format!("{} or more", words(min)),
+            None => "at most 2,147,483,647 s".to_owned(),
+        };
         let literal = words(near);
         let span = val.span_or(cluster.span);
         let diagnostic = Diagnostic::new(

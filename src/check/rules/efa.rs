@@ -4,6 +4,7 @@ use super::{instead, smddp, smp_image};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::emit::{self, Launcher};
 use crate::ir::hardware::Instance;
 use crate::ir::{Engine, Parallel, Plan};
 use crate::predict::bills::at_most;
@@ -84,8 +85,9 @@ fn environment(
     problems: &mut Problems,
 ) {
     let plan = context.plan;
-    // The worker sets its own environment.
-    if instance.toolkit_sets_nccl_efa_env || parallel.engine.get() == Some(Engine::Worker) {
+    // The worker sets its own environment, and the toolkit's runner of SMDDP turns EFA on whatever the type.
+    let turned_on = matches!(emit::launcher(plan), Launcher::Smddp | Launcher::PytorchDdp);
+    if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
         return;
     }
     let program = plan.job.program.as_ref();

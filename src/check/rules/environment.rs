@@ -5,7 +5,8 @@ use crate::catalog::reserved::{self, Kind, Lost, Reserved};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::{Engine, Plan, Smp};
+use crate::emit::{self, Launcher};
+use crate::ir::{Engine, Plan};
 use crate::source::Span;
 use std::collections::BTreeMap;
 
@@ -24,10 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let parallel = plan.job.parallel.as_ref();
     let engine = parallel.and_then(|parallel| parallel.engine.get());
-    let launcher = parallel.and_then(|parallel| parallel.launcher.value()).map_or("torchrun", String::as_str);
-    let torchrun = engine == Some(Engine::Fsdp)
-        || (engine == Some(Engine::Ddp) && launcher == "torchrun")
-        || plan.smp == Some(Smp::V2);
+    let torchrun = matches!(emit::launcher(plan), Launcher::Torchrun | Launcher::SmpV2);
     let written = program.environment.iter().map(|pair| Variable {
         name: &pair.key,
         span: pair.key_span,
@@ -83,6 +81,9 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// Families of containers in which PyTorch's toolkit starts the program.
+const PYTORCH: [&str; 3] = ["pytorch", "huggingface", "smp"];
+
 /// A variable of the container, written or fetched.
 struct Variable<'a> {
     name: &'a str,
@@ -94,11 +95,27 @@ struct Variable<'a> {
 /// The row that reserves the name in this job.
 fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
     let instance = plan.instance.as_ref();
+    let efa = instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env);
+    let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
+    let launcher = emit::launcher(plan);
+    // Which generation of SMP it is, and so what starts it, the image says.
+    let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
+    // The container has one runner for both.
+    let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
+    let pytorch = plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
     let kinds = [
         (Kind::Environment, true),
         (Kind::TorchrunEnvironment, torchrun),
-        (Kind::EfaProvider, torchrun && instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env)),
-        (Kind::EfaRdma, torchrun && instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env)),
+        (Kind::EfaProvider, torchrun && efa),
+        (Kind::EfaRdma, torchrun && rdma),
+        (Kind::Mpi, mpi),
+        (Kind::MpiEfa, mpi && efa),
+        (Kind::MpiRdma, mpi && rdma),
+        (Kind::SmpMpi, mpi && launcher == Launcher::SmpV1),
+        (Kind::Smddp, smddp),
+        (Kind::SmddpEfa, smddp && efa),
+        (Kind::SmddpRdma, smddp && rdma),
+        (Kind::PytorchContainer, pytorch),
     ];
     let mut held = kinds.into_iter().filter(|(_, holds)| *holds);
     let row = held.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
@@ -124,7 +141,7 @@ fn overwritten(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnosti
             row.set_by
         )
     };
-    let help = if row.name == name && is_lost {
+    let help = if row.name == name && (is_lost || row.value.is_some()) {
         format!("remove `{name}`, or set it in the program, which starts later")
     } else {
         "use another name".to_owned()

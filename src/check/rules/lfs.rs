@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let span = git.or(program.source.val()).map_or(program.span, |place| place.span_or(program.span));
         judge(tree, span, git.is_some(), problems);
     }
-    for (dir, tree) in program.dependencies.iter().zip(&plan.dependencies) {
+    for (dir, tree) in plan.dependency_trees() {
         judge(tree, dir.span_or(program.span), false, problems);
     }
 }

@@ -53,6 +53,14 @@ fn paths(storage: &Storage, problems: &mut Problems) -> bool {
                     .fix(span, fixed)
                     .note("the leading slash of FileSystemPath is required (botocore, CreateDataRepositoryAssociation)"),
             );
+        } else if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+            let fixed = format!("\"{fixed}\"");
+            problems.push(
+                Diagnostic::new(&T0477, span, format!("`{}` has a part without a name", path.value))
+                    .help(format!("write `path={fixed}`"))
+                    .fix(span, fixed)
+                    .note("Lustre takes it for the path without that part, and trainc holds paths against each other letter by letter"),
+            );
         } else if shape.as_ref().is_some_and(|shape| !shape.takes_text(&path.value)) {
             problems.push(
                 Diagnostic::new(&T0477, span, "this path has a line break or is too long")

@@ -38,6 +38,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
         maintenance(plan, storage, problems);
         efa(storage, problems);
+        // Without a name there is none to say; that was reported.
+        if file_system::name(storage).is_empty() {
+            continue;
+        }
         leaving(plan, storage, problems);
         losing(plan, storage, problems);
         swept(plan, storage, problems);

@@ -152,7 +152,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     // Another training stands before what keeps this one: that wants a reason.
     let keeps = |remedy: &Remedy| other_batch(context, layout, remedy).is_none();
     let why = if !keeps(best) && found.iter().any(keeps) {
-        ": what keeps the global batch takes more than twice the time"
+        "; the edits that keep the global batch take more than twice the time"
     } else {
         ""
     };
@@ -271,9 +271,10 @@ fn of_nodes(context: &Context, before: &Layout, remedy: &Remedy) -> String {
     });
     let batch = other_batch(context, before, remedy).map_or_else(String::new, |batch| {
         let old = before.work.global_sequences;
-        format!(", another training: global batch {} instead of {old:.0}", text::group(batch))
+        format!(", another training: a global batch of {}, not {old:.0}", text::group(batch))
     });
-    format!(" of the run{usd}{batch}")
+    let of = if remedy.slower.is_some() { " of the run" } else { "" };
+    format!("{of}{usd}{batch}")
 }
 
 /// `activation-checkpointing #true` (−14 GiB, +24% time); of more nodes also what they cost and change.

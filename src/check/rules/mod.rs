@@ -4,6 +4,8 @@ use super::Rule;
 use crate::diag::Code;
 
 mod account;
+mod adapter;
+mod archive_names;
 mod arguments;
 mod arns;
 mod batch_size;
@@ -84,6 +86,8 @@ mod wrap;
 /// Every rule, in the order in which they run (the order does not matter).
 pub static RULES: &[Rule] = &[
     account::rule,
+    adapter::rule,
+    archive_names::rule,
     arns::rule,
     batch_size::rule,
     budget::rule,
@@ -163,6 +167,8 @@ pub(super) static DATED: &[&Code] = &[&images::T0442];
 /// The codes of each rule's file.
 static FILES: &[&[&Code]] = &[
     account::CODES,
+    adapter::CODES,
+    archive_names::CODES,
     arguments::CODES,
     arns::CODES,
     batch_size::CODES,

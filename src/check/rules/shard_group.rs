@@ -1,6 +1,6 @@
 //! The shard group: how many nodes it has, against how many the model asks for.
 
-use super::instead;
+use super::{instead, torchrun};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -41,7 +41,8 @@ struct Group<'a> {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if mesh.gpus_per_node == 0 || !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
+    let shards = matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker);
+    if mesh.gpus_per_node == 0 || !shards || torchrun::refuses_engine(plan) {
         return;
     }
     let group = Group {

@@ -4,7 +4,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::emit;
-use crate::ir::Program;
+use crate::ir::{Program, SourceTree};
 use crate::text;
 
 declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
@@ -80,22 +80,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Secrets are fetched by a file that trainc puts into the archive: another one of its name would be started instead.
 fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
+    let plan = context.plan;
     let Some(secret) = program.secrets.first().filter(|_| program.entrypoint.is_empty()) else { return };
-    let beside = context.plan.dependencies.iter().filter(|tree| emit::dependency_name(&tree.dir).is_none());
-    let there = context.plan.source.iter().chain(beside).any(|tree| tree.get(emit::SECRETS_SHIM).is_some());
+    let named = |tree: &SourceTree| tree.get(emit::SECRETS_SHIM).is_some();
+    // The directory itself, where its own name stands in the archive.
+    let beside = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
+        Some(name) => name == emit::SECRETS_SHIM,
+        None => named(tree),
+    });
     let entry = program.entry.val().filter(|entry| entry.value == emit::SECRETS_SHIM);
-    if !there && entry.is_none() {
-        return;
-    }
-    let span = entry.map_or(program.span, |entry| entry.span_or(program.span));
+    let source = program.source.val().or(program.git.val());
+    let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
+    let Some(place) = entry.or(source).or(beside.map(|(dir, _)| dir)) else { return };
+    let (what, help) = match beside.filter(|(dir, tree)| *dir == place && !named(tree)) {
+        Some((dir, _)) => {
+            (format!("`{}` stands in the archive as", dir.value), "give the directory another name")
+        }
+        None => ("the program has a file".to_owned(), "give the file another name"),
+    };
     problems.push(
         Diagnostic::new(
             &T0510,
-            span,
-            format!("the program has a file `{}`, and trainc puts its own there", emit::SECRETS_SHIM),
+            place.span_or(program.span),
+            format!("{what} `{}`, and trainc puts its own there", emit::SECRETS_SHIM),
         )
         .label(secret.name_span, "it fetches this")
-        .help("give the file another name")
+        .help(help)
         .note("the container starts that file, which fetches the secrets and then starts the entry point"),
     );
 }

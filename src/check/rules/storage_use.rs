@@ -24,7 +24,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn unknown(plan: &Plan, channel: &Channel, problems: &mut Problems) {
     let Some(from) = channel.from.val() else { return };
     if file_system::of(plan, &from.value).is_some()
-        || plan.job.storage.iter().any(|storage| storage.name.is_bad())
+        // One whose name was reported may be the one that is meant.
+        || plan.job.storage.iter().any(|storage| storage.name.value().is_none_or(String::is_empty))
     {
         return;
     }
@@ -50,7 +51,9 @@ fn unused(plan: &Plan, problems: &mut Problems) {
         return;
     }
     for storage in &plan.job.storage {
-        let (Some(name), Some(_)) = (storage.name.value(), storage.kind.value()) else { continue };
+        // One without a name was reported, and no channel could take from it.
+        let name = storage.name.value().filter(|name| !name.is_empty());
+        let (Some(name), Some(_)) = (name, storage.kind.value()) else { continue };
         if plan.job.channels.iter().any(|channel| channel.from.value() == Some(name)) {
             continue;
         }

@@ -67,6 +67,12 @@ pub(super) fn is_trainium(plan: &Plan) -> bool {
     plan.instance.as_ref().is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium)
 }
 
+/// Whether the engine is one that Trainium does not run: of what is reported so, the layout is no matter.
+pub(super) fn refuses_engine(plan: &Plan) -> bool {
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    is_trainium(plan) && !matches!(engine, None | Some(Engine::None | Engine::Ddp))
+}
+
 /// The SDK looks at version and entry point before it sends anything; the container at the entry point again.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;

@@ -1,6 +1,8 @@
 //! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
 
+mod checkpoint;
 mod cluster;
+mod experiment;
 
 use super::lustre_rate;
 use crate::check::Context;
@@ -30,6 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     judge.channels();
     judge.role();
     judge.cluster();
+    judge.experiment();
     judge.rest();
 }
 
@@ -150,25 +153,6 @@ impl Judge<'_, '_> {
                 program.span,
                 "`program` does not say where its files are",
                 "add `source=\"./scripts\"`",
-            );
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        let job = &self.context.plan.job;
-        let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {
-            return;
-        };
-        // A directory on a mounted file system needs no copy in S3.
-        let local = checkpoint.local.value().map_or("", String::as_str);
-        let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
-        let judged = job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some()); // T0426 asks for the prefix.
-        if self.context.plan.deployable && !mounted && !judged && !local.is_empty() {
-            self.unused(
-                &checkpoint.local,
-                "local",
-                "SageMaker copies checkpoints only where `s3` says to which prefix",
-                "add `s3=\"s3://BUCKET/PREFIX/{{ job.digest }}/\"`",
             );
         }
     }
@@ -353,18 +337,6 @@ impl Judge<'_, '_> {
         let job = &self.context.plan.job;
         if let Some(dataset) = &job.train.dataset {
             self.dataset(dataset);
-        }
-        if let Some(checkpoint) = &job.checkpoint
-            && checkpoint.s3.is_absent()
-            && checkpoint.local.is_absent()
-            && checkpoint.every.is_absent()
-            && checkpoint.keep.is_absent()
-        {
-            self.incomplete(
-                checkpoint.span,
-                "`checkpoint` says neither where nor how often",
-                "add `s3=\"s3://…/{{ job.digest }}/\"`",
-            );
         }
     }
 

@@ -12,10 +12,11 @@ use crate::text;
 declare_code!(T0427, "volume-on-nvme", Note, "a volume size on a type whose storage is its local NVMe");
 declare_code!(T0428, "volume-key-on-nvme", Error, "a volume key on a type whose storage is its local NVMe");
 declare_code!(T0429, "volume-rounded", Warning, "a volume that is no whole number of GiB");
+declare_code!(T0271, "volume-empty", Error, "a volume of nothing on a type that stores on it");
 declare_code!(T0430, "volume-quota", Note, "a volume above the default quota");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0427, &T0428, &T0429, &T0430];
+pub(super) static CODES: &[&Code] = &[&T0271, &T0427, &T0428, &T0429, &T0430];
 
 /// The catalogue's row of the cluster's type, or of each group's; none for a type without accelerators.
 fn kinds(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
@@ -73,6 +74,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let whole = volume.value.div_ceil(GIB);
+    if whole == 0 {
+        let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, and the instance stores on nothing else")
+            .help("write `volume \"30GiB\"`, or as much as the job downloads and writes")
+            .note("a type without instance storage needs a size (botocore 1.44.5, ResourceConfig.VolumeSizeInGB; its shape takes 0 for the types that ignore it)");
+        problems.push(diagnostic);
+        return;
+    }
     if !volume.value.is_multiple_of(GIB) {
         let literal = format!("\"{whole}GiB\"");
         problems.push(

@@ -1,5 +1,6 @@
 //! FSDP's unit: the layer class by which parameters are gathered.
 
+use super::torchrun;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -20,6 +21,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
+    if torchrun::refuses_engine(plan) {
+        return;
+    }
     if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
     {
         return;

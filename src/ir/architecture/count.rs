@@ -150,6 +150,20 @@ impl Architecture {
         Ok(narrow(channels.saturating_mul(u128::from(rank))))
     }
 
+    /// What LoRA stands beside: the weights of the matrices that the targets name, and the largest rank that one of
+    /// them can have, the smaller of its dims.
+    pub fn lora_beside<S: AsRef<str>>(&self, class: Class, targets: &[S]) -> (u64, u64) {
+        let linear = self.all_linear(class);
+        let named =
+            linear.iter().filter(|module| targets.iter().any(|target| names(target.as_ref(), module)));
+        let (weights, rank) = named.fold((0_u128, 0), |(weights, rank), module| {
+            let one = u128::from(module.inputs).saturating_mul(u128::from(module.outputs));
+            let all = one.saturating_mul(u128::from(module.copies));
+            (weights.saturating_add(all), rank.max(module.inputs.min(module.outputs)))
+        });
+        (narrow(weights), rank)
+    }
+
     /// The names that `targets` may use with this class, in order of the forward pass.
     pub fn lora_targets(&self, class: Class) -> Vec<&'static str> {
         known(&self.all_linear(class))
