@@ -515,7 +515,12 @@ fn what_has_no_price_is_named() {
     dir.write("near.kdl", job("us-east-1"));
     dir.write("far.kdl", job("eu-west-1"));
     let tune = |args: &[&str]| {
-        crate::support::trainc_in(&dir.0, &[&["tune"], args].concat(), b"", std::time::Duration::from_mins(1))
+        crate::support::trainc_in(
+            &dir.0,
+            &[&["tune"][..], args].concat(),
+            b"",
+            std::time::Duration::from_mins(1),
+        )
     };
     let far = tune(&["far.kdl", "--max-usd", "20"]);
     assert_eq!(far.code, Some(3), "{}", far.out);
