@@ -199,3 +199,17 @@ fn a_config_of_another_content_is_an_edit() {
     let whole = job["difference"]["step_seconds"].as_f64().unwrap();
     assert!(alone > 0.0 && (alone - whole).abs() < 1e-9, "{alone} {whole}");
 }
+
+/// `--set` is laid over the new side: its bill is what the value does. Dollars are no formula of a comment.
+#[test]
+fn a_value_of_the_command_line_is_part_of_the_change() {
+    let dir = team("against-set");
+    let asked = ["plan", "jobs/pretrain.kdl", "--against", "HEAD", "--set", "cluster.nodes=4", "-o"];
+    let bill = run(&dir.0, &[&asked[..], &["json"]].concat()).json();
+    let job = job(&bill, "pretrain");
+    assert_eq!(job["edits"][0]["path"], "cluster.nodes", "{job}");
+    assert!(job["difference"]["seconds"].as_f64().unwrap() < 0.0, "{job}");
+    let text = run(&dir.0, &[&asked[..], &["markdown"]].concat()).out;
+    let bare = text.match_indices('$').filter(|(at, _)| !text[..*at].ends_with('\\')).count();
+    assert!(text.contains("\\$") && bare == 0, "{text}");
+}

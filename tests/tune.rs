@@ -501,3 +501,37 @@ fn one_numbering_holds_everywhere() {
     let ran = run(&dir, &[&["tune", "job.kdl", "--write"][..], &space].concat());
     assert!(ran.err.contains(&format!("wrote job.kdl: layout {first}, the fastest")), "{}", ran.err);
 }
+
+/// What keeps a bound of money from being held names what has no price; a bound that nothing keeps changes no count.
+#[test]
+fn what_has_no_price_is_named() {
+    let dir = crate::support::Scratch::new("tune-unpriced");
+    dir.write("scripts/train.py", "");
+    let job = |region: &str| {
+        format!(
+            "job \"a\" {{\n    region \"{region}\"\n    model \"huggyllama/llama-7b\"\n    cluster \"ml.p4d.24xlarge\" nodes=2 {{ max-run \"5d\" }}\n    parallel engine=\"fsdp\" {{ wrap \"LlamaDecoderLayer\" }}\n    train {{\n        precision \"bf16\"\n        sequence-length 2048\n        micro-batch 1\n        global-batch 64\n        activation-checkpointing #true\n        steps 1000\n        optimizer \"adamw\" lr=1e-4\n    }}\n    program \"train.py\" source=\"./scripts\"\n    image \"pytorch\" version=\"2.8.0\" python=\"py312\"\n    role create=#true\n    network {{ subnets \"subnet-0123456789abcdef0\"; security-groups \"sg-0123456789abcdef0\" }}\n    storage \"lustre\" name=\"corpus\" capacity=\"1200GiB\" deployment=\"persistent-2\" throughput=250\n    channel \"train\" from=\"corpus\" path=\"/x\"\n    output s3=\"s3://bucket/x/\"\n}}\n"
+        )
+    };
+    dir.write("near.kdl", job("us-east-1"));
+    dir.write("far.kdl", job("eu-west-1"));
+    let tune = |args: &[&str]| {
+        crate::support::trainc_in(&dir.0, &[&["tune"], args].concat(), b"", std::time::Duration::from_mins(1))
+    };
+    let far = tune(&["far.kdl", "--max-usd", "20"]);
+    assert_eq!(far.code, Some(3), "{}", far.out);
+    assert!(far.err.contains("help: the price of `ml.p4d.24xlarge` is not known: `--price"), "{}", far.err);
+    assert!(!far.out.contains("\n\n\n"), "{}", far.out);
+    // The instances have a price: what is too dear is no price that is not known.
+    let dear = tune(&["near.kdl", "--max-usd", "5"]);
+    assert!(dear.err.contains("too dear") && !dear.err.contains("--price"), "{}", dear.err);
+    let held = tune(&["near.kdl", "--max-usd", "500"]).out;
+    assert!(held.contains("the price of the file system `corpus` is not known"), "{held}");
+    let free = tune(&["near.kdl", "-o", "json"]).json();
+    let bound = tune(&["near.kdl", "--max-usd", "5", "-o", "json"]).json();
+    assert_eq!(free["fit"], bound["fit"]);
+    // The page says why the others lost.
+    let page = dir.0.join("page.html");
+    let ran = tune(&["near.kdl", "--report", page.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(std::fs::read_to_string(page).unwrap().contains("why it lost"));
+}

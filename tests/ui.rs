@@ -80,6 +80,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0646", "apply/commands: an account in memory"),
     ("T0648", "apply/preflights: an account in memory"),
     ("T0649", "apply/commands: an account in memory"),
+    ("T0668", "apply/sweeps: an account in memory"),
     ("T0660", "the unit tests of apply/autopsy"),
     ("T0661", "the unit tests of apply/autopsy"),
     ("T0662", "the unit tests of apply/autopsy"),

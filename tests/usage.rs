@@ -174,3 +174,17 @@ fn import_writes_in_the_format_that_is_asked_for() {
     assert_eq!(run(&dir.0, &["import", "request.json", "-o", "job2.kdl"]).code, Some(2));
     assert!(!dir.0.join("job2.kdl").exists());
 }
+
+/// A table of which nothing can be judged is no success.
+#[test]
+fn a_table_that_says_nothing_is_refused() {
+    let dir = crate::support::Scratch::new("calibrate-nothing");
+    let table = crate::support::read("data/runs.csv");
+    let head = table.lines().next().unwrap();
+    let blank = ",".repeat(head.split(',').count() - 3);
+    dir.write("runs.csv", format!("{head}\na,b,c{blank}\n"));
+    let ran =
+        crate::support::trainc_in(&dir.0, &["calibrate", "runs.csv"], b"", std::time::Duration::from_mins(1));
+    assert_eq!(ran.code, Some(2), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("has nothing to judge: 1 row, all skipped"), "{}", ran.err);
+}

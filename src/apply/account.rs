@@ -1,5 +1,9 @@
 //! What an account holds, as far as trainc looks at it: typed, already cleaned of how each service writes it.
 
+mod s3;
+
+pub use s3::{Bucket, Object, Upload};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -217,47 +221,6 @@ pub struct JobSummary {
     pub status: String,
     /// Seconds since 1970.
     pub created: f64,
-}
-
-/// A bucket (HeadBucket).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bucket {
-    /// Its name.
-    pub name: String,
-    /// Its region, where the answer says it.
-    pub region: Option<String>,
-    /// Whether S3 sends whoever asks here to another region.
-    #[serde(default)]
-    pub moved: bool,
-    /// Whether another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.
-    #[serde(default)]
-    pub foreign: bool,
-}
-
-/// An object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Object {
-    /// Its key.
-    pub key: String,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-/// What is uploaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upload {
-    /// The bucket.
-    pub bucket: String,
-    /// The key; it holds the digest of the content.
-    pub key: String,
-    /// The content.
-    pub bytes: Vec<u8>,
-    /// SHA-256 of the content, 64 hex digits.
-    pub sha256: String,
-    /// The key that encrypts it; the service's own AES-256 without one.
-    pub kms: Option<String>,
-    /// The account that must own the bucket, where it must be one of ours.
-    pub owner: Option<String>,
 }
 
 /// A subnet.

@@ -129,7 +129,7 @@ calls! {
     ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
     ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
     SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
-    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Emit, Apply, Destroy];
+    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Emit, Apply, Watch, Destroy];
     DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [Plan, Apply, Destroy];
     DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy, Import];
     ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [Plan, Apply, Watch, Stop, Destroy];

@@ -73,6 +73,8 @@ pub enum Cause {
         /// Seconds.
         seconds: u64,
     },
+    /// It was there, made or found by this run, and somebody has taken it away since.
+    Gone,
     /// It took longer than anyone waits.
     Late {
         /// What was waited for.

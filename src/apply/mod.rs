@@ -26,6 +26,7 @@ pub mod remains;
 pub mod run;
 pub mod saved;
 pub mod status;
+pub mod strays;
 pub mod turns;
 pub mod verdict;
 

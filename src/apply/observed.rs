@@ -1,6 +1,6 @@
 //! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
 
-use super::account::{Association, Bucket, FileSystem, JobSummary, Role, Tags, TrainingJob};
+use super::account::{Association, Bucket, FileSystem, JobSummary, Object, Role, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::Runs;
@@ -10,7 +10,7 @@ use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{join, try_join};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What there is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +29,8 @@ pub struct Observed {
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
-    /// Addresses of uploads where something of another size lies, with its bytes: somebody put it there.
-    pub spoiled: Vec<(String, u64)>,
+    /// Addresses of uploads where something else lies, and how that shows: somebody put it there.
+    pub spoiled: BTreeMap<String, Spoiled>,
     /// Runs of the job.
     pub runs: Runs,
 }
@@ -55,6 +55,31 @@ pub struct ObservedFileSystem {
     pub systems: Vec<FileSystem>,
     /// Associations of the one that counts.
     pub associations: Vec<Association>,
+}
+
+/// How it shows that what lies at the address of an upload is not what was uploaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoiled {
+    /// It has another size: bytes.
+    Size(u64),
+    /// It has another checksum, and the size of ours.
+    Content,
+}
+
+impl Spoiled {
+    /// What is wrong, a fragment, where ours has so many bytes.
+    pub(super) fn words(self, wanted: u64) -> String {
+        let wanted = crate::text::group(wanted);
+        match self {
+            Self::Size(bytes) => format!(
+                "something else lies there, of {} bytes where the content has {wanted}",
+                crate::text::group(bytes)
+            ),
+            Self::Content => {
+                format!("something else lies there, of the same {wanted} bytes, with another SHA-256")
+            }
+        }
+    }
 }
 
 /// An account that can be looked at, with the time and the patience for it.
@@ -107,7 +132,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 None => Ok(None),
             }
         };
-        let uploads = try_join_all(desired.uploads.iter().map(|object| self.size(object)));
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.there(object)));
         let runs = self.runs(desired);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
@@ -218,16 +243,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Whether an upload is there.
     pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
-        Ok(self.size(object).await?.is_some())
+        Ok(self.there(object).await?.is_some())
     }
 
-    /// Bytes of what lies at the address of an upload.
-    async fn size(&self, object: &WantedObject) -> Answer<Option<u64>> {
+    /// What lies at the address of an upload.
+    async fn there(&self, object: &WantedObject) -> Answer<Option<Object>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was.
             Err(Fault { class: Class::Denied, .. }) => Ok(None),
-            other => Ok(absent(other)?.map(|found| found.bytes)),
+            other => absent(other),
         }
     }
 
@@ -334,13 +359,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// Where something of another size lies. The address holds the digest of the content, and S3 keeps what is written whole:
-/// nothing of ours can have another size there.
-fn spoiled(desired: &Desired, found: &[Option<u64>]) -> Vec<(String, u64)> {
+/// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of
+/// ours can have another size there, or another checksum where S3 tells one.
+fn spoiled(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Spoiled> {
     let both = desired.uploads.iter().zip(found);
-    let other = both.filter_map(|(object, bytes)| {
-        let bytes = bytes.filter(|bytes| *bytes != object.upload.bytes.len() as u64)?;
-        Some((object.uri.clone(), bytes))
+    let other = both.filter_map(|(object, found)| {
+        let found = found.as_ref()?;
+        let other = found.sha256.as_ref().is_some_and(|sum| *sum != object.upload.sha256);
+        let how = if found.bytes != object.upload.bytes.len() as u64 {
+            Spoiled::Size(found.bytes)
+        } else if other {
+            Spoiled::Content
+        } else {
+            return None;
+        };
+        Some((object.uri.clone(), how))
     });
     other.collect()
 }

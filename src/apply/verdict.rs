@@ -41,6 +41,9 @@ pub(super) static CODES: &[&Code] = &[
     &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645,
 ];
 
+/// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
+pub const MANIFEST: &str = "MANIFEST";
+
 /// Exit codes of the command line, as far as an account decides them.
 pub mod exit {
     /// A bug in trainc.
@@ -91,6 +94,21 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
         Cause::Fault(fault) => fault_verdict(fault, item, span),
         Cause::Obstacle(change) => obstacle(change, span),
         Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
+        Cause::Gone => Verdict {
+            diagnostic: Diagnostic::new(
+                &T0618,
+                span,
+                format!(
+                    "{} `{}` was there, and was taken away while the rest was made",
+                    item.kind.replace('-', " "),
+                    item.name
+                ),
+            )
+            .help("see that no `trainc destroy` of this job runs, then run the same command again: it makes it again")
+            .note("what somebody destroys is not made again behind their back"),
+            exit: exit::INCOMPLETE,
+            flag: None,
+        },
         Cause::Late { state, seconds } => Verdict {
             diagnostic: Diagnostic::new(
                 &T0614,
@@ -134,7 +152,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let name = &change.name;
     let (code, message, exit) = match kind {
-        Obstacle::Foreign => (&T0605, change.because.clone(), exit::FOREIGN),
+        Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
         Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
         Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
@@ -142,12 +160,12 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
-    for one in change.differences.iter().take(MOST_DIFFERENCES) {
+    for one in &change.differences {
         let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
         diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
     }
-    if change.differences.len() > MOST_DIFFERENCES {
-        diagnostic = diagnostic.note(format!("and {} more", change.differences.len() - MOST_DIFFERENCES));
+    if !change.differences.is_empty() {
+        diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
     }
     diagnostic = match kind {
         // What is uploaded there, that account could replace: nobody takes over a bucket.
@@ -157,14 +175,17 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or take it over with `--adopt`")
             .note("trainc changes nothing that does not carry its tags"),
+        Obstacle::Unlike => diagnostic
+            .help("give the job another name")
+            .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
         Obstacle::OtherDigest => diagnostic
-            .help("add `--new-run`: it is started beside the other, which `trainc stop --run NAME` ends if it still runs and is not wanted")
+            .help("add `--new-run`: it is started beside the other, which `trainc stop MANIFEST --run NAME` ends if it still runs and is not wanted")
             .note("a running job is never stopped or replaced by an edit of its manifest"),
         Obstacle::Beside => diagnostic
-            .help("end the one that is not wanted with `trainc stop --run NAME`, or let both run with `--new-run`")
+            .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
             .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
         Obstacle::Started => diagnostic
-            .help("run `trainc destroy` again: it shows that job as well")
+            .help("run `trainc destroy MANIFEST` again: it shows that job as well")
             .note("nothing is deleted under a running job"),
         // Storage only grows: with what is there already the rest stays as it is.
         Obstacle::Replace if only_shrinks(change) => {
@@ -175,18 +196,18 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         }
         Obstacle::Replace => diagnostic
             .help(
-                "delete the old one with `trainc destroy --delete-data`, or give the new one another `name=`",
+                "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",
             )
             .note("FSx cannot change this in place, and a new file system begins empty"),
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
-            .help(format!("aws s3 rm {name}, and apply again"))
-            .note("its address holds the digest of its content, and a job that is started would run what lies there"),
-        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy --delete-data`, and apply again"),
+            .help(format!("aws s3 rm {} && trainc apply MANIFEST", crate::emit::quoted(name)))
+            .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
+        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
         Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
-        Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
+        Obstacle::Unlike | Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
     };
     Verdict { diagnostic, exit, flag }
 }
@@ -196,8 +217,23 @@ fn only_shrinks(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }
 
-/// The most differences that a message lists.
+/// The most differences that a short message lists.
 const MOST_DIFFERENCES: usize = 12;
+
+/// The fact that says how many of the notes, the first ones, are differences.
+const DIFFERENCES: &str = "differences";
+
+/// A problem with only the first of what differs, for a terminal that was not asked for all of it.
+#[must_use]
+pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
+    let all = diagnostic.facts.get(DIFFERENCES).and_then(serde_json::Value::as_u64);
+    let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or(0).min(diagnostic.notes.len());
+    if all > MOST_DIFFERENCES {
+        let more = format!("and {} more: `-v` shows all", all - MOST_DIFFERENCES);
+        diagnostic.notes.splice(MOST_DIFFERENCES..all, [more]);
+    }
+    diagnostic
+}
 
 /// The most characters of a value that differs.
 const MOST_CHARACTERS: usize = 60;
@@ -262,7 +298,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         ),
         Class::Invalid | Class::Unasked => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
-                .help("mend what it names: trainc emit writes each request as it is sent")
+                .help("mend what it names: `trainc emit` writes each request as it is sent")
                 .note("trainc checks what it can before it asks; what the service said is all there is"),
             exit::INCOMPLETE,
         ),

@@ -20,7 +20,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One recorded answer; `None` is a connection that was cut.
+/// One recorded answer; `None` is a connection that was cut. An answer to HEAD has no body: its text are headers, `name: value`
+/// on each line.
 pub(super) type Recorded = Option<(u16, &'static str)>;
 
 /// A request as it went out.
@@ -96,8 +97,12 @@ impl HttpConnector for Replay {
         let answer = self.answers.lock().unwrap().pop_front();
         HttpConnectorFuture::ready(match answer {
             Some(Some((status, text))) => {
-                let mut response =
-                    HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::from(text));
+                let status = StatusCode::try_from(status).unwrap();
+                let (body, headers) = if request.method() == "HEAD" { ("", text) } else { (text, "") };
+                let mut response = HttpResponse::new(status, SdkBody::from(body));
+                for (name, value) in headers.lines().filter_map(|line| line.split_once(": ")) {
+                    response.headers_mut().insert(name, value);
+                }
                 response.headers_mut().insert("x-amzn-requestid", "request-1");
                 Ok(response)
             }

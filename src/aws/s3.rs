@@ -9,7 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
-    BucketLocationConstraint, ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart,
+    BucketLocationConstraint, ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart,
     CreateBucketConfiguration, MultipartUpload, Part, ServerSideEncryption,
 };
 use aws_types::service_config::ServiceConfigKey;
@@ -66,15 +66,31 @@ pub(super) async fn objects(client: &Client, bucket: &str, prefix: &str, most: u
         .map(|object| Object {
             key: object.key().unwrap_or_default().to_owned(),
             bytes: object.size().and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
+            sha256: None,
         })
         .collect())
 }
 
+/// With its checksum, if it may be seen: of what a key of the user's encrypts, only by whoever may decrypt with it
+/// (HeadObject, `x-amz-checksum-mode`), and all others are refused as if nothing were there.
 pub(super) async fn object(client: &Client, bucket: &str, key: &str) -> Answer<Object> {
-    let asked = client.head_object().bucket(bucket).key(key);
-    let answer = asked.send().await.map_err(|error| fault(Call::HeadObject, &error))?;
+    let ask = async |mode: Option<ChecksumMode>| {
+        let asked = client.head_object().bucket(bucket).key(key).set_checksum_mode(mode);
+        asked.send().await.map_err(|error| fault(Call::HeadObject, &error))
+    };
+    let answer = match ask(Some(ChecksumMode::Enabled)).await {
+        Err(Fault { class: Class::Denied, .. }) => ask(None).await?,
+        answer => answer?,
+    };
     let bytes = answer.content_length().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
-    Ok(Object { key: key.to_owned(), bytes })
+    Ok(Object { key: key.to_owned(), bytes, sha256: answer.checksum_sha256().and_then(hexadecimal) })
+}
+
+/// A checksum of S3's header in hexadecimal; none of an object that was sent in parts, of which S3 tells the checksum of
+/// the parts' checksums, with their number.
+fn hexadecimal(checksum: &str) -> Option<String> {
+    let bytes = aws_smithy_types::base64::decode(checksum).ok()?;
+    (bytes.len() == 32).then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// us-east-1 is the one region that a bucket must not name.

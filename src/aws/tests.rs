@@ -140,6 +140,33 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
     assert!(sent.uri.starts_with("https://runs.s3.us-west-2.amazonaws.com/source/ab/"), "{}", sent.uri);
 }
 
+/// An object is looked at with its checksum: of one in parts there is none of the whole, and whoever may not see it is
+/// told the size all the same.
+#[test]
+fn what_lies_at_a_key_tells_its_checksum() {
+    let (account, replay) = Replay::account(&[
+        Some((200, "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=")),
+        Some((
+            200,
+            "content-length: 70000000\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
+        )),
+        Some((403, "")),
+        Some((200, "content-length: 7")),
+        Some((404, "")),
+    ]);
+    let told = run(account.object("runs", "k")).unwrap();
+    let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    assert_eq!((told.bytes, told.sha256.as_deref()), (5, Some(sha256)));
+    let parts = run(account.object("runs", "k")).unwrap();
+    assert_eq!((parts.bytes, parts.sha256), (70_000_000, None));
+    let unseen = run(account.object("runs", "k")).unwrap();
+    assert_eq!((unseen.bytes, unseen.sha256), (7, None));
+    assert_eq!(run(account.object("runs", "k")).unwrap_err().class, Class::NotFound);
+    let modes: Vec<bool> =
+        replay.sent().iter().map(|one| one.header("x-amz-checksum-mode") == Some("ENABLED")).collect();
+    assert_eq!(modes, [true, true, true, false, true]);
+}
+
 #[test]
 fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
     let bytes: Vec<u8> = (0..2_500_u32).map(|n| (n % 251) as u8).collect();

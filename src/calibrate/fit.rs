@@ -31,6 +31,12 @@ pub struct Prior {
     pub high: f64,
     /// Spread, a natural logarithm.
     pub spread: f64,
+    /// Between which figures its source has it, where the bounds are wider.
+    #[serde(default)]
+    pub usual: Option<[f64; 2]>,
+    /// Why it comes out beyond them.
+    #[serde(default)]
+    pub outside: Option<String>,
     /// Where bounds and value come from.
     pub source: String,
 }

@@ -12,6 +12,7 @@ mod keeps;
 mod memory;
 pub mod noise;
 pub mod open;
+pub mod outside;
 mod row;
 pub mod runs;
 pub mod tiers;

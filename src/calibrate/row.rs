@@ -288,6 +288,7 @@ impl<'a> Row<'a> {
                 }
                 (nominal, bytes) => nominal.or(bytes.map(|bytes| bytes as f64)),
             },
+            usable_share: row.usable_share(),
             peak_flops: row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12),
             memory_bytes_per_second: bandwidth,
             gpus_per_node: self.needed("gpus_per_node")?,

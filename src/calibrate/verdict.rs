@@ -2,6 +2,7 @@
 
 use super::noise::Noise;
 use super::open::{Open, Ratio};
+use super::outside::Outside;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ pub struct Verdict {
     pub open: Vec<Open>,
     /// How many times as fast one of them is as another of the same training.
     pub open_ratios: Vec<Ratio>,
+    /// Constants that judged it and lie outside of what is physical.
+    pub constants_outside: Vec<Outside>,
     /// All rows together.
     pub summary: Summary,
 }

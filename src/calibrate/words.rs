@@ -1,5 +1,6 @@
 //! A verdict in words for the terminal.
 
+use super::fit::OWN;
 use super::judge::{Errors, Grouped, Line, Verdict};
 use super::tiers::{MOST, Tier};
 use crate::text;
@@ -65,7 +66,9 @@ pub fn human(verdict: &Verdict) -> String {
             oom.caught, oom.rows, oom.wrong, oom.ran
         );
     }
-    for tier in Tier::ALL {
+    // What of a few runs is left when one, its model or its source is taken out says nothing of tiers.
+    let has_tiers = summary.by_tier.values().any(|tier| tier.step_seconds.rows >= OWN);
+    for tier in Tier::ALL.iter().filter(|_| has_tiers) {
         let Some(errors) = summary.by_tier.get(tier.word()) else { continue };
         let _ = writeln!(out, "\ntier {}: {}", tier.word(), tier.words());
         if !errors.by_group.is_empty() {
@@ -83,7 +86,7 @@ pub fn human(verdict: &Verdict) -> String {
             let _ = writeln!(out, "  {family:<24} {}", line(errors));
         }
     }
-    if summary.by_tier.is_empty() {
+    if !has_tiers {
         out.push_str("\nby family\n");
         for (family, errors) in &summary.by_family {
             if errors.step_seconds.rows > 0 {
@@ -95,6 +98,12 @@ pub fn human(verdict: &Verdict) -> String {
         }
     }
     open(&mut out, verdict);
+    if !verdict.constants_outside.is_empty() {
+        out.push_str("\nconstants outside of what is physical, and why\n");
+    }
+    for one in &verdict.constants_outside {
+        let _ = writeln!(out, "  {}", one.words());
+    }
     outside(&mut out, verdict);
     let mut peaks: Vec<(&str, f64)> = verdict
         .rows

@@ -15,6 +15,7 @@ struct Row {
     architecture: String,
     compute_capability: Option<(u8, u8)>,
     memory_mib: Option<u64>,
+    usable_mib: Option<u64>,
     peak_bf16_tflops: Option<f64>,
     peak_fp16_tflops: Option<f64>,
     memory_bandwidth_gb_s: Option<f64>,
@@ -40,6 +41,7 @@ pub fn get(name: &str) -> Option<Accelerator> {
         architecture: row.architecture,
         compute_capability: row.compute_capability,
         memory_bytes: row.memory_mib.map(|mib| mib << 20),
+        usable_bytes: row.usable_mib.map(|mib| mib << 20),
         peak_bf16_tflops: row.peak_bf16_tflops,
         peak_fp16_tflops: row.peak_fp16_tflops,
         memory_bandwidth_gb_s: row.memory_bandwidth_gb_s,
@@ -84,6 +86,17 @@ mod tests {
             let memory = get(name).unwrap_or_else(|| panic!("{name}")).memory_bytes.unwrap();
             let found = memory as f64 / crate::ir::size::GIB as f64;
             assert!((found - gib).abs() < 0.1, "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_driver_keeps_a_little_of_each_card() {
+        let known: Vec<Accelerator> = all().filter(|row| row.usable_bytes.is_some()).collect();
+        assert!(known.len() >= 5);
+        for row in known {
+            let (usable, memory) = (row.usable_bytes.unwrap(), row.memory_bytes.unwrap());
+            let kept = 1.0 - usable as f64 / memory as f64;
+            assert!((0.005..0.1).contains(&kept), "{}: {kept}", row.name);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How credentials look.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 use serde::Deserialize;
@@ -11,6 +11,8 @@ pub(crate) const TABLE: Table = Table::new("credentials", include_str!("data/cre
 
 #[derive(Clone, Deserialize)]
 struct Row {
+    /// Every text that the expression matches has one of these.
+    contains: Vec<String>,
     regex: String,
     statement: String,
     #[serde(flatten)]
@@ -18,36 +20,97 @@ struct Row {
     sourced: Sourced,
 }
 
-static FORMS: LazyLock<Vec<(Regex, String)>> = LazyLock::new(|| {
-    TABLE
-        .keys()
-        .filter_map(|key| TABLE.row::<Row>(key))
-        .filter_map(|row| Some((Regex::new(&row.regex).ok()?, row.statement)))
-        .collect()
+/// A form, whose expression is compiled at the first text that could have it: most manifests have none, and
+/// compiling all of them takes a fifth of a cold `check`.
+struct Form {
+    row: Row,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Form {
+    /// The expression, for a text that could match it.
+    fn for_text(&self, text: &str) -> Option<&Regex> {
+        let could = self.row.contains.iter().any(|word| text.contains(word));
+        could.then(|| self.compiled.get_or_init(|| Regex::new(&self.row.regex).ok()).as_ref())?
+    }
+}
+
+static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
+    let rows = TABLE.keys().filter_map(|key| TABLE.row::<Row>(key));
+    rows.map(|row| Form { row, compiled: OnceLock::new() }).collect()
 });
 
 /// What credential stands in the text, as a phrase: `an AWS access key id`.
 pub fn find(text: &str) -> Option<&'static str> {
-    FORMS.iter().find(|(regex, _)| regex.is_match(text)).map(|(_, statement)| statement.as_str())
+    FORMS
+        .iter()
+        .find(|form| form.for_text(text).is_some_and(|regex| regex.is_match(text)))
+        .map(|form| form.row.statement.as_str())
 }
 
 /// Every credential in a text: from which byte to which, and what it is.
 pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
-    let mut out: Vec<(usize, usize, &'static str)> = FORMS
-        .iter()
-        .flat_map(|(regex, statement)| {
-            regex.find_iter(text).map(|found| (found.start(), found.end(), statement.as_str()))
-        })
-        .collect();
+    let mut out: Vec<(usize, usize, &'static str)> = Vec::new();
+    for form in FORMS.iter() {
+        let Some(regex) = form.for_text(text) else { continue };
+        out.extend(
+            regex.find_iter(text).map(|found| (found.start(), found.end(), form.row.statement.as_str())),
+        );
+    }
     out.sort_unstable();
     // One that two forms know is one.
     out.dedup_by(|later, earlier| later.0 < earlier.1);
     out
 }
 
+pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("data/credential-names.toml"));
+
+/// What the last word of a name says of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Named {
+    /// A password, whatever it looks like.
+    Password,
+    /// A credential, unless the value is plainly a setting.
+    Credential,
+    /// A credential, or a setting: `token`, `key`.
+    Perhaps,
+}
+
+#[derive(Clone, Deserialize)]
+struct Name {
+    kind: Named,
+    #[serde(flatten)]
+    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    sourced: Sourced,
+}
+
+/// What a name says of its value by its last word: `db-password`, `WANDB_API_KEY`.
+pub fn named(name: &str) -> Option<Named> {
+    let name = name.to_lowercase().replace(['-', '.'], "_");
+    let last = name.rsplit('_').next()?;
+    NAMES.row::<Name>(last).map(|row| row.kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::strategy::{Strategy, ValueTree};
+    use proptest::string::string_regex;
+    use proptest::test_runner::TestRunner;
+
+    /// `contains` leaves nothing out: every text that the expression makes is found.
+    #[test]
+    fn what_the_expression_makes_is_found() {
+        let mut runner = TestRunner::deterministic();
+        for form in FORMS.iter() {
+            let made = string_regex(&form.row.regex.replace(r"\b", "")).unwrap();
+            for _ in 0..256 {
+                let text = made.new_tree(&mut runner).unwrap().current();
+                assert!(form.for_text(&text).is_some_and(|regex| regex.is_match(&text)), "{text}");
+            }
+        }
+    }
 
     #[test]
     fn every_form_compiles_and_finds() {
@@ -64,5 +127,21 @@ mod tests {
         ] {
             assert_eq!(find(fine), None, "{fine}");
         }
+    }
+
+    #[test]
+    fn a_name_tells_by_its_last_word() {
+        for (name, kind) in [
+            ("db-password", Some(Named::Password)),
+            ("DB.PASSWD", Some(Named::Password)),
+            ("client_secret", Some(Named::Credential)),
+            ("WANDB_API_KEY", Some(Named::Perhaps)),
+            ("secret_name", None),
+            ("max_tokens", None),
+            ("", None),
+        ] {
+            assert_eq!(named(name), kind, "{name}");
+        }
+        assert!(NAMES.keys().all(|key| named(key).is_some()));
     }
 }

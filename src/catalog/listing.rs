@@ -71,7 +71,7 @@ fn accelerator_json(row: &Accelerator) -> Value {
     json!({
         "name": row.name, "product": row.product, "vendor": row.vendor, "kind": row.kind.word(),
         "architecture": row.architecture, "compute_capability": row.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
-        "memory_bytes": row.memory_bytes, "peak_bf16_tflops": row.peak_bf16_tflops, "peak_fp16_tflops": row.peak_fp16_tflops,
+        "memory_bytes": row.memory_bytes, "usable_bytes": row.usable_bytes, "peak_bf16_tflops": row.peak_bf16_tflops, "peak_fp16_tflops": row.peak_fp16_tflops,
         "memory_bandwidth_gb_s": row.memory_bandwidth_gb_s, "nvlink_gb_s": row.nvlink_gb_s, "bf16": row.bf16,
         "note": row.note, "provenance": provenance_json(&row.provenance),
     })

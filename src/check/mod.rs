@@ -5,6 +5,7 @@
 
 mod allow;
 mod file_system;
+mod freedom;
 mod remedy;
 pub mod rules;
 mod s3;

@@ -1,12 +1,8 @@
 //! Edits that the cost model proposes, as text of the manifest: what to type, and the fix that `check --fix` writes.
 
 use super::Context;
-use crate::ir::{Engine, Plan, Smp};
-use crate::plan::divisors::divisors;
-use crate::predict::{
-    self,
-    memory::remedies::{Edit, Freedom},
-};
+use crate::ir::{Mesh, Plan};
+use crate::predict::memory::remedies::Edit;
 use crate::source::Span;
 use crate::syntax::edit::{self, PathStep};
 
@@ -24,115 +20,23 @@ struct Line {
     child: Option<&'static str>,
     property: Option<&'static str>,
     value: String,
+    /// A property beside an argument, and its value.
+    beside: Option<(&'static str, String)>,
 }
 
 impl Line {
     fn child(node: &'static str, child: &'static str, value: impl ToString) -> Self {
-        Self { node, child: Some(child), property: None, value: value.to_string() }
+        Self { node, child: Some(child), property: None, value: value.to_string(), beside: None }
     }
-}
 
-/// Whether an optimizer steps CUDA tensors alone: the kernels of apex and bitsandbytes exist for no others.
-pub(super) fn steps_on_gpu(optimizer: &str) -> bool {
-    matches!(optimizer, "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit")
-}
-
-/// What the manifest lets be changed: values that pass every other rule.
-pub(super) fn freedom(plan: &Plan) -> Freedom {
-    let (Some(mesh), Some(batch)) = (&plan.mesh, &plan.batch) else { return Freedom::default() };
-    let micro = batch.micro.value;
-    let per_node = mesh.gpus_per_node.max(1);
-    let whole_nodes = |degree: &u64| degree.is_multiple_of(per_node) || per_node.is_multiple_of(*degree);
-    let others = mesh.tensor_degree.value * mesh.pipeline_degree.value;
-    let parallel = plan.job.parallel.as_ref();
-    let free = match mesh.engine {
-        Engine::Worker => true,
-        Engine::Fsdp => parallel
-            .and_then(|parallel| parallel.strategy.value())
-            .is_some_and(|strategy| strategy == "hybrid-shard"),
-        Engine::Smp => {
-            let v1 = matches!(plan.smp, Some(Smp::V1(_)) | None);
-            let sharded_optimizer = parallel.and_then(|p| p.shard_optimizer_state.get()) == Some(true);
-            !v1 || others == 1 && !sharded_optimizer
-        }
-        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
-    };
-    let data = mesh.replicas.value * mesh.shard_degree.value;
-    let shard_degrees = if free {
-        divisors(data)
-            .into_iter()
-            .filter(|degree| *degree > mesh.shard_degree.value && whole_nodes(degree))
-            .collect()
-    } else {
-        Vec::new()
-    };
-    // Where the shard group is the world, more nodes make it larger.
-    let grows = mesh.replicas.value == 1
-        && matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker)
-        && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
-    let global = plan.job.train.global_batch.get();
-    let per_pass = batch.per_replica;
-    let nodes = if grows && plan.deployable {
-        (1..=5)
-            .map(|power| mesh.nodes << power)
-            .filter(|nodes| {
-                let ranks = mesh.data_ranks.value * nodes / mesh.nodes.max(1);
-                global.is_none_or(|global| global.is_multiple_of((per_pass * ranks).max(1)))
-            })
-            .collect()
-    } else {
-        Vec::new()
-    };
-    let micro_batches = divisors(micro).into_iter().filter(|smaller| *smaller < micro).collect();
-    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
-    let optimizer = plan.job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
-    let optimizer = optimizer.map_or("adamw", String::as_str);
-    Freedom {
-        micro_batches,
-        shard_degrees,
-        tensor_degrees: tensor_degrees(plan).unwrap_or_default(),
-        wrap: architecture.is_some() && predict::one_unit(plan),
-        nf4: nf4(plan),
-        offload_states: !steps_on_gpu(optimizer),
-        nodes,
+    fn property(node: &'static str, property: &'static str, value: impl ToString) -> Self {
+        Self { node, child: None, property: Some(property), value: value.to_string(), beside: None }
     }
-}
 
-/// Tensor degrees above the present one: divisors of heads and widths inside a node, where the data ranks and the shard
-/// groups divide by them. SMP v1 is asked only where tensor ranks read the same data and nothing is sharded.
-fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
-    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
-    let parallel = plan.job.parallel.as_ref()?;
-    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
-    let (shard, own) = (mesh.shard_degree.value.max(1), mesh.tensor_degree.value.max(1));
-    let v2 = matches!(plan.smp, Some(Smp::V2));
-    if !v2 && (shard > 1 || parallel.prescaled_batch.get() != Some(true)) {
-        return None;
+    /// With a property behind the argument.
+    fn and(self, property: &'static str, value: impl ToString) -> Self {
+        Self { beside: Some((property, value.to_string())), ..self }
     }
-    // A batch that is written per pass would be another one with fewer data ranks.
-    plan.job.train.global_batch.get()?;
-    if !plan.job.train.accumulation.is_absent() {
-        return None;
-    }
-    let data = mesh.replicas.value * shard;
-    let widths = [architecture.heads, architecture.kv_heads, architecture.hidden, architecture.ffn];
-    let divides = |degree: u64| widths.iter().all(|width| width.is_multiple_of(degree));
-    let takes = |degree: u64| {
-        let more = degree / own;
-        let left = data / more.max(1);
-        data.is_multiple_of(more) && (parallel.shard_degree.is_absent() || left.is_multiple_of(shard))
-    };
-    let inside = (1..=5).map(|power| own << power).take_while(|degree| *degree <= mesh.gpus_per_node);
-    Some(inside.filter(|degree| divides(*degree) && takes(*degree)).collect())
-}
-
-/// Whether the engine carries 4-bit weights under the job's adapter, and nothing is quantised yet.
-fn nf4(plan: &Plan) -> bool {
-    let carries = plan.mesh.as_ref().is_some_and(|mesh| {
-        matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)
-    });
-    let computes = plan.job.train.precision.value().is_some_and(|precision| precision != "fp32");
-    carries && computes && plan.job.adapter.is_some() && plan.job.quantize.is_none()
 }
 
 /// What of the batch must be written so that the micro-batch is that one and the step stays as large as it was.
@@ -150,41 +54,99 @@ fn batch(plan: &Plan, micro: u64) -> Vec<Line> {
     lines
 }
 
+/// What of the batch must be written so that the step stays as large as it was when fewer ranks read data.
+fn passes(plan: &Plan, more: u64) -> Vec<Line> {
+    let train = &plan.job.train;
+    let Some(batch) = &plan.batch else { return Vec::new() };
+    // Where only the global batch is written, accumulation follows.
+    if !train.global_batch.is_absent() && train.accumulation.is_absent() {
+        return Vec::new();
+    }
+    vec![Line::child("train", "accumulation", batch.accumulation.value * more)]
+}
+
 fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
+    let more = |degree: u64, of: fn(&Mesh) -> u64| degree / plan.mesh.as_ref().map_or(1, of).max(1);
     match edit {
         Edit::FlashAttention => vec![Line::child("train", "flash-attention", "#true")],
         Edit::Checkpointing => vec![Line::child("train", "activation-checkpointing", "#true")],
         Edit::MicroBatch(micro) => batch(plan, micro),
         Edit::FullShard => vec![Line::child("parallel", "strategy", "\"full-shard\"")],
-        Edit::Wrap => {
-            let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
-            architecture
-                .map(|one| Line::child("parallel", "wrap", format!("\"{}\"", one.family.wrap_class())))
-                .into_iter()
-                .collect()
+        Edit::Wrap => wrap(plan).into_iter().collect(),
+        Edit::ShardedEngine => {
+            let engine = Line::property("parallel", "engine", "\"fsdp\"");
+            std::iter::once(engine).chain(wrap(plan)).collect()
         }
-        Edit::TensorDegree(degree) => vec![Line::child("parallel", "tensor-degree", degree)],
+        Edit::TensorDegree(degree) => {
+            let more = more(degree, |mesh| mesh.tensor_degree.value);
+            let line = Line::child("parallel", "tensor-degree", degree);
+            std::iter::once(line).chain(passes(plan, more)).collect()
+        }
+        Edit::ContextDegree(degree) => {
+            let more = more(degree, |mesh| mesh.context_degree.value);
+            let line = Line::child("parallel", "context-degree", degree);
+            std::iter::once(line).chain(passes(plan, more)).collect()
+        }
+        Edit::PipelineDegree(degree) => {
+            pipeline(plan, degree, more(degree, |mesh| mesh.pipeline_degree.value))
+        }
         Edit::Nf4 => {
             let precision = plan.job.train.precision.value().map_or("bf16", String::as_str);
-            let value = format!("\"nf4\" compute=\"{precision}\"");
-            vec![Line { node: "quantize", child: None, property: None, value }]
+            let line = Line {
+                node: "quantize",
+                child: None,
+                property: None,
+                value: "\"nf4\"".to_owned(),
+                beside: None,
+            };
+            vec![line.and("compute", format!("\"{precision}\""))]
         }
         Edit::ShardDegree(degree) => vec![Line::child("parallel", "shard-degree", degree)],
         Edit::ShardOptimizerState => vec![Line::child("parallel", "shard-optimizer-state", "#true")],
         Edit::OffloadActivations => vec![Line::child("parallel", "offload-activations", "#true")],
         Edit::OffloadStates => vec![Line::child("parallel", "offload", "#true")],
         Edit::Nodes(nodes) => {
-            vec![Line { node: "cluster", child: None, property: Some("nodes"), value: nodes.to_string() }]
+            vec![Line::property("cluster", "nodes", nodes)]
         }
     }
 }
 
-fn words(line: &Line) -> String {
-    match (line.child, line.property) {
-        (Some(child), _) => format!("{child} {}", line.value),
-        (None, Some(property)) => format!("{property}={}", line.value),
-        (None, None) => format!("{} {}", line.node, line.value),
+/// The layers' class, where it is known.
+fn wrap(plan: &Plan) -> Option<Line> {
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref())?;
+    Some(Line::child("parallel", "wrap", format!("\"{}\"", architecture.family.wrap_class())))
+}
+
+/// So many stages, filled with all the passes of a step: what is left to accumulate is one pipeline's.
+fn pipeline(plan: &Plan, stages: u64, more: u64) -> Vec<Line> {
+    let Some(batch) = &plan.batch else { return Vec::new() };
+    let microbatches = batch.microbatches * batch.accumulation.value * more;
+    let mut lines =
+        vec![Line::child("parallel", "pipeline-degree", stages).and("microbatches", microbatches)];
+    if batch.accumulation.value > 1 && !plan.job.train.accumulation.is_absent() {
+        lines.push(Line::child("train", "accumulation", 1));
     }
+    lines
+}
+
+fn words(line: &Line) -> String {
+    let beside = line.beside.as_ref().map(|(name, value)| format!(" {name}={value}")).unwrap_or_default();
+    match (line.child, line.property) {
+        (Some(child), _) => format!("{child} {}{beside}", line.value),
+        (None, Some(property)) => format!("{property}={}", line.value),
+        (None, None) => format!("{} {}{beside}", line.node, line.value),
+    }
+}
+
+/// The values as `--set` takes them: `train.micro-batch=4`.
+pub(super) fn sets(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    let of_line = |line: Line| {
+        let steps = [Some(line.node), line.child, line.property];
+        let path = steps.into_iter().flatten().collect::<Vec<_>>().join(".");
+        let beside = line.beside.map(|(name, value)| format!("{path}.{name}={value}"));
+        std::iter::once(format!("{path}={}", line.value)).chain(beside).collect::<Vec<_>>()
+    };
+    edits.iter().flat_map(|edit| of_edit(plan, *edit)).flat_map(of_line).collect()
 }
 
 /// What to type, one text for each value.
@@ -232,6 +194,11 @@ fn overridden(
         ("train", Some("activation-checkpointing")) => train.activation_checkpointing.span(),
         ("parallel", Some("strategy")) => parallel.and_then(|parallel| parallel.strategy.span()),
         ("parallel", Some("tensor-degree")) => parallel.and_then(|parallel| parallel.tensor_degree.span()),
+        ("parallel", Some("context-degree")) => parallel.and_then(|parallel| parallel.context_degree.span()),
+        ("parallel", Some("pipeline-degree")) => {
+            parallel.and_then(|parallel| parallel.pipeline_degree.span())
+        }
+        ("parallel", None) => parallel.and_then(|parallel| parallel.engine.span()),
         ("parallel", Some("shard-degree")) => parallel.and_then(|parallel| parallel.shard_degree.span()),
         ("cluster", _) => plan.cluster.as_ref().and_then(|cluster| cluster.nodes.span()),
         _ => None,
@@ -250,7 +217,11 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
             let path: Vec<PathStep<'_>> = node.iter().copied().chain([PathStep::named(child)]).collect();
             let new = words(line);
             if edit::locate(text, &path).is_ok() {
-                edit::set_argument(text, &path, 0, &line.value)
+                let text = edit::set_argument(text, &path, 0, &line.value).ok()?.text;
+                return match &line.beside {
+                    Some((name, value)) => Some(edit::set_property(&text, &path, name, value).ok()?.text),
+                    None => Some(text),
+                };
             } else if edit::locate(text, &node).is_ok() {
                 edit::insert_child(text, &node, &new)
             } else if line.node == "train" {

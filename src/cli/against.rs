@@ -35,7 +35,10 @@ struct Old {
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
     let options = args.input.options(io, false);
     let mut set = compile_all(paths, &options);
-    let mut old = match old(&mut set, paths, against, &options) {
+    // `--set` is part of the change: the old side is as it was written.
+    let mut written = options.clone();
+    written.choices.sets.clear();
+    let mut old = match old(&mut set, paths, against, &written) {
         Ok(old) => old,
         Err(words) => {
             io.note(&format!("error: {words}\n"));

@@ -288,7 +288,8 @@ impl Tasks for Applies<'_> {
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
         let choices = self.jobs.first().map(One::choices).unwrap_or_default();
-        let looked = progress.busy("looking at the account", look_at(looks, &plans, choices)).await;
+        let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
+        let looked = progress.busy("looking at the account", look_at(looks, &plans, &known, choices)).await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();

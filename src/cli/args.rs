@@ -270,18 +270,7 @@ impl Input {
 
     /// What shapes the job, as it is typed again: what the commands about a job that is there know as well.
     pub(super) fn laid_over(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        let mut add = |flag: &str, value: &str| out.extend([flag.to_owned(), crate::emit::quoted(value)]);
-        if let Some(env) = &self.env {
-            add("--env", env);
-        }
-        for set in &self.sets {
-            add("--set", set);
-        }
-        if let Some(worker) = &self.worker {
-            add("--worker", &worker.to_string_lossy());
-        }
-        out
+        super::typed::laid_over(self.env.as_deref(), &self.sets, self.worker.as_deref())
     }
 
     /// What is laid over the manifests, as it is typed again.

@@ -3,6 +3,7 @@
 use super::exit;
 use super::io::Io;
 use super::world::describe;
+use crate::calibrate::outside::comment;
 use crate::calibrate::{self, judge, words};
 use crate::predict::Constants;
 use std::fs;
@@ -73,7 +74,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
             };
             fitted.fitted.clone_from(&io.today);
             fitted.command = format!("trainc calibrate {} --write {}", args.runs, path.display());
-            if let Err(error) = fs::write(path, fitted.write()) {
+            if let Err(error) = fs::write(path, fitted.write() + &comment(&fitted)) {
                 io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
                 return exit::USAGE;
             }
@@ -85,6 +86,12 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         io.print("\n");
     } else {
         io.print(&words::human(&verdict));
+    }
+    // Rows of an open micro-batch are skipped too, but said as ranges.
+    if verdict.summary.skipped == verdict.rows.len() && verdict.open.is_empty() {
+        let rows = crate::text::count(verdict.rows.len() as u64, "row");
+        io.note(&format!("error: `{}` has nothing to judge: {rows}, all skipped\n", args.runs));
+        return exit::USAGE;
     }
     exit::DONE
 }

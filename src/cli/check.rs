@@ -3,9 +3,11 @@
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
-use super::manifests::{Keep, Set, compile_keeping};
+use super::manifests::{Keep, Manifest, Set, compile_keeping};
 use super::world::describe;
 use crate::diag::{Diagnostic, Format, find, fix};
+use crate::text;
+use std::collections::BTreeMap;
 
 /// Find every problem of every manifest, at once and without a network
 ///
@@ -43,7 +45,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let mut set = compile_keeping(&paths, &args.input.options(io, false), Keep::Problems);
+    // What an edit does to the batch is seen on the plans.
+    let keep = if args.fix.is_some() { Keep::Plans } else { Keep::Problems };
+    let mut set = compile_keeping(&paths, &args.input.options(io, false), keep);
     if let Some(code) = &args.fix {
         if code != "all" && find(crate::codes(), code).is_none() {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
@@ -56,7 +60,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let code = Some(code.as_str()).filter(|code| *code != "all");
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
-            Ok(_) => set = compile_keeping(&paths, &args.input.options(io, false), Keep::Problems),
+            Ok(_) => {
+                let before = batches(&set);
+                set = compile_keeping(&paths, &args.input.options(io, false), keep);
+                say_batches(io, &before, &batches(&set));
+            }
             Err(message) => {
                 io.note(&message);
                 return exit::USAGE;
@@ -80,7 +88,93 @@ fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, Stri
         }
         std::fs::write(&name, text)
             .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
-        io.note(&format!("fixed {name}\n"));
+        let old = set.sources.get(*source).map_or("", |source| &source.text);
+        io.note(&format!("fixed {name}\n{}", changed(old, text)));
     }
     Ok(fixed.applied.len())
+}
+
+/// The global batch of each job, by its manifest and name.
+fn batches(set: &Set) -> BTreeMap<(String, Option<String>), u64> {
+    let of = |manifest: &Manifest| {
+        let batch = manifest.compiled.plan.as_ref()?.batch.as_ref()?.global_sequences.value;
+        Some(((manifest.path.clone(), manifest.compiled.job.clone()), batch))
+    };
+    set.manifests.iter().filter_map(of).collect()
+}
+
+/// A step of other sequences is another training, whatever it costs.
+fn say_batches(
+    io: &mut Io,
+    before: &BTreeMap<(String, Option<String>), u64>,
+    after: &BTreeMap<(String, Option<String>), u64>,
+) {
+    for (job, new) in after {
+        let Some(old) = before.get(job).filter(|old| *old != new) else { continue };
+        let [old, new] = [*old, *new].map(text::group);
+        io.note(&format!("note: {}: another training: global batch {new} instead of {old}\n", job.0));
+    }
+}
+
+/// The lines of the old text that went, and those of the new one that came, as `diff` writes them.
+fn changed(old: &str, new: &str) -> String {
+    /// Lines between the first and the last that differ, beyond which only that is said.
+    const MOST: usize = 400;
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let left = old.len().min(new.len()) - first;
+    let last = old.iter().rev().zip(new.iter().rev()).take(left).take_while(|(a, b)| a == b).count();
+    let (old, new) = (old.get(first..old.len() - last), new.get(first..new.len() - last));
+    let (Some(old), Some(new)) = (old, new) else { return String::new() };
+    if old.len().max(new.len()) > MOST {
+        return format!(
+            "  {} between the first and the last change\n",
+            text::count(old.len() as u64, "line")
+        );
+    }
+    // Of each two rests of the texts the most lines that both have, in order.
+    let mut same = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
+    let at = |same: &[Vec<usize>], i: usize, j: usize| same.get(i).and_then(|row| row.get(j)).copied();
+    for (i, a) in old.iter().enumerate().rev() {
+        for (j, b) in new.iter().enumerate().rev() {
+            let longest = if a == b {
+                at(&same, i + 1, j + 1).map(|n| n + 1)
+            } else {
+                at(&same, i + 1, j).max(at(&same, i, j + 1))
+            };
+            if let Some(slot) = same.get_mut(i).and_then(|row| row.get_mut(j)) {
+                *slot = longest.unwrap_or(0);
+            }
+        }
+    }
+    let (mut i, mut j, mut out) = (0, 0, String::new());
+    loop {
+        match (old.get(i), new.get(j)) {
+            (Some(a), Some(b)) if a == b => (i, j) = (i + 1, j + 1),
+            (Some(a), b) if b.is_none() || at(&same, i + 1, j) >= at(&same, i, j + 1) => {
+                out.push_str(&format!("  - {}\n", a.trim()));
+                i += 1;
+            }
+            (_, Some(b)) => {
+                out.push_str(&format!("  + {}\n", b.trim()));
+                j += 1;
+            }
+            (_, None) => return out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+
+    #[test]
+    fn what_an_edit_changed_is_said_line_by_line() {
+        let old = "a\n    micro-batch 8\n    seed 1\n    steps 5\n}\n";
+        let new = "a\n    micro-batch 4\n    seed 1\n    steps 5\n    accumulation 2\n}\n";
+        assert_eq!(changed(old, new), "  - micro-batch 8\n  + micro-batch 4\n  + accumulation 2\n");
+        assert_eq!(changed("a\nb\n", "a\nb\nc\n"), "  + c\n");
+        assert_eq!(changed("a\nb\n", "b\n"), "  - a\n");
+        assert_eq!(changed("a\n", "a\n"), "");
+    }
 }

@@ -5,7 +5,7 @@ use super::args::Global;
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, each};
+use super::job::{About, Form, JobArgs, abouts, worst};
 use super::progress::{Mode, Progress};
 use crate::apply::account::Role;
 use crate::apply::cloud::{Clock, Cloud};
@@ -13,10 +13,14 @@ use crate::apply::desired::Desired;
 use crate::apply::destroy::{Consent, Remains, Remover};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
+use crate::apply::preflight;
+use crate::apply::strays::named;
 use crate::apply::verdict::{self, Verdict};
+use crate::diag::Problems;
 use crate::emit;
 use crate::ir::Plan;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
 /// Remove what trainc made for the job: its role, file systems, uploads; stop it first
@@ -34,6 +38,9 @@ pub(super) struct Args {
     /// Delete file systems too, with all data in them
     #[arg(long)]
     delete_data: bool,
+    /// Only this job, also one that the sweep of the manifest no longer makes: what carries its tags
+    #[arg(long = "job", value_name = "NAME")]
+    only: Option<String>,
     /// How to write: human, or json for one object on each line
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
@@ -42,18 +49,91 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let form = Form::of(&args.output);
-    each(io, global, &args.job, "destroy", &form, |about| Destroy {
-        yes: args.yes || args.job.account.simulate.is_some(),
-        consent: Consent { delete_data: args.delete_data },
-        output: args.output.clone(),
-        about,
-    })
+    let (mut accounts, mut abouts, mut codes) = match abouts(io, global, &args.job, "destroy", &form) {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    if let Some(name) = &args.only {
+        match only(abouts, name) {
+            Ok(about) => abouts = vec![about],
+            Err(words) => {
+                io.note(&words);
+                return exit::USAGE;
+            }
+        }
+    }
+    let mut families = BTreeSet::new();
+    let mut swept = Vec::new();
+    for about in abouts {
+        let plan = about.plan.clone();
+        let family = (plan.job.swept_from.clone(), plan.job.region.value().cloned());
+        if args.only.is_none() && family.0.is_some() && families.insert(family) {
+            swept.push(about.clone());
+        }
+        let task = Destroy {
+            yes: args.yes || args.job.account.simulate.is_some(),
+            consent: Consent { delete_data: args.delete_data },
+            output: args.output.clone(),
+            only: args.only.is_some(),
+            about,
+        };
+        codes.push(accounts.run(io, &plan, task));
+    }
+    for about in swept {
+        let plan = about.plan.clone();
+        codes.push(accounts.run(io, &plan, Strays { about }));
+    }
+    worst(codes)
+}
+
+/// The one job that is meant: one of the manifest's, or one that its sweep no longer makes, in the manifest's place.
+fn only(abouts: Vec<About>, name: &str) -> Result<About, String> {
+    let mut paths = abouts.iter().map(|about| &about.manifest.path);
+    let first = paths.next();
+    if first.is_none() || paths.any(|path| Some(path) != first) {
+        return Err("error: `--job` goes with one manifest: name the file\n".to_owned());
+    }
+    let own = abouts.iter().position(|about| about.name() == name);
+    let mut about = abouts.into_iter().nth(own.unwrap_or(0)).ok_or("error: no manifest\n")?;
+    if own.is_some() {
+        return Ok(about);
+    }
+    let family = about.plan.job.swept_from.clone().map(|family| format!("{family}-"));
+    if !family.as_ref().is_some_and(|family| name.starts_with(family)) {
+        let which = family.map_or_else(
+            || format!("it describes `{}` alone", about.name()),
+            |family| format!("those of its sweep are called `{family}…`"),
+        );
+        return Err(format!("error: `{name}` is no job of `{}`: {which}\n", about.manifest.named()));
+    }
+    about.plan = named(&about.plan, name);
+    Ok(about)
+}
+
+/// What is left of jobs that a sweep no longer makes: only said.
+struct Strays {
+    about: About,
+}
+
+impl Task for Strays {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let About { plan, set, .. } = &self.about;
+        let mut problems = Problems::default();
+        preflight::strays(plan, &look.strays(plan, &set.jobs()).await, &mut problems);
+        for one in problems.iter() {
+            let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
+            self.about.fail(io, verdict);
+        }
+        exit::DONE
+    }
 }
 
 struct Destroy {
     yes: bool,
     consent: Consent,
     output: String,
+    /// Whether one job of several was named.
+    only: bool,
     about: About,
 }
 
@@ -66,8 +146,20 @@ impl Task for Destroy {
 }
 
 impl Destroy {
+    /// What there is; of one job of a sweep without what lies where the uploads of all its jobs do.
+    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
+        let plan = &self.about.plan;
+        let mut homes = vec![emit::archive_home(plan), emit::worker_home(plan)];
+        if self.only {
+            let other = named(plan, "another-job");
+            let shared = [emit::archive_home(&other), emit::worker_home(&other)];
+            homes.retain(|home| !shared.contains(home));
+        }
+        remains_in(plan, look, &homes).await
+    }
+
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let remains = match remains(&self.about.plan, &look).await {
+        let remains = match self.remains(&look).await {
             Ok(remains) => remains,
             Err(verdict) => return self.about.fail(io, verdict),
         };
@@ -153,6 +245,15 @@ pub(super) async fn remains<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
 ) -> Result<Remains, Verdict> {
+    remains_in(plan, look, &[emit::archive_home(plan), emit::worker_home(plan)]).await
+}
+
+/// The same, with uploads that lie in these places.
+async fn remains_in<C: Cloud, K: Clock>(
+    plan: &Plan,
+    look: &Look<'_, C, K>,
+    homes: &[String],
+) -> Result<Remains, Verdict> {
     let failed = |fault| verdict::look_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
     if let Some(other) = verdict::other_account(plan, &caller) {
@@ -161,7 +262,7 @@ pub(super) async fn remains<C: Cloud, K: Clock>(
     let Some(desired) = Desired::of(plan, &caller) else {
         return Err(verdict::not_deployable(plan));
     };
-    let here = plan.clone().in_account(&caller.account);
-    let homes = [emit::archive_home(&here), emit::worker_home(&here)];
+    let homes: Vec<String> =
+        homes.iter().map(|home| home.replace(crate::ir::ACCOUNT_MARK, &caller.account)).collect();
     look.remains(&desired, &homes).await.map_err(failed)
 }

@@ -7,6 +7,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::version_line;
 use super::prospects::{only, show};
+use super::typed::{laid_over, typed};
 use crate::Options;
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::cloud::{Clock, Observe};
@@ -117,6 +118,7 @@ pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
 }
 
 /// The manifest that a task is about.
+#[derive(Clone)]
 pub(super) struct About {
     /// The flags of every command.
     pub global: Global,
@@ -126,6 +128,8 @@ pub(super) struct About {
     pub manifest: Manifest,
     /// Its plan.
     pub plan: Plan,
+    /// The manifest with the flags that led here, for a command to type next.
+    pub again: String,
     /// Whether the account is in memory, and begins empty with every command.
     pub is_forgotten: bool,
     /// How it is told.
@@ -144,10 +148,13 @@ impl About {
     }
 
     /// Says what is wrong with the account; the exit code.
-    pub(super) fn fail(&self, io: &mut Io, verdict: Verdict) -> u8 {
+    pub(super) fn fail(&self, io: &mut Io, mut verdict: Verdict) -> u8 {
+        verdict.diagnostic = typed(verdict.diagnostic, &self.again);
         let problem = problem(&self.set.sources, &verdict.diagnostic);
         self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
-        show(io, &self.set, &self.manifest, &only(verdict.diagnostic), &self.global);
+        let all = verdict.diagnostic;
+        let shown = if self.global.verbose { all } else { verdict::shortened(all) };
+        show(io, &self.set, &self.manifest, &only(shown), &self.global);
         verdict.exit
     }
 }
@@ -203,6 +210,7 @@ pub(super) fn abouts(
     if let Form::Kept(kept) = form {
         kept.many.set(set.many);
     }
+    let laid_over = laid_over(args.env.as_deref(), &args.sets, args.worker.as_deref());
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else {
@@ -219,6 +227,7 @@ pub(super) fn abouts(
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
+            again: super::typed::manifest(manifest.named(), &laid_over, &args.account),
             is_forgotten: args.account.is_forgotten(),
             form: form.clone(),
         };
@@ -291,13 +300,13 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 fn none(io: &mut Io, about: &About) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
-    let path = crate::emit::quoted(about.manifest.named());
     io.note(&if about.is_forgotten {
+        let path = about.again.strip_suffix(" --simulate").unwrap_or(&about.again);
         format!(
             "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"
         )
     } else {
-        format!("no training job of `{job}` is in the account; start one with `trainc apply {path}`\n")
+        format!("no training job of `{job}` is in the account; start one with `trainc apply {}`\n", about.again)
     });
     exit::DIFFERENT
 }

@@ -51,6 +51,7 @@ mod stop;
 mod table;
 mod transcript;
 mod tune;
+mod typed;
 mod watch;
 mod worker;
 mod world;

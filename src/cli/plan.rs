@@ -9,6 +9,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{Mode, Progress};
 use super::prospects::{Looked, look_at};
+use super::typed;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::Choices;
 use crate::apply::observed::Look;
@@ -100,6 +101,7 @@ fn identity(manifest: &Manifest) -> Option<Identity> {
 /// one that cannot: `look_at` asks for no more than to observe.
 struct Compare<'a> {
     plans: &'a [&'a crate::ir::Plan],
+    known: &'a [&'a str],
     choices: Choices,
     progress: &'a Progress,
     found: &'a RefCell<Vec<Looked>>,
@@ -107,7 +109,7 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = look_at(looks, self.plans, self.choices);
+        let all = look_at(looks, self.plans, self.known, self.choices);
         let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
@@ -131,7 +133,8 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     let found = RefCell::new(Vec::new());
     if !plans.is_empty() {
         let progress = Progress::new(Mode::of("human", global.quiet));
-        let compare = Compare { plans: &plans, choices, progress: &progress, found: &found };
+        let compare =
+            Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
         let code = accounts.all(io, &plans, compare);
         if code != exit::DONE {
             return Err(code);
@@ -139,6 +142,11 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     }
     let mut found = found.into_inner().into_iter();
     Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
+}
+
+/// A manifest with its flags, for a command about its job.
+fn typed_again(args: &Args, manifest: &Manifest) -> String {
+    typed::manifest(manifest.named(), &args.input.laid_over(), &args.account)
 }
 
 /// Whether a plan is compared with an account.
@@ -180,8 +188,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let manifest_code = args.input.exit(&set);
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
-            manifest.compiled.problems.extend(looked.findings.clone());
-            looked.warnings().for_each(|warning| manifest.compiled.problems.push(warning));
+            let named = typed_again(args, manifest);
+            manifest.compiled.problems.extend(typed::all_typed(&looked.findings, &named));
+            for warning in looked.warnings() {
+                manifest.compiled.problems.push(typed::typed(warning, &named));
+            }
             manifest.compiled.problems.sort();
         }
     }
@@ -324,12 +335,13 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    let blocked = Blocked::of(looked);
+    let typed = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
+    let blocked = Blocked::of(looked, &typed);
     // What the account says is no mistake of the manifest: `check` would find nothing.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
     if let Some(words) = blocked.words().filter(|_| errors == 0) {
-        io.print(&report::human::blocked(&words, options));
+        io.print(&report::human::blocked(&words, &blocked.first, options));
     }
     say(io, &report::human::next(&next(args, errors, local, &blocked), options));
 }

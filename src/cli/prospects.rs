@@ -15,6 +15,7 @@ use crate::diag::{self, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
 use crate::report::json::{Document, Resource};
 use futures_util::future::join_all;
+use std::collections::BTreeSet;
 
 /// A manifest compared with an account.
 pub(super) struct Looked {
@@ -28,13 +29,23 @@ pub(super) struct Looked {
     pub exit: u8,
 }
 
-/// Looks at everything for several jobs at the same time; what each is found to need counts for those after it.
+/// Looks at everything for several jobs at the same time; what each is found to need counts for those after it. `known`
+/// are the names of all jobs that the manifests of the command describe, sound or not.
 pub(super) async fn look_at<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
+    known: &[&str],
     choices: Choices,
 ) -> Vec<Looked> {
-    let all = join_all(looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices))).await;
+    let mut all = join_all(looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices))).await;
+    let mut families = BTreeSet::new();
+    for (((looked, _), look), plan) in all.iter_mut().zip(looks).zip(plans) {
+        // Once for each sweep, and where the account can be looked at.
+        let family = (&plan.job.swept_from, plan.job.region.value());
+        if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
+            preflight::strays(plan, &look.strays(plan, known).await, &mut looked.findings);
+        }
+    }
     let mut together = Together::default();
     all.into_iter()
         .zip(plans)
@@ -80,6 +91,14 @@ async fn one<C: Observe, K: Clock>(
     if let Target::Attach(run) = &prospect.target {
         let lost = crate::apply::diff::lost(&prospect.desired, &prospect.observed, choices);
         preflight::lost(plan, run, &lost, &mut findings);
+        // In nobody's way: the run was started, and apply leaves it as it is.
+        if !prospect.is_settled(choices) {
+            for change in crate::apply::diff::spoiled(&prospect.desired, &prospect.observed) {
+                let item = crate::apply::ledger::Item::new(change.kind, &change.name);
+                let said = verdict::obstacle(&change, verdict::place(plan, &item)).diagnostic;
+                findings.push(said.severity(Severity::Warning));
+            }
+        }
     }
     if !prospect.is_settled(choices) {
         preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);

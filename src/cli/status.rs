@@ -5,8 +5,9 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, Kept, clock, each, existing, running};
-use crate::apply::account::LogEvent;
+use crate::apply::account::{LogEvent, TrainingJob};
 use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::diff::{mounts, unmounted};
 use crate::apply::logs::Tail;
 use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
@@ -60,6 +61,7 @@ impl Task for Show {
                 break;
             }
         }
+        let lost = lost(&look, &job).await;
         let beside = match running(&look, &self.about, &found.desired).await {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
             Err(verdict) => return self.about.fail(io, verdict),
@@ -73,24 +75,40 @@ impl Task for Show {
                     json!({"training_job": one.name, "status": one.status, "secondary_status": one.secondary})
                 });
                 members.insert("also_running".to_owned(), all.collect());
+                members.insert("lost_file_systems".to_owned(), json!(lost));
             }
             self.about.tell(io, object);
         } else {
             let other = if found.is_other { " (another digest than the manifest's now)" } else { "" };
             io.print(&page(&now, other));
+            if !lost.is_empty() {
+                io.print(&format!(
+                    "{} goes on without {}, which is gone\n  end it with trainc stop {again} --run {}, then trainc apply {again} --new-run\n",
+                    job.name,
+                    text::ticked(&lost, "and"),
+                    job.name,
+                    again = self.about.again,
+                ));
+            }
             for one in &beside {
                 io.print(&format!(
                     "{} runs too: {}, {}\n  end it with trainc stop {} --run {}\n",
-                    one.name,
-                    one.status,
-                    one.secondary,
-                    crate::emit::quoted(self.about.manifest.named()),
-                    one.name
+                    one.name, one.status, one.secondary, self.about.again, one.name
                 ));
             }
         }
         exit::DONE
     }
+}
+
+/// File systems that a run goes on without; none where they may not be looked at.
+async fn lost<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
+    if job.is_over() || mounts(job).is_empty() {
+        return Vec::new();
+    }
+    let Ok(all) = look.ask(async |cloud| cloud.file_systems().await).await else { return Vec::new() };
+    let there = all.into_iter().filter(|system| system.lifecycle != "DELETING").map(|system| system.id);
+    unmounted(job, &there.collect())
 }
 
 fn page(now: &Status, other: &str) -> String {

@@ -10,11 +10,10 @@ use super::progress::{Mode, Progress};
 use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::Remover;
-use crate::apply::diff::{foreign_run, is_ours};
+use crate::apply::diff::{Action, Obstacle, foreign, foreign_run, is_ours};
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
-use crate::emit::quoted;
 use serde_json::json;
 use std::io::IsTerminal as _;
 
@@ -134,16 +133,22 @@ impl Stop {
         let item = Item::new("training-job", &job.name);
         let span = verdict::place(&self.about.plan, &item);
         let mut verdict = verdict::obstacle(&change, span);
-        let path = quoted(self.about.manifest.named());
-        verdict.diagnostic = verdict.diagnostic.help(format!(
-            "if it is this job's, take it over first: trainc apply {path} --adopt; else give the job another name"
-        ));
+        let path = &self.about.again;
+        let can_be_taken = foreign(&found.desired, &job, &tags).action == Action::Stop(Obstacle::Foreign);
+        verdict.diagnostic = verdict.diagnostic.help(if can_be_taken {
+            format!("if it is this job's, take it over first: trainc apply {path} --adopt; else give the job another name")
+        } else {
+            format!(
+                "give the job another name; whoever it belongs to ends it with aws sagemaker stop-training-job --training-job-name {} --region {}",
+                job.name, found.desired.region
+            )
+        });
         self.about.fail(io, verdict)
     }
 
     /// Several run side by side: which is meant only the user knows.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
-        let path = quoted(self.about.manifest.named());
+        let path = &self.about.again;
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
         self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(

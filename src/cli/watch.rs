@@ -20,7 +20,6 @@ use crate::apply::status::{Status, status};
 use crate::apply::verdict;
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
-use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::text;
 use futures_util::StreamExt as _;
@@ -114,14 +113,14 @@ async fn watch<C: Observe, K: Clock>(
     if found.is_other {
         io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
     }
-    let About { global, set, manifest, .. } = about;
-    let code = follow(io, look, set, manifest, &job.name, global, progress, Stay::WhileRead).await;
+    let About { global, set, manifest, again, .. } = about;
+    let code = follow(io, look, set, manifest, again, &job.name, global, progress, Stay::WhileRead).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
         // Watching only looks.
         io.print(&format!(
             "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
-            quoted(manifest.named())
+            about.again
         ));
     }
     code
@@ -173,13 +172,14 @@ pub(super) enum Stay {
     WhileRead,
 }
 
-/// Follows a job to its end.
+/// Follows a job to its end; `again` is what follows a command about it.
 #[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
 pub(super) async fn follow<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
     set: &Set,
     manifest: &Manifest,
+    again: &str,
     name: &str,
     global: &Global,
     progress: &Progress,
@@ -206,10 +206,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     );
                 }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
-                io.note(&format!(
-                    "the job runs on; attach again with `trainc watch {}`\n",
-                    quoted(manifest.named())
-                ));
+                io.note(&format!("the job runs on; attach again with `trainc watch {again}`\n"));
                 return verdict.exit;
             }
         };
@@ -232,7 +229,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             progress.clear();
             let finding = following.autopsy.finding(&job);
             let output = if mode == Mode::Json { "json" } else { "human" };
-            return end(io, set, manifest, plan, &job, &now, &finding, output, global);
+            return end(io, set, manifest, again, plan, &job, &now, &finding, output, global);
         }
         look.clock.sleep(look.patience.poll).await;
     }
@@ -251,6 +248,7 @@ pub(super) fn end(
     io: &mut Io,
     set: &Set,
     manifest: &Manifest,
+    again: &str,
     plan: &Plan,
     job: &TrainingJob,
     now: &Status,
@@ -258,7 +256,6 @@ pub(super) fn end(
     output: &str,
     global: &Global,
 ) -> u8 {
-    let path = quoted(manifest.named());
     let completed = job.status == "Completed";
     if output == "json" {
         let cause = finding.cause.as_ref();
@@ -271,7 +268,7 @@ pub(super) fn end(
             members.insert("class".to_owned(), json!(finding.kind.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            members.insert("next".to_owned(), json!(finding.kind.next(&path)));
+            members.insert("next".to_owned(), json!(finding.kind.next(again, plan, job)));
         }
         json_line(&value);
         return if completed { exit::DONE } else { exit::JOB };
@@ -295,7 +292,7 @@ pub(super) fn end(
     let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
-        .help(kind.next(&path));
+        .help(kind.next(again, plan, job));
     if let Some(cause) = &finding.cause {
         diagnostic = diagnostic.note(format!("first to fail: {} at {} UTC", cause.host, clock(cause.time)));
     }

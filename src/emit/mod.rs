@@ -113,7 +113,7 @@ pub fn identity(plan: &Plan) -> Identity {
 }
 
 /// Named things have no order: a job whose channels were written the other way round is the same job.
-fn sort_named(request: &mut Value) {
+pub(crate) fn sort_named(request: &mut Value) {
     for (path, key) in [
         ("/InputDataConfig", "ChannelName"),
         ("/AlgorithmSpecification/MetricDefinitions", "Name"),

@@ -53,6 +53,8 @@ pub struct Accelerator {
     pub compute_capability: Option<(u8, u8)>,
     /// Device memory in bytes, as the instance reports it (MiB x 2^20).
     pub memory_bytes: Option<u64>,
+    /// What of it a process can have, bytes: what CUDA reports beside the driver's own.
+    pub usable_bytes: Option<u64>,
     /// Dense bf16 peak, TFLOP/s.
     pub peak_bf16_tflops: Option<f64>,
     /// Dense fp16 peak, TFLOP/s.
@@ -71,6 +73,13 @@ pub struct Accelerator {
     pub note: Option<String>,
     /// Where the figures come from.
     pub provenance: Provenance,
+}
+
+impl Accelerator {
+    /// Share of the memory that a process can have, where both are known.
+    pub fn usable_share(&self) -> Option<f64> {
+        Some(self.usable_bytes? as f64 / self.memory_bytes.filter(|bytes| *bytes > 0)? as f64)
+    }
 }
 
 /// One instance type with accelerators. A figure that no source gave is `None`.

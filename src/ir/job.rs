@@ -73,6 +73,8 @@ pub struct Job {
     pub request: Vec<RequestMember>,
     /// Values that make several jobs of this one.
     pub sweep: Vec<Vary>,
+    /// The name that the manifest gives, where this is one job of its sweep, whose own name has the values behind it.
+    pub swept_from: Option<String>,
     /// Silenced warnings.
     pub allows: Vec<Allow>,
     /// Whether everything that was written could be read: else what seems missing may stand in a part that could not.

@@ -15,6 +15,7 @@ mod network;
 mod neuron_image;
 mod newest;
 mod own_image;
+pub mod sequences;
 mod shard_of_part;
 pub mod worker;
 

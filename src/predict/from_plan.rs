@@ -235,6 +235,7 @@ impl Hardware {
         Self {
             gpu: GpuKind::from_name(name),
             memory_bytes: None,
+            usable_share: row.and_then(Accelerator::usable_share),
             peak_flops: row
                 .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
                 .map(|tflops| tflops * 1e12 * share),
@@ -257,6 +258,7 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
         return Ok(Hardware {
             gpu: None,
             memory_bytes: None,
+            usable_share: None,
             peak_flops: None,
             memory_bytes_per_second: None,
             gpus_per_node: gpus_per_node as f64,

@@ -1,7 +1,7 @@
 //! How much is gathered and reduced at once, as the parameters of an engine say it.
 
 use super::from_plan::option;
-use crate::ir::{Parallel, Plan, Scalar};
+use crate::ir::{Parallel, Plan, Recompute, Scalar};
 
 /// How much of sharded weights may lie gathered, and how much is reduced at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,4 +75,25 @@ pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
     // Every pipeline is taken for the plain schedule, one forward and one backward.
     let schedule = plan.job.parallel.as_ref().is_some_and(|parallel| parallel.schedule.value().is_some());
     options.chain(schedule.then_some("schedule")).collect()
+}
+
+/// What is written and is taken for something else that is known: the member of the prediction, and the words.
+pub fn taken_for(plan: &Plan) -> Vec<(&'static str, String)> {
+    let job = &plan.job;
+    let mut out = Vec::new();
+    let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    // One traffic for all kinds, fitted to runs of AdamW; their memory is their own.
+    if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {
+        out.push(("speed.parts.optimizer", format!("the step of `{name}` is timed like AdamW's")));
+    }
+    if job.quantize.as_ref().and_then(|quantize| quantize.kind.value()).is_some_and(|kind| kind == "int8") {
+        let words = "`int8` is timed as weights that are unpacked for each product, as NF4 is: products of outliers apart are not counted";
+        out.push(("speed.parts.compute", words.to_owned()));
+    }
+    let eager = job.train.flash_attention.get() == Some(false);
+    if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
+        let words = "`selective` is taken for the core of attention alone (Korthikanti et al. 2022): a script that chooses otherwise takes another time";
+        out.push(("speed.parts.compute", words.to_owned()));
+    }
+    out
 }

@@ -117,6 +117,8 @@ pub struct Hardware {
     pub gpu: Option<GpuKind>,
     /// Memory of one GPU, bytes.
     pub memory_bytes: Option<f64>,
+    /// Share of it that a process can have, where that was read off.
+    pub usable_share: Option<f64>,
     /// Dense 16-bit peak of one GPU, FLOP/s.
     pub peak_flops: Option<f64>,
     /// Memory bandwidth of one GPU, bytes/s.

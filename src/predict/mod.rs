@@ -24,15 +24,15 @@ mod worker;
 pub use beyond::{Beyond, Past};
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
-pub use gathering::uncounted;
+pub use gathering::{taken_for, uncounted};
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
     Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 pub use order::Order;
 pub use prediction::{
-    Checkpoints, Communication, CostParts, Interval, Memory, MemoryParts, Prediction, Run, RunParts, Speed,
-    SpeedParts, Spot, Tflops,
+    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
+    Speed, SpeedParts, Spot, Tflops,
 };
 
 use crate::ir::Plan;

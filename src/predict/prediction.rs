@@ -48,6 +48,47 @@ pub struct Memory {
     pub parts: MemoryParts,
 }
 
+impl Memory {
+    /// How it stands to its card; `None` where the card is not known.
+    pub fn fit(&self) -> Option<Fit> {
+        Some(Fit::of(self.per_gpu_bytes, self.interval, self.capacity_bytes?))
+    }
+}
+
+/// How a predicted memory stands to a card: the one judgement of plans, checks, edits and searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It fits even at the upper end of its interval.
+    Surely,
+    /// It fits, but not at the upper end: it may not.
+    Maybe,
+    /// It does not, but at the lower end of the interval.
+    Hardly,
+    /// It does not even there.
+    Never,
+}
+
+impl Fit {
+    /// Of a memory, its interval and what the card has, bytes.
+    pub fn of(bytes: f64, interval: Interval, capacity: f64) -> Self {
+        match capacity {
+            card if interval.high <= card => Self::Surely,
+            card if bytes <= card => Self::Maybe,
+            card if interval.low <= card => Self::Hardly,
+            _ => Self::Never,
+        }
+    }
+
+    /// In words: `fits`, `may not fit`, `does not fit`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Surely => "fits",
+            Self::Maybe => "may not fit",
+            Self::Hardly | Self::Never => "does not fit",
+        }
+    }
+}
+
 /// Parts of a GPU's memory, bytes; their sum is the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemoryParts {
@@ -290,4 +331,17 @@ pub struct CostParts {
     pub file_systems: Option<f64>,
     /// The same of those whose price is known.
     pub least_file_systems: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_between_the_ends_of_an_interval_is_no_certainty() {
+        let interval = Interval { low: 8.0, high: 12.0 };
+        let fits = [12.0, 11.9, 10.0, 9.9, 8.0, 7.9].map(|card| Fit::of(10.0, interval, card));
+        assert_eq!(fits, [Fit::Surely, Fit::Maybe, Fit::Maybe, Fit::Hardly, Fit::Hardly, Fit::Never]);
+        assert!(fits.is_sorted(), "a smaller card is never the better one");
+    }
 }

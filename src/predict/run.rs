@@ -98,6 +98,11 @@ impl Terms {
         bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
     }
 
+    /// Whether a price of the instances is known, on demand at least.
+    pub fn has_instance_price(&self) -> bool {
+        self.bills.instance_at_most.is_some()
+    }
+
     /// The same job with a checkpoint whenever one loses least.
     #[must_use]
     pub fn with_best_checkpoints(&self) -> Self {

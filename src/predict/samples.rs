@@ -13,6 +13,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
             gpu: None,
             memory_bytes: None,
             peak_flops: None,
+            usable_share: None,
             memory_bytes_per_second: None,
             gpus_per_node: 1.0,
             nodes: 1.0,

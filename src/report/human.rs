@@ -3,7 +3,7 @@
 use super::bars::{Part, bar};
 use super::json::Document;
 use super::page::{BLUE, Options, Page, RED, YELLOW};
-use super::{Subject, cost, links, origins, picture, sections};
+use super::{Subject, cost, links, origins, pace, picture, sections};
 use crate::diag::{Diagnostic, Severity};
 use crate::ir::Plan;
 use crate::ir::size::GIB;
@@ -106,10 +106,19 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     page.finish()
 }
 
-/// What stands in the way of the next step.
-pub fn blocked(words: &str, options: Options) -> String {
+/// What stands in the way of the next step, and what must be done about it first.
+pub fn blocked(words: &str, first: &[String], options: Options) -> String {
     let mut page = Page::new(options);
     page.field("blocked", words);
+    for (at, help) in first.iter().enumerate() {
+        let label = if at == 0 { "first" } else { "" };
+        // A command is taken whole from where it stands.
+        if help.starts_with("aws ") || help.starts_with("trainc ") {
+            page.verbatim(label, help);
+        } else {
+            page.field(label, help);
+        }
+    }
     page.finish()
 }
 
@@ -175,7 +184,7 @@ fn mesh(page: &mut Page, plan: &crate::ir::Plan, depth: Depth) {
         .recommended_nodes
         .as_ref()
         .is_some_and(|nodes| mesh.nodes_of_group(crate::ir::Axis::Shard) == nodes.value);
-    if let Some(line) = sections::nodes_rule(mesh).filter(|_| !kept || depth == Depth::Origins) {
+    if let Some(line) = sections::nodes_rule(plan, mesh).filter(|_| !kept || depth == Depth::Origins) {
         page.item("", "rule    ", "", &line);
     }
 }
@@ -204,7 +213,7 @@ fn memory(page: &mut Page, plan: &Plan, document: &Document) {
 }
 
 fn speed(page: &mut Page, plan: &Plan, document: &Document) {
-    lines_of(page, "speed", &sections::speed(plan, document));
+    lines_of(page, "speed", &pace::speed(plan, document));
     let parts = &document.speed.parts;
     let Some(step) = document.speed.step_seconds else { return };
     let parts = [
@@ -321,8 +330,20 @@ fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems
         let hidden = all.len() - shown.len();
         let more =
             if hidden > 0 && !shown.is_empty() { format!(", and {hidden} more") } else { String::new() };
-        page.field("", &format!("`trainc check` shows each at its place, with help{more}"));
+        // What the account says `check` knows nothing of.
+        let seen = all.iter().filter(|problem| is_of_account(problem)).count();
+        let words = match (seen == all.len(), seen == 0) {
+            (true, false) => "`-v` shows each with its help",
+            (false, false) => "`trainc check` shows the manifest's at their place, `-v` here all with help",
+            (_, true) => "`trainc check` shows each at its place, with help",
+        };
+        page.field("", &format!("{words}{more}"));
     }
+}
+
+/// Whether a problem was found in an account: its code is one of apply's.
+fn is_of_account(problem: &Diagnostic) -> bool {
+    problem.code.id.starts_with("T06")
 }
 
 /// A problem in short: what, what it costs, and in the long plan what to do.
@@ -336,6 +357,10 @@ fn one(page: &mut Page, problem: &Diagnostic, depth: Depth) {
     page.hanging(&word, style, &one_line(&problem.message));
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
         page.hanging("  costs:", "", &one_line(note));
+    }
+    let whole = depth == Depth::Origins && is_of_account(problem);
+    for note in problem.notes.iter().filter(|note| whole && !note.contains('$')) {
+        page.hanging("  note:", "", &one_line(note));
     }
     if let Some(help) = problem.help.as_ref().filter(|_| depth == Depth::Origins) {
         page.hanging("  help:", "", &one_line(help));

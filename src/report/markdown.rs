@@ -2,7 +2,7 @@
 
 use super::json::Document;
 use super::page::Options;
-use super::{Subject, cost, human, sections};
+use super::{Subject, cost, human, pace, sections};
 use crate::diag::markdown::{COMMENT_LIMIT, cell};
 use crate::text;
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("batch", sections::batch(plan)));
     rows.push(("length", sections::length(plan)));
     rows.push(("memory", sections::memory(plan, document)));
-    rows.push(("speed", sections::speed(plan, document)));
+    rows.push(("speed", pace::speed(plan, document)));
     rows.push(("run", sections::run(document)));
     rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {

@@ -16,6 +16,7 @@ pub mod markdown;
 pub mod measured;
 mod notes;
 pub mod origins;
+mod pace;
 mod page;
 mod picture;
 mod resources;

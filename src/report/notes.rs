@@ -43,6 +43,10 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     for name in plan.into_iter().flat_map(crate::predict::uncounted) {
         out.push(format!("parallel.{name}: not in the prediction of memory and time"));
     }
+    if prediction.speed.is_some() {
+        let taken = plan.into_iter().flat_map(crate::predict::taken_for);
+        out.extend(taken.map(|(member, words)| format!("{member}: {words}")));
+    }
     if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
         && mesh.world_size > LISTED_RANKS
         && [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline]

@@ -2,6 +2,7 @@
 
 use super::json::Document;
 use crate::ir::{Field, Mesh, Origin, Plan, Val};
+use crate::predict::{self, Fit};
 use crate::text;
 use std::fmt::Write as _;
 
@@ -229,8 +230,12 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     line
 }
 
-/// What the 3-billion rule says, where it speaks.
-pub(super) fn nodes_rule(mesh: &Mesh) -> Option<String> {
+/// What the 3-billion rule says, where it speaks: it counts gradients and optimizer states, which what is frozen under an
+/// adapter has not.
+pub(super) fn nodes_rule(plan: &Plan, mesh: &Mesh) -> Option<String> {
+    if plan.job.adapter.is_some() {
+        return None;
+    }
     let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = mesh.nodes_of_group(crate::ir::Axis::Shard);
     let better = if recommended.value > minimum.value {
@@ -301,43 +306,23 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
         let _ =
             write!(line, " ({} to {})", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
     }
-    line.push_str(match memory.fits {
-        Some(true) => ": fits",
-        Some(false) => ": does not fit",
-        None => "",
-    });
+    if let (Some(capacity), Some(interval)) = (memory.capacity_bytes, &memory.interval) {
+        let interval = predict::Interval { low: interval.low, high: interval.high };
+        let fit = Fit::of(bytes as f64, interval, capacity as f64);
+        let _ = write!(line, ": {}", fit.words());
+    }
     vec![line]
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
-fn whole(bytes: f64) -> u64 {
+pub(super) fn whole(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
 }
 
 /// That something is not known, and why: the note of plan.json.
-fn unknown(document: &Document, member: &str) -> String {
+pub(super) fn unknown(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
-}
-
-/// Step time, throughput, time and dollars of the run.
-pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
-    let speed = &document.speed;
-    let Some(step) = speed.step_seconds else {
-        return vec![unknown(document, "speed")];
-    };
-    let mut line = format!("{} s a step", text::short(step));
-    if let Some(interval) = &speed.interval {
-        let _ = write!(line, " ({} to {})", text::short(interval.low), text::short(interval.high));
-    }
-    if let Some(tokens) = speed.tokens_per_second {
-        let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
-    }
-    if let Some(tflops) = speed.tflops_per_gpu {
-        let _ = write!(line, ", {} TFLOPS a {}", text::short(tflops), plan.rank_noun());
-    }
-    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
-    std::iter::once(line).chain(wider.map(|why| format!("interval {why}"))).collect()
 }
 
 /// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.

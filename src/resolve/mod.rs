@@ -110,6 +110,7 @@ pub fn resolve(
     job.overrides.clone_from(&merged.overrides);
     as_written(&mut job, sources);
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
+        job.swept_from = Some(name.clone());
         name.push_str(suffix);
     }
     if let Some(account) = &choices.account {

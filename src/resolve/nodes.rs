@@ -120,6 +120,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
             hard: super::pick::boolean(n.prop("hard")),
         }),
         request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
+        swept_from: None,
         sweep: node.child("sweep").map_or_else(Vec::new, super::sweep::read),
         allows,
         is_whole: true,

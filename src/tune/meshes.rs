@@ -5,6 +5,7 @@ use crate::catalog::images::version_key;
 use crate::catalog::smp::{SmpVersion, parameter};
 use crate::ir::{Engine, Mesh, Plan, Scalar, Smp};
 use crate::plan::divisors::divisors;
+use crate::plan::sequences::splits_sequences;
 use crate::predict::{Layout, Precision, Recompute, Sharding};
 
 /// Degrees and what is sharded over the shard group; replicas are what is left of the world.
@@ -299,14 +300,6 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     }
     dedup(&mut out);
     out
-}
-
-/// Whether SMP v2 splits the sequences of this family of models by itself.
-fn splits_sequences(plan: &Plan) -> bool {
-    let family = plan.model.as_ref().and_then(|model| Some(model.architecture.as_ref()?.family.name()));
-    matches!(plan.smp, Some(Smp::V2))
-        && parameter(SmpVersion::V2, "context_parallel_degree")
-            .is_some_and(|row| row.families.iter().any(|name| Some(name.as_str()) == family))
 }
 
 /// Parts of the experts inside a node that divide them, under SMP v2, which spreads them by itself.

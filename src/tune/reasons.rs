@@ -57,6 +57,8 @@ pub enum Reason {
         at_most_usd: Option<f64>,
         /// The most that it may cost.
         most_usd: f64,
+        /// What of its cost is not known, where neither is.
+        unpriced: String,
     },
     /// A check refuses it.
     Refused(Refusal),
@@ -221,9 +223,12 @@ pub fn why(
         }
         // What refuses it, its own compilation says.
         Standing::Barred | Standing::Endless => None,
-        Standing::Dear => {
-            Some(Reason::Dear { usd: point.usd, at_most_usd: point.most_usd, most_usd: limits.max_usd? })
-        }
+        Standing::Dear => Some(Reason::Dear {
+            usd: point.usd,
+            at_most_usd: point.most_usd,
+            most_usd: limits.max_usd?,
+            unpriced: space.unpriced(point.choice.site),
+        }),
         Standing::Sound => {
             let (by, _) = behind(points, front, Measure::of(points), point)?;
             let best = points.get(*front.get(by)?)?;

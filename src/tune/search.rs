@@ -2,9 +2,9 @@
 
 use super::Unsearchable;
 use super::space::{Choice, Limits, Space};
-use crate::predict::Constants;
 use crate::predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
 use crate::predict::speed::speed;
+use crate::predict::{Constants, Fit, Interval};
 
 /// What became of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +53,9 @@ pub struct Point {
 impl Point {
     /// Whether it fits even at the high end of its predicted memory.
     pub fn surely_fits(&self) -> bool {
-        self.memory_high_bytes <= self.capacity_bytes
+        // Of what is searched the low end is not asked for.
+        let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
+        Fit::of(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
     }
 }
 
@@ -112,10 +114,16 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         };
         points.push(point);
     });
-    // Where nothing has room to spare, what just fits is all there is.
+    // Where nothing has room to spare, what just fits is all there is; and where nothing that has keeps the bounds, what
+    // just fits and does.
+    let has_room = |point: &Point| !matches!(point.standing, Standing::TooLarge | Standing::Tight);
+    let roomy = points.iter().any(has_room);
     if !points.iter().any(|point| point.standing == Standing::Sound) {
         for point in points.iter_mut().filter(|point| point.standing == Standing::Tight) {
-            point.standing = bounded(point, limits);
+            let standing = bounded(point, limits);
+            if !roomy || standing == Standing::Sound {
+                point.standing = standing;
+            }
         }
     }
     match unknown {

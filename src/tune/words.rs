@@ -3,6 +3,7 @@
 use super::reasons::{Because, Reason};
 use super::space::{Choice, Space};
 use crate::ir::Engine;
+use crate::predict::bills::unpriced_file_systems;
 use crate::predict::memory::MEAN_ERROR;
 use crate::predict::{Recompute, Sharding};
 use crate::text;
@@ -63,6 +64,25 @@ impl Space<'_> {
             text::count(layouts as u64, "layout"),
             text::list(&nodes, "and")
         )
+    }
+
+    /// What is not known of what a run on these machines costs, and what gives it: `no price of …: `--price` gives one`.
+    pub fn unpriced(&self, site: usize) -> String {
+        if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
+            let systems = self.unpriced_file_systems();
+            if !systems.is_empty() {
+                return format!("the price of {systems} is not known");
+            }
+        }
+        let name = self.name(site);
+        format!("the price of `{name}` is not known: `--price {name}=USD` gives one")
+    }
+
+    /// The file systems of which no price is known, in words; empty where there is none.
+    pub fn unpriced_file_systems(&self) -> String {
+        let names = unpriced_file_systems(self.plan);
+        let noun = if names.len() == 1 { "the file system" } else { "the file systems" };
+        if names.is_empty() { String::new() } else { format!("{noun} {}", text::ticked(&names, "and")) }
     }
 
     /// What varies, in words.
@@ -169,18 +189,14 @@ impl std::fmt::Display for Reason {
             Self::Dear { usd: Some(amount), most_usd, .. } => {
                 write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
             }
-            Self::Dear { usd: None, at_most_usd: Some(amount), most_usd } => write!(
+            Self::Dear { usd: None, at_most_usd: Some(amount), most_usd, .. } => write!(
                 f,
                 "too dear on demand: {} of at most {}; what spot takes is not known: `--discount` gives one",
                 usd(*amount),
                 usd(*most_usd)
             ),
-            Self::Dear { usd: None, at_most_usd: None, most_usd } => {
-                write!(
-                    f,
-                    "its price is not known, to hold it against {}: `--price` gives one",
-                    usd(*most_usd)
-                )
+            Self::Dear { usd: None, at_most_usd: None, most_usd, unpriced } => {
+                write!(f, "cannot be held against {}: {unpriced}", usd(*most_usd))
             }
             Self::Refused(refusal) => write!(f, "refused by {}: {}", refusal.code, refusal.message),
         }

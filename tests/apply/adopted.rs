@@ -10,6 +10,7 @@ use trainc::apply::ledger::{Cause, Event, Ledger, Silence, Telling};
 use trainc::apply::prospect::Prospect;
 use trainc::apply::run::Driver;
 use trainc::apply::turns::Shared;
+use trainc::apply::verdict;
 
 const LLAMA: &str = "llama-7b-fsdp";
 const ADOPT: Choices = Choices { adopt: true, new_run: false };
@@ -94,13 +95,15 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
     }
 }
 
+/// A job is never changed: taken over it would be called this digest, and it was started with something else.
 #[test]
-fn a_job_of_others_is_shown_before_it_is_taken() {
+fn a_job_that_was_started_with_something_else_is_shown_and_never_taken() {
     let mut account = applied(LLAMA);
     for state in account.jobs.values_mut() {
         state.tags.clear();
         state.job.request["HyperParameters"]["lr"] = "0.5".into();
         state.job.request["HyperParameters"]["api_key"] = "sk-ABCDEFGHIJKLMNOP".into();
+        state.job.request["HyperParameters"]["db_password"] = "a".into();
         state.job.request["Environment"]["THEIR_TOKEN"] = "abcdefghijkl".into();
         state.job.request["Environment"]["THEIRS"] = "seen".into();
         state.job.request["RoleArn"] = "arn:aws:iam::111122223333:role/x".into();
@@ -109,20 +112,69 @@ fn a_job_of_others_is_shown_before_it_is_taken() {
     for choices in [Choices::default(), ADOPT] {
         let seen = prospect(&cloud, LLAMA, &[], choices);
         let job = change(&seen, "training-job");
-        let expected = if choices.adopt { Action::Adopt } else { Action::Stop(Obstacle::Foreign) };
-        assert_eq!(job.action, expected);
+        assert_eq!(job.action, Action::Stop(Obstacle::Unlike));
         let lr = job.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
         assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
-        assert!(job.differences.iter().any(|one| one.what == "tag trainc:digest"), "{job:#?}");
+        // What it does stands before whose it is.
+        let place = |what: &str| job.differences.iter().position(|one| one.what == what).unwrap();
+        assert!(
+            place("HyperParameters.lr") < place("RoleArn") && place("RoleArn") < place("tag trainc:digest")
+        );
         let found = |what: &str| {
             let one = job.differences.iter().find(|one| one.what == what);
             one.unwrap_or_else(|| panic!("{what}: {job:#?}")).found.clone()
         };
-        // All that only the other has stands there, and no credential of anybody's.
+        // All that only the other has stands there, and no credential of anybody's, however short.
         assert_eq!(found("RoleArn"), "arn:aws:iam::111122223333:role/x");
         assert_eq!(found("Environment.THEIRS"), "seen");
         assert_eq!(found("HyperParameters.api_key"), "hidden, 19 characters");
+        assert_eq!(found("HyperParameters.db_password"), "hidden, 1 characters");
         assert_eq!(found("Environment.THEIR_TOKEN"), "hidden, 12 characters");
+        let verdict = verdict::obstacle(job, plan(LLAMA, &[]).job.span);
+        assert_eq!((verdict.diagnostic.code.id, verdict.exit, verdict.flag), ("T0605", 7, None));
+        let end = run(&cloud, apply(&cloud, &plan(LLAMA, &[]), choices)).unwrap();
+        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Unlike]), "{end:?}");
+    }
+    let after = cloud.account();
+    assert_eq!(after.jobs, account.jobs, "nothing of it is changed");
+}
+
+/// Settings that only the other job has differ as well, though the plan says nothing of them.
+#[test]
+fn what_only_the_other_job_has_keeps_it_from_being_taken() {
+    let vpc = serde_json::json!({"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1"]});
+    for (member, value) in [("VpcConfig", vpc), ("EnableNetworkIsolation", true.into())] {
+        let mut account = applied("distilbert-spot");
+        for state in account.jobs.values_mut() {
+            state.tags.clear();
+            state.job.request[member] = value.clone();
+        }
+        let cloud = Fake::new(account);
+        let seen = prospect(&cloud, "distilbert-spot", &[], ADOPT);
+        let job = change(&seen, "training-job");
+        assert_eq!(job.action, Action::Stop(Obstacle::Unlike), "{member}");
+        assert!(job.differences.iter().any(|one| one.what == member), "{job:#?}");
+    }
+}
+
+/// One that only lost its tags, or runs as another role: the digest says nothing of these, and is told as it is.
+#[test]
+fn a_job_that_is_what_is_wanted_is_shown_before_it_is_taken() {
+    let mut account = applied(LLAMA);
+    for state in account.jobs.values_mut() {
+        state.tags.clear();
+        state.job.request["RoleArn"] = "arn:aws:iam::111122223333:role/x".into();
+        // The order of channels is no part of a job.
+        state.job.request["InputDataConfig"].as_array_mut().unwrap().reverse();
+    }
+    let cloud = Fake::new(account);
+    for choices in [Choices::default(), ADOPT] {
+        let seen = prospect(&cloud, LLAMA, &[], choices);
+        let job = change(&seen, "training-job");
+        let expected = if choices.adopt { Action::Adopt } else { Action::Stop(Obstacle::Foreign) };
+        assert_eq!(job.action, expected, "{job:#?}");
+        assert!(job.differences.iter().any(|one| one.what == "tag trainc:digest"), "{job:#?}");
+        assert!(job.differences.iter().any(|one| one.what == "RoleArn"), "{job:#?}");
         assert!(!seen.is_empty());
     }
     let end = run(&cloud, apply(&cloud, &plan(LLAMA, &[]), ADOPT)).unwrap();

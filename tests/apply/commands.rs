@@ -6,10 +6,10 @@ use std::fs;
 use std::time::Duration;
 
 /// A repository with examples, and an account beside it.
-struct Repo(Scratch);
+pub(super) struct Repo(pub(super) Scratch);
 
 impl Repo {
-    fn new(name: &str, examples: &[&str]) -> Self {
+    pub(super) fn new(name: &str, examples: &[&str]) -> Self {
         let scratch = Scratch::new(name);
         scratch.write(".git/HEAD", "");
         for example in examples {
@@ -23,7 +23,7 @@ impl Repo {
         Self(scratch)
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub(super) fn run(&self, args: &[&str]) -> Ran {
         let mut all = args.to_vec();
         all.push("--simulate=account.json");
         trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
@@ -33,16 +33,21 @@ impl Repo {
         trainc_in(&self.0.0, args, b"", Duration::from_mins(1))
     }
 
-    fn account(&self) -> Value {
+    pub(super) fn account(&self) -> Value {
         serde_json::from_str(&fs::read_to_string(self.0.0.join("account.json")).unwrap()).unwrap()
     }
 
-    fn edit(&self, manifest: &str, from: &str, to: &str) {
+    pub(super) fn edit(&self, manifest: &str, from: &str, to: &str) {
         let path = self.0.0.join(manifest);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains(from));
         fs::write(path, text.replace(from, to)).unwrap();
     }
+}
+
+/// A message whose lines were broken, as one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn lines(ran: &Ran) -> Vec<Value> {
@@ -261,7 +266,11 @@ fn a_changed_manifest_shows_what_differs_and_waits_for_a_word() {
     let other = names.iter().find(|name| data["training_job"] != name.as_str()).unwrap();
     assert_eq!(data["also_running"][0]["training_job"], other.as_str());
     assert!(names.iter().all(|name| shown.out.contains(name)), "{}", shown.out);
-    assert!(shown.out.contains(&format!("trainc stop {path} --run {other}")), "{}", shown.out);
+    assert!(
+        shown.out.contains(&format!("trainc stop {path} --simulate=account.json --run {other}")),
+        "{}",
+        shown.out
+    );
     let which = repo.run(&["stop", path, "--yes"]);
     assert_eq!(which.code, Some(2), "{}", which.out);
     assert!(names.iter().all(|name| which.err.contains(&format!("--run {name}"))), "{}", which.err);
@@ -298,7 +307,11 @@ fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     let ran = repo.run(&["stop", path, "--yes"]);
     assert_eq!(ran.code, Some(7), "{}", ran.out);
     assert!(ran.err.contains("T0605") && ran.err.contains("is InProgress and belongs to"), "{}", ran.err);
-    assert!(ran.err.contains(&format!("trainc apply {path} --adopt")), "{}", ran.err);
+    assert!(
+        one_line(&ran.err).contains(&format!("trainc apply {path} --simulate=account.json --adopt")),
+        "{}",
+        ran.err
+    );
     let planned = repo.run(&["plan", path]);
     let role = planned.out.lines().find(|line| line.contains("unchanged role trainc-")).unwrap();
     assert!(role.contains("wider"), "{role}");
@@ -1053,7 +1066,8 @@ fn who_stops_a_job_that_lost_its_tags_is_told_who_can_take_it() {
     repo.0.write("account.json", account.to_string());
     let ran = repo.run(&["stop", path, "--yes"]);
     assert_eq!(ran.code, Some(7), "{}", ran.err);
-    assert!(ran.err.contains("trainc apply starter/trainc.kdl --adopt"), "{}", ran.err);
+    let next = "trainc apply starter/trainc.kdl --simulate=account.json --adopt";
+    assert!(one_line(&ran.err).contains(next), "{}", ran.err);
 }
 
 #[test]
@@ -1069,7 +1083,8 @@ fn a_manifest_of_standard_input_is_typed_as_it_was() {
     assert_eq!(ran(&["apply", "-", "--yes"]).code, Some(0));
     let watched = ran(&["watch", "-"]);
     assert_eq!(watched.code, Some(8), "{}", watched.err);
-    assert!(watched.err.contains("trainc apply - --new-run"), "{}", watched.err);
+    let next = "trainc apply - --simulate=../account.json --new-run";
+    assert!(one_line(&watched.err).contains(next), "{}", watched.err);
     let again = ran(&["apply", "-", "--yes"]);
     assert!(!again.out.contains("stdin") && again.out.contains("trainc apply - "), "{}", again.out);
 }

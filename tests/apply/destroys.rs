@@ -1,17 +1,15 @@
 //! Destroy: only ours, in reverse, from any crash.
 
 use super::{End, apply, cloud, counts, look, plan, run};
-use std::cell::RefCell;
 use std::time::Duration;
 use trainc::apply::calls::{Call, Effect};
-use trainc::apply::cloud::{Clock, Observe};
+use trainc::apply::cloud::{Clock, Cloud, Observe};
 use trainc::apply::desired::Desired;
 use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::Choices;
 use trainc::apply::fake::{Account, Fake, Faults, Moment};
-use trainc::apply::ledger::{Cause, Event, Ledger, Listener, Silence, Telling};
-use trainc::apply::run::Driver;
-use trainc::apply::turns::Shared;
+use trainc::apply::ledger::{Cause, Ledger, Silence, Telling};
+use trainc::apply::verdict;
 use trainc::ir::Plan;
 
 pub(super) const ALL: Consent = Consent { delete_data: true };
@@ -27,20 +25,6 @@ pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Rem
     let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &Silence } };
     remover.run(&remains, consent).await;
     (remains, ledger.failed().len() + ledger.left().len())
-}
-
-/// Kinds of what is said to be made again.
-#[derive(Default)]
-struct Heard(RefCell<Vec<String>>);
-
-impl Listener for Heard {
-    fn hear(&self, event: &Event) {
-        if let Event::Waiting { item, state, .. } = event
-            && state.contains("made again")
-        {
-            self.0.borrow_mut().push(item.kind.to_owned());
-        }
-    }
 }
 
 fn applied(plan: &Plan) -> Account {
@@ -150,10 +134,10 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
     assert_eq!((account.roles.len(), account.file_systems.len()), (1, 1));
 }
 
-/// An apply waits for its file system while a destroy takes away what it has made: it makes that again, and only then
-/// starts its job.
+/// An apply waits for its file system while a destroy takes away what it has made: that is not made again behind anybody's
+/// back. The apply says what is gone, starts nothing, and the next one makes it whole.
 #[test]
-fn what_goes_while_an_apply_waits_is_made_again() {
+fn what_goes_while_an_apply_waits_is_said_and_not_made_again() {
     let plan = plan("llama-7b-fsdp", &[]);
     for consent in [Consent::default(), ALL] {
         let shared = Fake::default();
@@ -164,38 +148,25 @@ fn what_goes_while_an_apply_waits_is_made_again() {
             let (remains, _) = destroy(&shared, &plan, consent).await;
             assert!(remains.running.is_empty() && remains.role.is_some() && !remains.objects.is_empty());
         };
-        // What is taken away under it, it says.
-        let heard = Heard::default();
-        let apply = async {
-            let prospect = look(&shared).prospect(&plan, Choices::default()).await.unwrap().unwrap();
-            let ledger = Ledger::default();
-            let telling = Telling { ledger: &ledger, listener: &heard };
-            let driver = Driver {
-                look: look(&shared),
-                desired: &prospect.desired,
-                choices: Choices::default(),
-                telling,
-                wrote_iam: false.into(),
-                shared: &Shared::default(),
-            };
-            driver.run(&prospect.target).await
-        };
-        let both = async { futures_util::join!(apply, late) };
-        let (job, ()) = run(&shared, both).unwrap();
-        assert!(job.is_some(), "{consent:?}");
-        let again = heard.0.borrow();
-        for kind in ["role", "source"] {
-            assert!(again.iter().any(|one| one == kind), "{kind}: {again:?}");
-        }
-        for gone in [Call::DeleteRole, Call::DeleteObject] {
-            assert!(shared.calls().contains(&gone), "{gone:?}");
+        let both = async { futures_util::join!(apply(&shared, &plan, Choices::default()), late) };
+        let (end, ()) = run(&shared, both).unwrap();
+        let End::Failed(failed) = &end else { panic!("{consent:?}: {end:?}") };
+        let gone: Vec<&str> = failed.iter().map(|(item, _)| item.kind).collect();
+        let expected: &[&str] = if consent.delete_data { &["file-system"] } else { &["role", "source"] };
+        assert_eq!(gone, expected, "{failed:?}");
+        for (item, cause) in failed {
+            assert_eq!(*cause, Cause::Gone, "{item:?}");
+            let verdict = verdict::verdict(&plan, item, cause);
+            assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0618", 5));
+            assert!(verdict.diagnostic.message.contains("was taken away while"), "{verdict:?}");
         }
         let account = shared.account();
-        assert_eq!(left(&account), [1; 4], "{consent:?}");
-        assert_eq!(account.jobs.len(), 1);
-        let prospect =
-            run(&shared, look(&shared).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-        assert!(prospect.is_empty(), "{:#?}", prospect.changes);
+        let data = usize::from(!consent.delete_data);
+        assert_eq!((left(&account), account.jobs.len()), ([0, data, data, 0], 0), "{consent:?}");
+        let again = Fake::new(account);
+        let end = run(&again, apply(&again, &plan, Choices::default())).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        assert_eq!((left(&again.account()), again.account().jobs.len()), ([1; 4], 1));
     }
 }
 
@@ -210,13 +181,15 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
         while !shared.calls().contains(&Call::DeleteFileSystem) {
             shared.sleep(Duration::from_secs(1)).await;
         }
-        let again = Choices { new_run: true, ..Choices::default() };
-        apply(&shared, &plan, again).await
+        // The last call of an apply that needs no file system.
+        let desired = Desired::of(&plan, &shared.caller_identity().await.unwrap()).unwrap();
+        let mut request = desired.request_as(desired.name_of_run(2).unwrap(), &[]);
+        request.as_object_mut().unwrap().remove("InputDataConfig");
+        shared.create_training_job(&request).await
     };
-    // The file system takes long to go, and a new one is there at once.
     let both = async { futures_util::join!(destroy(&shared, &plan, ALL), late) };
-    let ((_, unfinished), end) = run(&shared, both).unwrap();
-    assert!(matches!(end, End::Done(_)), "{end:?}");
+    let ((_, unfinished), started) = run(&shared, both).unwrap();
+    started.unwrap();
     let account = shared.account();
     let running = account.jobs.values().filter(|state| state.job.status == "InProgress").count();
     assert_eq!((account.roles.len(), account.objects.len(), running), (1, 1, 1), "{unfinished}");

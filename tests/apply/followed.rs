@@ -1,9 +1,10 @@
 //! Jobs that are followed: logs without loss or repeats, figures, and the page of a failure.
 
 use super::{apply, look, plan, run};
+use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use trainc::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
+use trainc::apply::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
 use trainc::apply::autopsy::{Autopsy, Kind};
 use trainc::apply::cloud::Answer;
 use trainc::apply::diff::{Choices, Obstacle};
@@ -110,7 +111,7 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
         };
         Tail::new(None).round(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);
-        assert!(!finding.kind.next("job.kdl").is_empty());
+        assert!(!finding.kind.next("job.kdl", &plan, &job).is_empty());
         (finding.kind, finding.cause.map(|cause| cause.host))
     })
     .unwrap()
@@ -210,4 +211,43 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
         "{:?}",
         one.diagnostic.notes
     );
+}
+
+/// Whether a longer run finds the checkpoints of this one hangs on their path: the help says which it is.
+#[test]
+fn a_run_out_of_time_is_told_where_the_next_one_begins() {
+    let next = |example: &str, sets: &[&str], kind: Kind, kept: Option<&str>| {
+        let request = kept.map_or(Value::Null, |s3| json!({"CheckpointConfig": {"S3Uri": s3}}));
+        let job = TrainingJob { request, ..TrainingJob::default() };
+        kind.next("job.kdl --set a=1", &plan(example, sets), &job)
+    };
+    let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
+    let named = next("llama-7b-fsdp", &[], Kind::Time, Some(digest));
+    assert!(named.starts_with("raise `max-run`, and write `s3=\"s3://example-runs/llama-7b/0123"), "{named}");
+    assert!(
+        named.contains("then trainc apply job.kdl --set a=1 --new-run; else it begins at step 0"),
+        "{named}"
+    );
+    let fixed = "s3://sagemaker-us-east-1-111122223333/using-spot/checkpoints";
+    let found = next("distilbert-spot", &[], Kind::Wait, Some(fixed));
+    assert!(found.starts_with("raise `max-wait` of `spot`, then trainc apply"), "{found}");
+    assert!(found.ends_with(&format!("it finds the checkpoints of this one in {fixed}")), "{found}");
+    // The manifest says another place by now.
+    let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], Kind::Time, Some(fixed));
+    assert!(
+        moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("begins at step 0"),
+        "{moved}"
+    );
+    let none = next("neox-20b-fsdp", &[], Kind::Time, None);
+    assert!(none.ends_with("it begins at step 0, for the manifest keeps no checkpoints"), "{none}");
+}
+
+/// What the role lacks is written in the manifest where trainc makes the role, and asked about where it is one's own.
+#[test]
+fn what_a_role_may_not_do_is_mended_where_the_role_comes_from() {
+    let job = TrainingJob::default();
+    let next = |sets: &[&str]| Kind::Permission.next("job.kdl", &plan("starter", sets), &job);
+    assert!(next(&[]).contains("write `read \"s3://…\"` in `role`"), "{}", next(&[]));
+    let given = next(&["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
+    assert!(given.starts_with("trainc plan job.kdl asks IAM"), "{given}");
 }

@@ -9,6 +9,8 @@ mod followed;
 mod preflights;
 mod repositories;
 mod scenarios;
+mod sweeps;
+mod typed;
 mod verdicts;
 mod workers;
 

@@ -182,10 +182,56 @@ fn something_else_at_the_address_of_an_upload_is_not_run() {
     assert!(change.because.contains("of 4 bytes where"), "{}", change.because);
     let verdict = trainc::apply::verdict::obstacle(change, plan.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0611", 5));
-    assert_eq!(verdict.diagnostic.help.as_deref(), Some(&*format!("aws s3 rm s3://{uri}, and apply again")));
+    assert_eq!(
+        verdict.diagnostic.help.as_deref(),
+        Some(&*format!("aws s3 rm s3://{uri} && trainc apply MANIFEST"))
+    );
     let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
     assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
     assert!(cloud.account().jobs.is_empty());
+}
+
+/// Another content of the same size shows by its checksum, where S3 tells one.
+#[test]
+fn something_else_of_the_same_size_is_not_run_either() {
+    let mut account = applied("starter", &[]);
+    account.jobs.clear();
+    let uri = account.objects.keys().next().unwrap().clone();
+    let known = account.checksums[&uri].clone();
+    account.checksums.remove(&uri);
+    let untold = at(&account);
+    let plan = plan("starter", &[]);
+    let end = run(&untold, apply(&untold, &plan, Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "without a checksum the size is all there is: {end:?}");
+    account.checksums.insert(uri.clone(), known.chars().rev().collect());
+    let cloud = at(&account);
+    let prospect = run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+    let (change, obstacle) = prospect.obstacles().next().unwrap();
+    assert_eq!((obstacle, &*change.name), (Obstacle::Broken, &*format!("s3://{uri}")));
+    assert!(change.because.contains("with another SHA-256"), "{}", change.because);
+    let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
+    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
+    assert!(cloud.account().jobs.is_empty());
+}
+
+/// Put there while an apply was on its way: nothing is started that would run it.
+#[test]
+fn something_else_that_comes_meanwhile_is_not_run() {
+    let plan = plan("starter", &[]);
+    let mut account = applied("starter", &[]);
+    account.jobs.clear();
+    let seen = at(&account);
+    let prospect = run(&seen, look(&seen).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+    assert_eq!(prospect.obstacles().count(), 0);
+    account.objects.values_mut().for_each(|bytes| *bytes = 4);
+    let later = at(&account);
+    let end = run(&later, super::drive(look(&later), &prospect, Choices::default())).unwrap();
+    let End::Failed(causes) = &end else { panic!("{end:?}") };
+    assert!(
+        matches!(causes.as_slice(), [(_, Cause::Obstacle(change))] if change.action == Action::Stop(Obstacle::Broken)),
+        "{causes:?}"
+    );
+    assert!(later.account().jobs.is_empty());
 }
 
 /// An apply that is killed between its create and its second look leaves two versions running: the next apply of either

@@ -3,8 +3,8 @@
 use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::desired::Desired;
-use crate::catalog::credentials;
-use crate::emit::stands_open;
+use crate::catalog::credentials::{self, Named};
+use crate::emit::{sort_named, stands_open};
 use serde_json::Value;
 
 /// The runs of a job that an account knows.
@@ -37,8 +37,9 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     let start = |run: usize| Target::Start(desired.name_of_run(run).unwrap_or_default().to_owned());
     match (&runs.latest, &runs.other) {
         (Some((job, tags)), _) => {
-            if !is_same(desired, tags) && !choices.adopt {
-                Target::Blocked(Obstacle::Foreign)
+            let is_taken = choices.adopt && is_like(desired, job);
+            if !is_same(desired, tags) && !is_taken {
+                Target::Blocked(in_the_way(desired, job))
             } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
                 // One that found no machines never ran: what came after it is the job as it is now.
                 let lacked = lacked_capacity(job);
@@ -139,17 +140,36 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
             change
         }
         Target::Blocked(obstacle) => {
-            let (name, tags) =
-                runs.latest.as_ref().map_or((first, None), |(job, tags)| (job.name.as_str(), Some(tags)));
-            let whose = tags.map_or_else(String::new, owner);
-            let because = format!("a training job of this name belongs to {whose}");
-            let mut change = Change::new(kind, name, Action::Stop(obstacle), because);
             if let Some((found, tags)) = &runs.latest {
-                change.differences = of_foreign(desired, found, tags);
+                return foreign(desired, found, tags);
             }
-            change
+            Change::new(kind, first, Action::Stop(obstacle), "a training job of this name is there")
         }
     }
+}
+
+/// A name of ours that a job has which is not ours: what to do about it, and what differs in it.
+pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
+    let obstacle = in_the_way(desired, found);
+    let other = match obstacle {
+        Obstacle::Unlike => ", and was started with something else",
+        _ => "",
+    };
+    let because = format!("a training job of this name belongs to {}{other}", owner(tags));
+    let mut change = Change::new("training-job", &found.name, Action::Stop(obstacle), because);
+    change.differences = of_foreign(desired, found, tags);
+    change
+}
+
+/// Which obstacle a job of our name is that is not ours.
+fn in_the_way(desired: &Desired, found: &TrainingJob) -> Obstacle {
+    if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::Unlike }
+}
+
+/// Whether a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
+/// another would say of it that it is this digest, and it is not.
+fn is_like(desired: &Desired, found: &TrainingJob) -> bool {
+    in_content(desired, found).is_empty()
 }
 
 /// A run under a name of ours that is not ours: in the way of whoever would end it.
@@ -169,18 +189,37 @@ pub(in crate::apply) fn overtaken(desired: &Desired, other: &TrainingJob, name: 
     change
 }
 
-/// What differs in a job of our name that is not ours: its tags, and what it was started with.
-pub(in crate::apply) fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
-    let mut out = tag_differences(&missing_tags(&desired.job_tags(), tags), tags);
-    out.extend(differences(desired, found));
-    // Who takes it over takes these as well: whose role it runs as, and variables that only it has.
+/// What differs in a job of our name that is not ours: what it was started with first, then whose it is.
+fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
+    let mut out = in_content(desired, found);
+    // Who takes it over takes this as well: whose role it runs as. No part of the digest.
     let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
     if role != desired.role_arn && !desired.role_arn.contains("${") {
         out.push(Difference::of("RoleArn", role, &desired.role_arn));
     }
+    out.extend(tag_differences(&missing_tags(&desired.job_tags(), tags), tags));
+    out
+}
+
+/// Members of a request that the service never adds by itself.
+const NEVER_ADDED: &[&str] =
+    &["VpcConfig", "InputDataConfig", "CheckpointConfig", "TensorBoardOutputConfig", "ExperimentConfig"];
+
+/// What a job of somebody else's was started with and is not wanted so: also what only it has.
+fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
+    let mut out = differences(desired, found);
     let none = serde_json::Map::new();
-    let of = |request: &'_ Value| request.get("Environment").and_then(Value::as_object).cloned();
-    let (there, here) = (of(&found.request).unwrap_or_default(), of(&desired.request).unwrap_or(none));
+    let (there, here) =
+        (found.request.as_object().unwrap_or(&none), desired.request.as_object().unwrap_or(&none));
+    for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
+        if *value == Value::Bool(true) || (NEVER_ADDED.contains(&key.as_str()) && !is_nothing(value)) {
+            out.push(Difference::of(key, plain(value), "none"));
+        }
+    }
+    let environment = |of: &'_ serde_json::Map<String, Value>| {
+        of.get("Environment").and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let (there, here) = (environment(there), environment(here));
     for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
         let text = plain(value);
         let hidden = is_secret(key, &text);
@@ -188,6 +227,16 @@ pub(in crate::apply) fn of_foreign(desired: &Desired, found: &TrainingJob, tags:
         out.push(Difference::of(&format!("Environment.{key}"), text, "gone"));
     }
     out
+}
+
+/// Null, an empty list or an empty object: what some services write for what was never sent.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Members that say nothing about what a run does.
@@ -203,7 +252,10 @@ const UNTOLD: &[&str] = &[
 /// service adds its own.
 fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     let mut out = Vec::new();
-    compare("", Some(&desired.request), &other.request, &desired.digest, &mut out);
+    let (mut wanted, mut found) = (desired.request.clone(), other.request.clone());
+    sort_named(&mut wanted);
+    sort_named(&mut found);
+    compare("", Some(&wanted), &found, &desired.digest, &mut out);
     // Hyperparameters are ours whole: one that is gone is a difference too.
     if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
         (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
@@ -232,16 +284,15 @@ const LEAST_SECRET: usize = 8;
 
 /// Whether a value may be a credential: by how it looks, or by the last word of its name.
 fn is_secret(key: &str, text: &str) -> bool {
-    let key = key.to_lowercase().replace(['-', '.'], "_");
-    let last = key.rsplit('_').next().unwrap_or(&key);
-    // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
-    let surely = ["password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials"];
-    let maybe = ["token", "key"];
     let long = text.len() >= LEAST_SECRET && text != "none";
-    credentials::find(text).is_some()
-        || (surely.contains(&last) && !text.is_empty())
-        || (maybe.contains(&last) && long)
-        || (key.split('_').any(|word| word == "wandb") && long)
+    let named = match credentials::named(key) {
+        // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
+        Some(Named::Password | Named::Credential) => !text.is_empty(),
+        Some(Named::Perhaps) => long,
+        None => false,
+    };
+    let of_wandb = || key.to_lowercase().split(['_', '-', '.']).any(|word| word == "wandb");
+    credentials::find(text).is_some() || named || (long && of_wandb())
 }
 
 /// Whether a text differs only in the digest that it names: that follows from what else differs.

@@ -7,15 +7,15 @@ mod policy;
 mod role;
 mod storage;
 
-pub use job::{Runs, Target, foreign_run, lacked_capacity, target};
+pub use job::{Runs, Target, foreign, foreign_run, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
 pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
 
-pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, of_foreign, overtaken};
+pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{is_resource, live as live_file_system};
 
-use super::account::Tags;
+use super::account::{Tags, TrainingJob};
 use super::desired::Desired;
 use super::observed::Observed;
 use std::collections::BTreeSet;
@@ -44,6 +44,8 @@ pub enum Action {
 pub enum Obstacle {
     /// It carries the name and is not ours.
     Foreign,
+    /// A job of the name that is not ours and was started with something else: it can be taken over by nobody.
+    Unlike,
     /// Another digest of the job is there.
     OtherDigest,
     /// A run of another digest of the job runs beside this one's, and nobody asked for both.
@@ -67,7 +69,7 @@ impl Action {
             Self::Skip => "skip",
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
-            Self::Stop(Obstacle::Foreign) => "foreign",
+            Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
             Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken) => "broken",
         }
@@ -157,14 +159,15 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     for (at, wanted) in desired.uploads.iter().enumerate() {
         let there = observed.uploads.get(at).copied().unwrap_or_default();
-        let spoiled = observed.spoiled.iter().find(|(uri, _)| *uri == wanted.uri);
-        out.push(if let Some((_, bytes)) = spoiled {
-            let because = format!(
-                "something else lies there, of {} bytes where the content has {}",
-                crate::text::group(*bytes),
-                crate::text::group(wanted.upload.bytes.len() as u64)
-            );
-            Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), because)
+        let spoiled = observed.spoiled.get(&wanted.uri);
+        out.push(if let Some(other) = spoiled {
+            // A run that was started reads it again where spot machines come back: that is said, and nothing of it is
+            // apply's to do.
+            let action = match job::target(desired, &observed.runs, choices) {
+                Target::Attach(_) => Action::Skip,
+                Target::Start(_) | Target::Blocked(_) => Action::Stop(Obstacle::Broken),
+            };
+            Change::new(wanted.kind, &wanted.uri, action, other.words(wanted.upload.bytes.len() as u64))
         } else if there {
             Change::new(
                 wanted.kind,
@@ -209,14 +212,37 @@ pub fn lost(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Str
     if job.is_over() || !matches!(job::target(desired, &observed.runs, choices), Target::Attach(_)) {
         return Vec::new();
     }
-    let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
-    let ids = channels.into_iter().flatten().filter_map(|channel| {
-        channel.pointer("/DataSource/FileSystemDataSource/FileSystemId").and_then(serde_json::Value::as_str)
-    });
-    let gone: BTreeSet<String> =
-        ids.filter(|id| id.starts_with("fs-") && !systems.contains(*id)).map(str::to_owned).collect();
     // One that the manifest names, and trainc does not make, is looked at by itself.
-    if desired.file_systems.is_empty() { Vec::new() } else { gone.into_iter().collect() }
+    if desired.file_systems.is_empty() { Vec::new() } else { unmounted(job, systems) }
+}
+
+/// Ids of FSx file systems that a job was started with and that are not among those of the region.
+pub fn unmounted(job: &TrainingJob, systems: &BTreeSet<String>) -> Vec<String> {
+    let gone: BTreeSet<&str> =
+        mounts(job).into_iter().filter(|id| id.starts_with("fs-") && !systems.contains(*id)).collect();
+    gone.into_iter().map(str::to_owned).collect()
+}
+
+/// Ids of the FSx for Lustre file systems that a job's channels name.
+pub fn mounts(job: &TrainingJob) -> Vec<&str> {
+    let text = |value: &'_ serde_json::Value| value.as_str() == Some("FSxLustre");
+    let channels = job.request.get("InputDataConfig").and_then(serde_json::Value::as_array);
+    let sources = channels
+        .into_iter()
+        .flatten()
+        .filter_map(|channel| channel.pointer("/DataSource/FileSystemDataSource"));
+    let lustre = sources.filter(|source| source.get("FileSystemType").is_none_or(text));
+    lustre.filter_map(|source| source.get("FileSystemId")?.as_str()).collect()
+}
+
+/// What lies where an upload of ours should, and what is wrong with it.
+pub fn spoiled(desired: &Desired, observed: &Observed) -> Vec<Change> {
+    let uploads = desired.uploads.iter();
+    let found = uploads.filter_map(|wanted| {
+        let words = observed.spoiled.get(&wanted.uri)?.words(wanted.upload.bytes.len() as u64);
+        Some(Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), words))
+    });
+    found.collect()
 }
 
 /// Whether the run that is meant is over: then nothing is made or changed for it.

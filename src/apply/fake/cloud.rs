@@ -255,6 +255,7 @@ impl Cloud for Fake {
                 return Err(Fault::answered(call, Some(412), "PreconditionFailed", ""));
             }
             account.objects.insert(path.clone(), upload.bytes.len() as u64);
+            account.checksums.insert(path.clone(), upload.sha256.clone());
             Ok(())
         })
         .await
@@ -273,6 +274,7 @@ impl Cloud for Fake {
         let path = format!("{bucket}/{key}");
         self.call(Call::DeleteObject, &path, |account, _| {
             account.objects.remove(&path);
+            account.checksums.remove(&path);
             Ok(())
         })
         .await

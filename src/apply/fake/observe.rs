@@ -178,12 +178,13 @@ impl Observe for Fake {
                 .map(|(key, bytes)| Object {
                     key: key.strip_prefix(&format!("{bucket}/")).unwrap_or(key).to_owned(),
                     bytes: *bytes,
+                    sha256: None,
                 })
                 .take(most)
                 .collect();
             let made = prefix.starts_with("trainc/");
             if held.is_empty() && account.furnished && !made && !account.empty.contains(&path) {
-                return Ok(vec![Object { key: format!("{prefix}part-00000"), bytes: 1 << 20 }]);
+                return Ok(vec![Object { key: format!("{prefix}part-00000"), bytes: 1 << 20, sha256: None }]);
             }
             Ok(held)
         })
@@ -204,7 +205,10 @@ impl Observe for Fake {
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
         let (call, path) = (Call::HeadObject, format!("{bucket}/{key}"));
         self.call(call, &path, |account, _| match account.objects.get(&path) {
-            Some(bytes) => Ok(Object { key: key.to_owned(), bytes: *bytes }),
+            Some(bytes) => {
+                let sha256 = account.checksums.get(&path).cloned();
+                Ok(Object { key: key.to_owned(), bytes: *bytes, sha256 })
+            }
             None => Err(Fault::answered(call, Some(404), "NotFound", "")),
         })
         .await

@@ -38,6 +38,8 @@ pub struct Account {
     pub foreign_buckets: BTreeSet<String>,
     /// Objects by `bucket/key`, with their sizes.
     pub objects: BTreeMap<String, u64>,
+    /// SHA-256 of objects, hexadecimal, by `bucket/key`; none where nobody gave it.
+    pub checksums: BTreeMap<String, String>,
     /// Uploads in parts that were begun and not ended, as `bucket/key`.
     pub unfinished: BTreeSet<String>,
     /// Prefixes without an object, as `bucket/prefix`.
@@ -89,6 +91,7 @@ impl Default for Account {
             missing_buckets: BTreeSet::new(),
             foreign_buckets: BTreeSet::new(),
             objects: BTreeMap::new(),
+            checksums: BTreeMap::new(),
             unfinished: BTreeSet::new(),
             empty: BTreeSet::new(),
             jobs: BTreeMap::new(),

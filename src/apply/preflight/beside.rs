@@ -35,7 +35,9 @@ pub fn beside(plan: &Plan, desired: &Desired, problems: &mut Problems) {
     let span = plan.job.role.as_ref().map_or(plan.job.span, |role| role.span);
     problems.push(
         Diagnostic::new(&T0648, span, words)
-            .help(format!("apply again once that run is over, or end it with `trainc stop --run {first}`"))
+            .help(format!(
+                "apply again once that run is over, or end it with `trainc stop MANIFEST --run {first}`"
+            ))
             .note("a run that goes on keeps what it may do: nothing is taken from under it")
             .fact("characters", has as u64)
             .fact("limit_characters", INLINE_POLICY_LIMIT as u64),

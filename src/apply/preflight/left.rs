@@ -1,10 +1,12 @@
 //! What trainc made for the job and the manifest no longer names.
 
 use crate::apply::account::FileSystem;
+use crate::apply::strays::Stray;
 use crate::catalog::prices;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Plan;
+use crate::text;
 
 declare_code!(
     T0649,
@@ -19,8 +21,42 @@ declare_code!(
     "a file system of the job that its manifest no longer names"
 );
 
+declare_code!(
+    T0668,
+    "sweep-left-behind",
+    Warning,
+    "a job that its sweep no longer makes, and what was made for it"
+);
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0644, &T0649];
+pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
+
+/// Says of each job that the sweep no longer makes what is there of it, and the command that takes it away.
+pub fn strays(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    for stray in strays {
+        let job = &stray.job;
+        let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
+        let systems = stray.file_systems.iter().map(|system| {
+            let monthly = monthly_usd(region, system);
+            let cost = monthly.map_or_else(String::new, |usd| format!(" ({} a month)", text::dollars(usd)));
+            format!("file system `{}`{cost}", system.id)
+        });
+        let role = stray.role.iter().map(|role| format!("role `{role}`"));
+        let all: Vec<String> = runs.chain(systems).chain(role).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let stays = if all.len() == 1 { "stays" } else { "stay" };
+        let words = format!("the sweep no longer makes `{job}`: its {} {stays}", text::list(&all, "and"));
+        let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
+            .help(format!("trainc destroy MANIFEST --job {job}"))
+            .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
+            .fact("job", job.as_str());
+        if !stray.file_systems.is_empty() {
+            one = one.note("a file system goes with `--delete-data`, with all that is in it");
+        }
+        problems.push(one);
+    }
+}
 
 /// Says of file systems that a run goes on without, by their ids: trainc makes no other for it.
 pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {

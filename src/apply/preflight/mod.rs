@@ -17,7 +17,7 @@ mod wider;
 
 pub use beside::beside;
 pub use facts::{Facts, Seen};
-pub use left::{left, lost};
+pub use left::{left, lost, strays};
 pub(in crate::apply) use needs::places;
 pub use quota::Together;
 pub use wider::wider;

@@ -149,7 +149,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
             Diagnostic::new(&T0640, place, message)
                 .severity(severity)
                 .help(format!(
-                    "aws ec2 create-vpc-endpoint --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
+                    "aws ec2 create-vpc-endpoint --region {region} --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
                     subnet.vpc, table.id
                 ))
                 .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway does as well")

@@ -4,8 +4,7 @@ use super::{Driver, Mounted};
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::desired::Desired;
-use crate::apply::diff::{self, Action, Change, Obstacle, Target};
+use crate::apply::diff::{self, Action, Obstacle, Target};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
 use crate::apply::patience::{Wait, absent};
@@ -52,7 +51,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             self.telling.done(item, "unchanged", None);
             return Ok(name.to_owned());
         };
-        let change = foreign(self.desired, &job, &tags);
+        let change = diff::foreign(self.desired, &job, &tags);
+        if change.action == Action::Stop(Obstacle::Unlike) {
+            return Err(Cause::Obstacle(change));
+        }
         self.telling.taking(item, &change);
         let tags = self.desired.job_tags();
         self.telling.doing(item, "adopt");
@@ -178,7 +180,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     continue;
                 }
                 if !diff::is_same(self.desired, &tags) {
-                    return Err(Cause::Obstacle(foreign(self.desired, &job, &tags)));
+                    return Err(Cause::Obstacle(diff::foreign(self.desired, &job, &tags)));
                 }
                 if made.is_some() && !self.choices.new_run {
                     self.contested(item, &job).await?;
@@ -244,15 +246,4 @@ fn unplaced(reason: &str) -> Fault {
     let said = reason.split_once(": ").filter(|(code, _)| CODES.contains(code));
     let (code, words) = said.unwrap_or(("CapacityError", reason));
     Fault::answered(Call::CreateTrainingJob, None, code, words)
-}
-
-/// A name that is taken.
-fn foreign(desired: &Desired, job: &TrainingJob, tags: &Tags) -> Change {
-    Change {
-        kind: "training-job",
-        name: job.name.clone(),
-        action: Action::Stop(Obstacle::Foreign),
-        because: format!("a training job of this name belongs to {}", diff::owner(tags)),
-        differences: diff::of_foreign(desired, job, tags),
-    }
 }

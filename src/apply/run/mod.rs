@@ -14,13 +14,17 @@ use crate::apply::desired::{Desired, WantedObject, WantedRole};
 use crate::apply::diff::{self, Action, Choices, RoleStep, Target, association_change, role_change};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item, Telling};
-use crate::apply::observed::Look;
+use crate::apply::observed::{Look, Observed};
 use crate::apply::patience::Wait;
 use crate::apply::turns::Shared;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
+use std::time::Duration;
+
+/// How long something that was there is looked for again before it counts as gone.
+const SEEN_LATE: Duration = Duration::from_secs(30);
 
 /// What is made, and with whose help.
 pub struct Driver<'a, C, K> {
@@ -82,11 +86,6 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.job(&job, target, &systems).await
     }
 
-    /// Tells of what somebody took away since it was made.
-    fn gone(&self, kind: &'static str, name: &str) {
-        self.telling.waiting(&Item::new(kind, name), "gone since it was made; it is made again", 0);
-    }
-
     /// Whether the run that is there goes on without a file system that it was started with.
     async fn lost(&self, target: &Target) -> Result<bool, Cause> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
@@ -97,48 +96,71 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 
     /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
-    /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. What is gone is made again;
-    /// none where that fails.
+    /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. That is not made again
+    /// behind their back: it is the end, and said. None where something is gone, or could not be mended.
     async fn kept(&self, target: &Target, systems: Vec<Mounted>) -> Result<Option<Vec<Mounted>>, Cause> {
         if !matches!(target, Target::Start(_)) {
             return Ok(Some(systems));
         }
-        let seen = self.look.observe(self.desired).await?;
+        // What was seen before may show late to another look.
+        let mut late = Wait::start(self.look.clock, SEEN_LATE);
+        let seen = loop {
+            let seen = self.look.observe(self.desired).await?;
+            let gone = self.gone(&seen, &systems);
+            let Some(first) = gone.first() else { break seen };
+            if late.is_over(self.look.clock) {
+                for item in &gone {
+                    self.telling.failed(item, Cause::Gone);
+                }
+                return Ok(None);
+            }
+            self.pause(first, &mut late, "which was there before").await?;
+        };
+        if let Some(other) = diff::spoiled(self.desired, &seen).into_iter().next() {
+            return Err(Cause::Obstacle(other));
+        }
         let mut all = true;
         if let Some(wanted) = &self.desired.role {
-            // Also where another version has written its own policy meanwhile.
+            // Another version may have written its own policy meanwhile.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
-            if seen.role.is_none() {
-                self.gone("role", &wanted.create.role_name);
-            }
             all &= steps.is_empty() || self.role().await.is_some();
-        }
-        if let Some(name) = self.desired.bucket.as_ref().filter(|_| !seen.bucket) {
-            self.gone("bucket", name);
-            all &= self.bucket().await.is_some();
-        }
-        for (object, there) in self.desired.uploads.iter().zip(&seen.uploads) {
-            if !*there {
-                self.gone(object.kind, &object.uri);
-                all &= self.upload(object).await.is_some();
-            }
         }
         let mut out = Vec::new();
         for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
-            let live = diff::live_file_system(&found.systems).is_some_and(|system| system.id == made.1);
-            let linked = live
-                && wanted.associations.iter().all(|link| {
-                    association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
-                });
-            if !live {
-                self.gone("file-system", &wanted.name);
-            }
+            let linked = wanted.associations.iter().all(|link| {
+                association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
+            });
             match if linked { Some(made) } else { self.storage(wanted).await } {
                 Some(made) => out.push(made),
                 None => all = false,
             }
         }
         Ok(all.then_some(out))
+    }
+
+    /// What was there, and is not seen any more.
+    fn gone(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
+        let desired = self.desired;
+        let mut out = Vec::new();
+        if let Some(wanted) = desired.role.as_ref().filter(|_| seen.role.is_none()) {
+            out.push(Item::new("role", &wanted.create.role_name));
+        }
+        if let Some(name) = desired.bucket.as_ref().filter(|_| !seen.bucket) {
+            out.push(Item::new("bucket", name));
+        }
+        let uploads = desired.uploads.iter().zip(&seen.uploads).filter(|(_, there)| !**there);
+        out.extend(uploads.map(|(object, _)| Item::new(object.kind, &object.uri)));
+        for ((wanted, found), made) in desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
+            if diff::live_file_system(&found.systems).is_none_or(|system| system.id != made.1) {
+                out.push(Item::new("file-system", &wanted.name));
+                continue;
+            }
+            let links = wanted.associations.iter().filter(|link| {
+                association_change(link, Some(&made.1), &found.associations).action == Action::Create
+            });
+            out.extend(links.map(|link| Item::new("association", &link.name)));
+        }
+        out
     }
 
     /// Takes over a run that is over, and nothing else: what it needed is needed no more.
@@ -173,9 +195,17 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made: Vec<RoleStep> = Vec::new();
         let mut adopted = false;
         let mut wanted = wanted.clone();
-        let mut asked = false;
+        let (mut asked, mut seen) = (false, false);
         loop {
             let found = self.look.role(&wanted).await?;
+            if found.is_none() && seen {
+                if wait.is_over(self.look.clock) {
+                    return Err(Cause::Gone);
+                }
+                self.pause(item, &mut wait, "which was there before").await?;
+                continue;
+            }
+            seen = found.is_some();
             let (change, _, steps) = role_change(&wanted, found.as_ref(), self.choices);
             if matches!(change.action, Action::Stop(_)) {
                 return Err(Cause::Obstacle(change));

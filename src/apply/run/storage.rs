@@ -42,7 +42,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made: Vec<FileSystemStep> = Vec::new();
         let mut id: Option<String> = None;
         let mut generation = 1;
-        let mut adopted = false;
+        let (mut adopted, mut seen) = (false, false);
         loop {
             let mut systems = look.file_system(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
@@ -54,6 +54,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Err(Cause::Obstacle(change));
             }
             let Some(system) = diff::live_file_system(&systems) else {
+                if seen {
+                    return Err(Cause::Gone);
+                }
                 if made.contains(&FileSystemStep::Create) {
                     let going =
                         systems.iter().any(|one| Some(&one.id) == id.as_ref() && one.lifecycle == "DELETING");
@@ -85,6 +88,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 continue;
             };
+            (id, seen) = (Some(system.id.clone()), true);
             // What the request leads to is known only now, so what differs is told here.
             if change.action == Action::Adopt && !adopted {
                 self.telling.taking(item, &change);

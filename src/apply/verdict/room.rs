@@ -37,10 +37,10 @@ pub(super) fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     }
     if never_fits(fault) {
         return diagnostic
-            .help("trainc plan shows the quota's code, and the command that asks for more of it")
+            .help("`trainc plan MANIFEST` shows the quota's code, and the command that asks for more of it")
             .note("the job alone needs more than the quota: no other job's end makes room for it");
     }
     diagnostic
         .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
-        .note("`trainc plan` shows the quota's code, its value and what is in use")
+        .note("`trainc plan MANIFEST` shows the quota's code, its value and what is in use")
 }

@@ -172,11 +172,37 @@ pub fn enum_values(name: &str) -> &'static [String] {
 mod tests {
     use super::*;
 
+    /// What members hold and what they do not, for the two ways to match.
+    const TEXTS: [&str; 16] = [
+        "",
+        "a",
+        "gpt2-30b-sharded-842051ec",
+        "-ends-",
+        "with space",
+        "s3://bucket/some/path/",
+        "https://github.com/a/b.git",
+        "arn:aws:iam::111122223333:role/service-role/run",
+        "arn:aws-cn:kms:cn-north-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "111122223333",
+        "١٢",
+        "naïve é",
+        "two\nlines",
+        "tab\there",
+        "fs-0123456789abcdef0",
+        "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker",
+    ];
+
     #[test]
     fn every_operation_reads_and_every_pattern_compiles() {
         fn walk(shape: &Shape, seen: &mut Vec<String>) {
             if let Some(pattern) = &shape.pattern {
-                assert!(pattern.compiled().is_some(), "{}", pattern.text());
+                let compiled = pattern.compiled().unwrap_or_else(|| panic!("{}", pattern.text()));
+                for text in TEXTS {
+                    if let Some(quick) = pattern.quick(text) {
+                        let (quick, compiled) = (quick.is_match(text), compiled.is_match(text));
+                        assert_eq!(quick, compiled, "`{text}` as {}", pattern.text());
+                    }
+                }
                 seen.push(pattern.text().to_owned());
             }
             if shape.enum_name.is_some() {

@@ -7,7 +7,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Engine, Scalar};
 use crate::text;
-use regex::Regex;
+use regex_lite::Regex;
 use std::sync::{Arc, LazyLock};
 
 declare_code!(T0260, "argument-not-declared", Warning, "a hyperparameter that the script does not declare");
@@ -16,8 +16,9 @@ declare_code!(T0261, "flag-with-value", Warning, "a value for an option that tak
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
 
+// Of `regex-lite`, which is ready at once: a script has few calls, and compiling for speed takes longer than them all.
 static CALL: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"add_argument\(\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
+    LazyLock::new(|| Regex::new(r#"^\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
 
 /// Scripts already scanned, by their digest: the jobs of a repository share them.
@@ -50,7 +51,8 @@ fn scan(script: &str) -> Option<Scan> {
         ]
         .iter()
         .any(|name| script.contains(name));
-    for found in call.captures_iter(script) {
+    for after in script.split("add_argument(").skip(1) {
+        let Some(found) = call.captures(after) else { continue };
         let names = found.get(1).map_or("", |names| names.as_str());
         let rest = found.get(2).map_or("", |rest| rest.as_str());
         let literal: Vec<&str> =

@@ -90,7 +90,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         span,
                         format!("the ARN of secret `{}` lacks the six characters that end it", secret.name),
                     )
-                    .help(format!("write it whole, as `{}-AbCdEf`: `aws secretsmanager describe-secret` shows it", from.value))
+                    .help(format!(
+                        "write it whole, as `{}-AbCdEf`: `aws secretsmanager describe-secret --region {} --secret-id {}` shows it",
+                        from.value,
+                        read(&from.value).map_or("REGION", |arn| arn.region),
+                        from.value.rsplit(':').next().unwrap_or_default()
+                    ))
                     .note("a hyphen and six characters end each secret's ARN; the role's policy grants exactly the ARN that stands here"),
                 );
             }

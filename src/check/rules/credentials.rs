@@ -1,6 +1,6 @@
 //! Credentials in the file: by their form, by the name that they go under, or by looking random.
 
-use crate::catalog::credentials;
+use crate::catalog::credentials::{self, Named};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -171,9 +171,7 @@ impl Judge<'_, '_> {
 
 /// A value under a name that says what it is.
 fn by_name(name: &str, text: &str) -> Option<&'static str> {
-    let name = name.to_lowercase().replace(['-', '.'], "_");
-    let words: Vec<&str> = name.split('_').collect();
-    let ends = |end: &[&str]| words.last().is_some_and(|last| end.contains(last));
+    let kind = credentials::named(name)?;
     let harmless = text.is_empty()
         || text.starts_with(['/', '.', '<', '$', '~'])
         || text.contains("://")
@@ -183,13 +181,12 @@ fn by_name(name: &str, text: &str) -> Option<&'static str> {
     if harmless {
         return None;
     }
-    if ends(&["password", "passwd", "passphrase"]) {
+    if kind == Named::Password {
         return Some("a password");
     }
-    let named = ends(&["token", "key", "secret", "apikey", "credential", "credentials"]);
     let long = text.len() >= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.~".contains(&b));
     let mixed = text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic());
-    (named && long && mixed && entropy(text) > 3.0).then_some("a key or token, by its name")
+    (long && mixed && entropy(text) > 3.0).then_some("a key or token, by its name")
 }
 
 /// A run of at least 24 letters and digits, mixed as no word is: what a generator makes.
@@ -250,7 +247,10 @@ mod tests {
     #[test]
     fn names_tell() {
         assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
-        assert!(by_name("db-password", "hunter2").is_some());
+        for short in ["hunter2", "a", "12", "x=y"] {
+            assert!(by_name("db-password", short).is_some(), "{short}");
+            assert!(by_name("passphrase", short).is_some(), "{short}");
+        }
         for (name, fine) in [
             ("pad_token", "<pad>"),
             ("max_tokens", "20000000000000000"),

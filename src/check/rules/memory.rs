@@ -1,13 +1,14 @@
 //! The memory that a job needs, against the memory that is there.
 
 use crate::check::Context;
+use crate::check::freedom::freedom;
 use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::predict::memory::remedies::{Judge, Remedy, is_ruinous, remedies};
 use crate::predict::run::Terms;
 use crate::predict::speed::speed;
-use crate::predict::{Constants, Layout, Memory, memory as model};
+use crate::predict::{Constants, Fit, Layout, Memory, memory as model};
 use crate::source::Span;
 use crate::text;
 
@@ -31,9 +32,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Ok(layout) = Layout::of_plan(plan) else { return };
     let memory = model::memory(&layout);
     let span = place(context);
-    match memory.fits {
-        Some(false) => problems.push(does_not_fit(context, &layout, &memory, span)),
-        Some(true) => problems.extend_one(room_for_more(context, &layout, span)),
+    match memory.fit() {
+        Some(Fit::Hardly | Fit::Never) => problems.push(does_not_fit(context, &layout, &memory, span)),
+        Some(Fit::Maybe) => problems.push(may_not_fit(context, &memory, span)),
+        Some(Fit::Surely) => problems.extend_one(room_for_more(context, &layout, span)),
         None => {}
     }
     problems.extend_one(host(context, &layout, &memory, span));
@@ -59,9 +61,32 @@ fn bytes(n: f64) -> String {
     text::bytes(n.max(0.0).round() as u64)
 }
 
+/// The figure fits and its upper end does not: said, and left to the user.
+fn may_not_fit(context: &Context, memory: &Memory, span: Span) -> Diagnostic {
+    let capacity = memory.capacity_bytes.unwrap_or(0.0);
+    Diagnostic::new(
+        &T0326,
+        span,
+        format!(
+            "the fullest {} needs {}, and {} at the upper end; it has {}: it may not fit",
+            context.plan.rank_noun(),
+            bytes(memory.per_gpu_bytes),
+            bytes(memory.interval.high),
+            bytes(capacity)
+        ),
+    )
+    .severity(Severity::Note)
+    .note("one measured peak in twenty lies beyond the interval: try a few steps before the run")
+    .note(parts(memory))
+    .fact("per_gpu_bytes", memory.per_gpu_bytes.round())
+    .fact("low_bytes", memory.interval.low.round())
+    .fact("high_bytes", memory.interval.high.round())
+    .fact("capacity_bytes", capacity)
+}
+
 fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Diagnostic {
     let capacity = memory.capacity_bytes.unwrap_or(0.0);
-    let sure = memory.interval.low > capacity;
+    let sure = memory.fit() == Some(Fit::Never);
     let verb = if sure { "needs" } else { "may need" };
     let mut diagnostic = Diagnostic::new(
         &T0326,
@@ -81,7 +106,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     .fact("low_bytes", memory.interval.low.round())
     .fact("high_bytes", memory.interval.high.round())
     .fact("capacity_bytes", capacity);
-    let freedom = remedy::freedom(context.plan);
+    let freedom = freedom(context.plan);
     let limit = longest(context, layout);
     let passes = |new: &Layout, after: &Memory| {
         let host =
@@ -107,6 +132,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
             .map(|(_, remedy)| {
                 serde_json::json!({
                     "write": remedy::lines(context.plan, &remedy.edits),
+                    "set": remedy::sets(context.plan, &remedy.edits),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
                     "slower": remedy.slower,
                     "global_batch": other_batch(context, layout, remedy),
@@ -261,7 +287,8 @@ fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remed
         format!(", {sign}{:.0}% time", percent.abs())
     });
     let nodes = of_nodes(context, layout, remedy);
-    format!("{} ({saved}{time}{nodes})", text::list(&lines, "and"))
+    let room = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
+    format!("{} ({saved}{time}{nodes}{room})", text::list(&lines, "and"))
 }
 
 fn parts(memory: &Memory) -> String {
@@ -349,13 +376,13 @@ fn passes(n: u64) -> String {
 pub(super) fn verdict(context: &Context) -> Option<String> {
     let layout = Layout::of_plan(context.plan).ok()?;
     let memory: Memory = model::memory(&layout);
-    let (fits, capacity) = (memory.fits?, memory.capacity_bytes?);
-    let word = if fits { "fits" } else { "does not fit" };
+    let (fit, capacity) = (memory.fit()?, memory.capacity_bytes?);
     Some(format!(
-        "predicted: {} of each {}'s {}: it {word}",
+        "predicted: {} of each {}'s {}: it {}",
         bytes(memory.per_gpu_bytes),
         context.plan.rank_noun(),
-        bytes(capacity)
+        bytes(capacity),
+        fit.words()
     ))
 }
 

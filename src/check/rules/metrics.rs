@@ -3,7 +3,6 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use regex::Regex;
 
 declare_code!(T0413, "metric-expression", Error, "a metric expression that cannot be read");
 declare_code!(T0414, "metric-without-group", Warning, "a metric expression that captures nothing");
@@ -17,7 +16,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for metric in &program.metrics {
         let Some(regex) = metric.regex.val() else { continue };
         let span = regex.span_or(metric.name_span);
-        match Regex::new(&regex.value) {
+        // Read, not compiled: nothing is matched here.
+        match regex_syntax::parse(&regex.value) {
             // SageMaker reads Java's syntax, which has look-around and back references; Rust's has not.
             Err(_) if has_java_only(&regex.value) => {}
             Err(error) => {
@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                         .note("CloudWatch would get no value of it; checked as a regular expression of Rust's `regex`"),
                 );
             }
-            Ok(compiled) if compiled.captures_len() < 2 && !regex.value.is_empty() => problems.push(
+            Ok(read) if read.properties().explicit_captures_len() == 0 && !regex.value.is_empty() => problems.push(
                 Diagnostic::new(&T0414, span, format!("the expression of metric `{}` has no group, so it gives no number", metric.name))
                     .help("put the number into parentheses, as `loss=([0-9.]+)`")
                     .note("SageMaker takes the first group of each match as the metric's value (developer guide, training metrics)"),

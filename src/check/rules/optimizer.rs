@@ -1,7 +1,7 @@
 //! Optimizers against FSDP: those that run on the GPU only, and those whose states FSDP widens.
 
 use crate::check::Context;
-use crate::check::remedy::steps_on_gpu;
+use crate::check::freedom::steps_on_gpu;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Engine, Scalar};

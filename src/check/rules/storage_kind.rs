@@ -32,7 +32,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             incomplete(storage, problems);
         } else {
             id(storage, problems);
-            mount(storage, problems);
+            let region = context.plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
+            mount(storage, region, problems);
         }
     }
 }
@@ -192,7 +193,7 @@ fn id(storage: &Storage, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-fn mount(storage: &Storage, problems: &mut Problems) {
+fn mount(storage: &Storage, region: &str, problems: &mut Problems) {
     if file_system::is_efs(storage) {
         return;
     }
@@ -202,7 +203,7 @@ fn mount(storage: &Storage, problems: &mut Problems) {
             let id = storage.id.value().map_or("", String::as_str);
             problems.push(
                 Diagnostic::new(&T0452, storage.id.span().unwrap_or(storage.span), format!("`{name}` has no mount name"))
-                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` shows it"))
+                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` shows it"))
                     .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx chose"),
             );
         }

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::diff::{Choices, Target};
+use crate::apply::diff::{self, Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::prospect::Prospect;
@@ -17,6 +17,7 @@ use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
 use crate::cli::release::release;
+use crate::cli::typed::{all_typed, manifest, typed};
 use crate::cli::watch::{Stay, follow};
 use crate::diag::Severity;
 use crate::diag::json::problem;
@@ -120,9 +121,7 @@ impl One<'_> {
 
     /// The manifest with the flags that led here, for the command to type next.
     fn path(&self) -> String {
-        let mut out = quoted(self.manifest.named());
-        self.input.laid_over().iter().for_each(|word| out.push_str(&format!(" {word}")));
-        out + &self.args.account.again()
+        manifest(self.manifest.named(), &self.input.laid_over(), &self.args.account)
     }
 
     /// What follows `trainc plan` or `trainc apply`, so that the same is asked for again: the saved plan where there is one,
@@ -188,13 +187,13 @@ impl One<'_> {
     }
 
     fn problems(&self, io: &mut Io, looked: &Looked) {
+        let mut findings = all_typed(&looked.findings, &self.path());
         if self.is_json() {
-            for one in looked.findings.iter() {
+            for one in findings.iter() {
                 self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
             }
             return;
         }
-        let mut findings = looked.findings.clone();
         if !self.global.verbose {
             findings.retain(|one| one.severity > Severity::Note);
         }
@@ -202,12 +201,14 @@ impl One<'_> {
     }
 
     fn verdict(&self, io: &mut Io, verdict: &Verdict) {
+        let diagnostic = typed(verdict.diagnostic.clone(), &self.path());
         if self.is_json() {
-            let problem = problem(&self.set.sources, &verdict.diagnostic);
+            let problem = problem(&self.set.sources, &diagnostic);
             self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
             return;
         }
-        show(io, self.set, self.manifest, &only(verdict.diagnostic.clone()), self.global);
+        let shown = if self.global.verbose { diagnostic } else { verdict::shortened(diagnostic) };
+        show(io, self.set, self.manifest, &only(shown), self.global);
     }
 
     fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
@@ -253,7 +254,10 @@ impl One<'_> {
         let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
+            let lost = diff::lost(&prospect.desired, &prospect.observed, self.choices());
             let next = match status {
+                // A run without its data is not worth following.
+                "InProgress" if !lost.is_empty() => format!("trainc stop {} --run {name}", self.path()),
                 "InProgress" => self.following().unwrap_or_default(),
                 _ => format!("trainc apply {}", self.another()),
             };
@@ -280,8 +284,18 @@ impl One<'_> {
         job: &str,
         progress: &Progress,
     ) -> u8 {
-        let code =
-            follow(io, &look, self.set, self.manifest, job, self.global, progress, Stay::ToTheEnd).await;
+        let code = follow(
+            io,
+            &look,
+            self.set,
+            self.manifest,
+            &self.path(),
+            job,
+            self.global,
+            progress,
+            Stay::ToTheEnd,
+        )
+        .await;
         if code != exit::DONE || !self.args.wait {
             return code;
         }

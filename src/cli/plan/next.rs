@@ -4,7 +4,8 @@ use super::{Args, is_online};
 use crate::apply::verdict;
 use crate::cli::exit;
 use crate::cli::prospects::Looked;
-use crate::diag::Severity;
+use crate::cli::typed::typed;
+use crate::diag::{Diagnostic, Severity};
 use crate::emit::quoted;
 use std::collections::BTreeSet;
 
@@ -21,16 +22,24 @@ pub(super) struct Blocked {
     flags: BTreeSet<&'static str>,
     /// Whether something must be mended first.
     mend: bool,
+    /// What must be done first, as the problems say it.
+    pub first: Vec<String>,
+    /// A run that goes on without what it was started with, if there is one.
+    lost: Option<String>,
     /// Whether all that was looked at is as it should be; then how many of the runs go on.
     idle: Option<usize>,
 }
 
 impl Blocked {
-    pub(super) fn of(looked: &[Option<Looked>]) -> Self {
+    /// `again` is what follows a command about each of them.
+    pub(super) fn of(looked: &[Option<Looked>], again: &[String]) -> Self {
         let mut out = Self::default();
         let mut exits = Vec::new();
-        for one in looked.iter().flatten() {
+        for (one, again) in looked.iter().zip(again).filter_map(|(one, again)| Some((one.as_ref()?, again))) {
             out.jobs.1 += 1;
+            let lost = one.findings.iter().find(|one| one.code.id == LOST);
+            let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
+            out.lost = out.lost.or(run.map(str::to_owned));
             let stops: Vec<u8> = one.obstacles.iter().map(|verdict| verdict.exit).chain([one.exit]).collect();
             let Some(code) = verdict::worst(stops.into_iter().filter(|code| *code != exit::DONE)) else {
                 continue;
@@ -41,16 +50,28 @@ impl Blocked {
             out.codes.extend(findings.map(|one| one.code.id));
             out.codes.extend(one.obstacles.iter().map(|verdict| verdict.diagnostic.code.id));
             out.mend |= one.exit != exit::DONE;
+            let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
+            errors.for_each(|error| out.must(error, again));
             for obstacle in &one.obstacles {
-                match obstacle.flag {
-                    Some(flag) => out.flags.extend([flag]),
-                    None => out.mend = true,
+                if let Some(flag) = obstacle.flag {
+                    out.flags.extend([flag]);
+                } else {
+                    out.mend = true;
+                    out.must(&obstacle.diagnostic, again);
                 }
             }
         }
         out.idle = idle(looked);
         out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
         out
+    }
+
+    /// Adds what a problem says is to be done about it.
+    fn must(&mut self, problem: &Diagnostic, again: &str) {
+        let Some(help) = typed(problem.clone(), again).help else { return };
+        if self.first.len() < MOST_FIRST && !self.first.contains(&help) {
+            self.first.push(help);
+        }
     }
 
     pub(super) fn words(&self) -> Option<String> {
@@ -68,6 +89,12 @@ impl Blocked {
         self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
     }
 }
+
+/// The most problems of which it is said again what to do.
+const MOST_FIRST: usize = 3;
+
+/// The code of a run that goes on without a file system.
+const LOST: &str = "T0649";
 
 /// How many runs go on, where apply would do nothing for any job.
 fn idle(looked: &[Option<Looked>]) -> Option<usize> {
@@ -87,8 +114,11 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
         return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
     }
     let idle = blocked.idle.filter(|_| online && !stops);
+    // A run without its data is not worth following.
+    let lost = blocked.lost.as_ref().filter(|_| online && !stops && blocked.jobs.1 == 1);
     let verb = match (errors, online) {
         (1.., _) => "check",
+        (0, true) if lost.is_some() => "stop",
         (0, true) if idle.is_some_and(|running| running > 0) => "watch",
         (0, true) if stops => "plan",
         (0, true) => "apply",
@@ -97,8 +127,10 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
-    words.extend(if verb == "watch" { input.laid_over() } else { input.again() });
-    let flags = [("--new-run", args.new_run && verb != "watch"), ("--adopt", args.adopt && verb != "watch")];
+    let follows = matches!(verb, "watch" | "stop");
+    words.extend(if follows { input.laid_over() } else { input.again() });
+    words.extend(lost.into_iter().flat_map(|run| ["--run".to_owned(), run.clone()]));
+    let flags = [("--new-run", args.new_run && !follows), ("--adopt", args.adopt && !follows)];
     let more = |flag: &str| {
         let over = idle == Some(0) && flag == "--new-run";
         over || (stops && !blocked.mend && blocked.flags.contains(flag))

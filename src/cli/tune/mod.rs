@@ -25,6 +25,10 @@ use std::path::PathBuf;
 /// shown, and of those that come next, what each lost by.
 #[derive(clap::Args, Debug)]
 #[command(
+    mut_arg("manifests", |arg| arg
+        .help("The manifest: one file, a directory that holds one, or `-` for standard input")
+        .num_args(0..=1)
+        .value_hint(clap::ValueHint::FilePath)),
     after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
 )]
 pub(super) struct Args {
@@ -129,8 +133,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         _ => page.human(io.width),
     });
     if let Some(file) = &args.report {
-        let page = report::html::front(&pictured::front(job, &held.path, &space, &judged));
-        if let Err(error) = fs::write(file, page) {
+        let pictures = report::html::front(&pictured::front(job, &held.path, &space, &judged, page.lost()));
+        if let Err(error) = fs::write(file, pictures) {
             let why = super::world::describe(&error);
             io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
             return exit::USAGE;
@@ -146,7 +150,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 crate::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
                 if fit == 1 { "is" } else { "all are" },
                 judged.missed(),
-                beyond(wider(plan, &space, &limits, constants))
+                match judged.unpriced_site() {
+                    // More nodes have no price either.
+                    Some(site) => format!("help: {}\n", space.unpriced(site)),
+                    None => beyond(wider(plan, &space, &limits, constants)),
+                }
             ),
             _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
         });

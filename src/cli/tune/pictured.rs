@@ -2,7 +2,7 @@
 
 use super::sound::{Judged, Sound};
 use crate::predict::Run;
-use crate::report::html::{Choice, Front, Spot};
+use crate::report::html::{Choice, Front, Lost, Spot};
 use crate::tune::front::Measure;
 use crate::tune::{Point, Space, Standing};
 use std::collections::BTreeMap;
@@ -11,7 +11,13 @@ use std::collections::BTreeMap;
 const CELLS: f64 = 64.0;
 
 /// The front and what it beats, measured alike.
-pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -> Front {
+pub(super) fn front(
+    job: &str,
+    manifest: &str,
+    space: &Space,
+    judged: &Judged,
+    lost: Vec<(String, String)>,
+) -> Front {
     let measure = Measure::of(&judged.points);
     let is_priced = measure == Measure::Dollars;
     let spot = |point: &Point| {
@@ -32,7 +38,7 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
             run_seconds: run.map(Run::expected_seconds),
             cost_usd: run.and_then(|run| run.cost_usd),
             memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
-            may_need_bytes: sound.tight(point),
+            may_need_bytes: sound.tight(),
         })
     };
     let shown: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
@@ -56,6 +62,7 @@ pub(super) fn front(job: &str, manifest: &str, space: &Space, judged: &Judged) -
         best: judged.front.iter().filter_map(choice).collect(),
         beaten: thinned(beaten),
         written,
+        lost: lost.into_iter().map(|(words, why)| Lost { words, why }).collect(),
         looked_at: space.looked_at(judged.points.len()),
         fit: judged.fit() as u64,
         first_choice: judged.first_choice(),

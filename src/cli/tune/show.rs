@@ -1,6 +1,7 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
 use super::sound::{Judged, Sound};
+use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
 use crate::text;
 use crate::tune::reasons::{next_best, why};
@@ -20,6 +21,8 @@ pub(super) struct Page<'a> {
     judged: &'a Judged,
     front: Vec<Row<'a>>,
     lost: Vec<Lost>,
+    /// Whether money is bounded.
+    is_bounded: bool,
 }
 
 /// A member of the front, with the figures of its own compilation.
@@ -74,15 +77,20 @@ impl<'a> Page<'a> {
                 Some(Lost { point, sets, words, reason })
             })
             .collect();
-        Self { job, space, judged, front, lost }
+        Self { job, space, judged, front, lost, is_bounded: limits.max_usd.is_some() }
+    }
+
+    /// What comes next, in words, and why each lost.
+    pub(super) fn lost(&self) -> Vec<(String, String)> {
+        self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
     }
 
     pub(super) fn human(&self, width: usize) -> String {
-        let mut out = format!("{}: {}\n\n", self.job, self.counts());
+        let mut out = format!("{}: {}\n", self.job, self.counts());
         if !self.front.is_empty() {
             let _ = writeln!(
                 out,
-                "{}\n",
+                "\n{}\n",
                 text::wrap(&format!("{}, the fastest first", self.claim()), width.max(20), 0).join("\n")
             );
         }
@@ -99,13 +107,16 @@ impl<'a> Page<'a> {
                 paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
             }
         }
-        if self.front.iter().any(|row| row.sound.tight(&row.point).is_some()) {
+        if self.front.iter().any(|row| row.sound.tight().is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
         }
         if self.judged.is_priced_in_part() {
             out.push_str(
                 "\nwhat has no known price cannot be weighed against what has one: `--price TYPE=USD` gives one\n",
             );
+        }
+        if let Some(rest) = self.held_in_part() {
+            let _ = writeln!(out, "\n{rest}");
         }
         if self.judged.first_choice() > 1 {
             let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
@@ -125,6 +136,20 @@ impl<'a> Page<'a> {
             out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
         }
         out
+    }
+
+    /// What `--max-usd` does not bound, where something of the cost is not known.
+    fn held_in_part(&self) -> Option<String> {
+        let in_part = |row: &Row| {
+            let run = row.sound.compiled.prediction.run.as_ref();
+            run.is_some_and(|run| run.cost_usd.is_none() && run.least_usd.is_some())
+        };
+        (self.is_bounded && self.front.iter().any(in_part)).then(|| {
+            format!(
+                "`--max-usd` bounds the rest: the price of {} is not known",
+                self.space.unpriced_file_systems()
+            )
+        })
     }
 
     /// What the front is, of what was looked at.
@@ -159,18 +184,18 @@ impl<'a> Page<'a> {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
         if !self.front.is_empty() {
             let _ = writeln!(out, "{}:\n", capital(&self.claim()));
+            out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         }
-        out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         for (number, row) in (1..).zip(&self.front) {
             let f = row.figures();
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} | {} | {} |",
                 f.time,
-                f.money,
+                cell(&f.money),
                 f.step,
                 f.memory,
-                row.words,
+                cell(&row.words),
                 changed(&row.sets)
             );
         }
@@ -180,8 +205,8 @@ impl<'a> Page<'a> {
             );
         }
         for lost in &self.lost {
-            let reason = lost.reason.to_string().replace('|', "\\|");
-            let _ = writeln!(out, "| {} | {reason} | {} |", lost.words, changed(&lost.sets));
+            let (words, reason) = (cell(&lost.words), cell(&lost.reason.to_string()));
+            let _ = writeln!(out, "| {words} | {reason} | {} |", changed(&lost.sets));
         }
         let _ = write!(
             out,
@@ -228,10 +253,14 @@ impl Row<'_> {
             Some((Some(usd), _)) => text::dollars(usd),
             // Of a file system no price is known.
             Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
-            _ => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
+            // Of spot instances: what they cost on demand is known.
+            _ => match self.point.most_usd {
+                Some(usd) => format!("{} at most", text::dollars(usd)),
+                None => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
+            },
         };
         let memory = prediction.memory.as_ref();
-        let high = self.sound.tight(&self.point);
+        let high = self.sound.tight();
         let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
             time: format!("{:.2} h", run.map_or(self.point.seconds, Run::expected_seconds) / 3_600.0),
@@ -260,10 +289,11 @@ impl Row<'_> {
             "step_seconds": speed.map(|speed| speed.step_seconds),
             "seconds": run.map(Run::expected_seconds),
             "cost_usd": run.and_then(|run| run.cost_usd),
+            "most_usd": self.point.most_usd,
             "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
             "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),
             "capacity_bytes": self.point.capacity_bytes,
-            "tight": self.sound.tight(&self.point).is_some(),
+            "tight": self.sound.tight().is_some(),
             "warnings": self.sound.warnings,
         })
     }
@@ -292,7 +322,7 @@ impl Lost {
             Reason::Late { seconds, deadline_seconds } => {
                 json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
             }
-            Reason::Dear { usd, at_most_usd, most_usd } => json!({
+            Reason::Dear { usd, at_most_usd, most_usd, .. } => json!({
                 "kind": "dear", "cost_usd": usd, "on_demand_usd": at_most_usd, "most_usd": most_usd,
             }),
             Reason::Refused(refusal) => {

@@ -2,6 +2,7 @@
 
 use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
+use crate::predict::Fit;
 use crate::tune::write::is_off;
 use crate::tune::{self, Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
@@ -32,9 +33,9 @@ pub(super) struct Sound {
 impl Sound {
     /// The high end of the predicted memory, bytes, where it passes the card: the layout fits as far as the figure goes,
     /// but the room that it leaves is less than the model's error.
-    pub(super) fn tight(&self, point: &Point) -> Option<f64> {
-        let high = self.compiled.prediction.memory.as_ref()?.interval.high;
-        (high > point.capacity_bytes).then_some(high)
+    pub(super) fn tight(&self) -> Option<f64> {
+        let memory = self.compiled.prediction.memory.as_ref()?;
+        (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
     }
 }
 
@@ -64,6 +65,13 @@ impl Judged {
         self.count(&[Standing::Sound, Standing::Barred])
     }
 
+    /// Whether what would keep the bound of money cannot be told, as no price of it is known; and of which machines.
+    pub(super) fn unpriced_site(&self) -> Option<usize> {
+        let mut dear = self.points.iter().filter(|point| point.standing == Standing::Dear).peekable();
+        let site = dear.peek()?.choice.site;
+        dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
+    }
+
     /// What those that fit miss where none keeps the bounds.
     pub(super) fn missed(&self) -> &'static str {
         let of = |standing: Standing| self.points.iter().filter(move |point| point.standing == standing);
@@ -71,9 +79,7 @@ impl Judged {
         match (of(Standing::Late).next().is_some(), of(Standing::Dear).next().is_some()) {
             (true, true) => "too late or too dear",
             (true, false) => "too late",
-            (false, true) if of(Standing::Dear).all(|point| point.most_usd.is_none()) => {
-                "of a price that is not known: `--price TYPE=USD` gives one"
-            }
+            (false, true) if self.unpriced_site().is_some() => "of a price that is not known",
             (false, true) if of(Standing::Dear).all(|point| point.usd.is_none()) => {
                 "too dear on demand; what spot takes is not known: `--discount` gives one"
             }

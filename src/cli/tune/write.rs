@@ -68,7 +68,7 @@ pub(super) fn write(
         (false, false, _) => ", the fastest; none surely fits",
     };
     io.note(&format!("wrote {}: layout {number}{why}\n", held.path));
-    if let Some(high) = sound.tight(point) {
+    if let Some(high) = sound.tight() {
         let [high, has] = [high, point.capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
         io.note(&format!(
             "note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n"

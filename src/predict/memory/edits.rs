@@ -16,8 +16,14 @@ pub enum Edit {
     ShardDegree(u64),
     /// `shard-optimizer-state #true`.
     ShardOptimizerState,
+    /// `engine "fsdp"` in place of whole copies of the model on every rank.
+    ShardedEngine,
     /// `tensor-degree N`: each layer over more ranks, and as many fewer data ranks.
     TensorDegree(u64),
+    /// `context-degree N`: each sequence over more ranks of the shard group.
+    ContextDegree(u64),
+    /// `pipeline-degree N`: the layers over more stages, with as many micro-batches as the step has passes.
+    PipelineDegree(u64),
     /// `quantize "nf4"` under an adapter.
     Nf4,
     /// A smaller micro-batch, with as many passes more.
@@ -41,11 +47,14 @@ impl Edit {
             Self::ShardDegree(_) => 2,
             Self::MicroBatch(_) => 3,
             Self::Checkpointing => 4,
-            Self::TensorDegree(_) => 5,
-            Self::OffloadActivations => 6,
-            Self::OffloadStates => 7,
-            Self::Nf4 => 8,
-            Self::Nodes(_) => 9,
+            Self::ShardedEngine => 5,
+            Self::TensorDegree(_) => 6,
+            Self::ContextDegree(_) => 7,
+            Self::PipelineDegree(_) => 8,
+            Self::OffloadActivations => 9,
+            Self::OffloadStates => 10,
+            Self::Nf4 => 11,
+            Self::Nodes(_) => 12,
         }
     }
 }
@@ -59,6 +68,12 @@ pub struct Freedom {
     pub shard_degrees: Vec<u64>,
     /// Tensor degrees above the present one that the engine takes beside the rest.
     pub tensor_degrees: Vec<u64>,
+    /// The same of context degrees.
+    pub context_degrees: Vec<u64>,
+    /// The same of numbers of stages.
+    pub pipeline_degrees: Vec<u64>,
+    /// Whether what launches the ranks also starts FSDP, and the layers' class is known.
+    pub sharded_engine: bool,
     /// Whether the layers' class is known and `wrap` is not written.
     pub wrap: bool,
     /// Whether the frozen weights may be stored as NF4.
@@ -114,6 +129,29 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.degrees.replicas = replicas;
             new.degrees.tensor = degree as f64;
             new.work.passes *= more;
+        }
+        Edit::ShardedEngine => {
+            if layout.system != System::Ddp || layout.degrees.data() <= 1.0 {
+                return None;
+            }
+            new.system = System::Fsdp;
+            new.sharding = Sharding::Full;
+            new.degrees.shard = layout.degrees.data();
+            new.degrees.replicas = 1.0;
+            new.smddp = false;
+            new.one_unit = false;
+        }
+        Edit::ContextDegree(degree) => {
+            let more = degree as f64 / layout.degrees.context.max(1.0);
+            new.degrees.context = degree as f64;
+            new.work.passes *= more;
+        }
+        Edit::PipelineDegree(degree) => {
+            let more = degree as f64 / layout.degrees.pipeline;
+            new.degrees.replicas = layout.degrees.replicas / more;
+            new.degrees.pipeline = degree as f64;
+            new.work.passes *= more;
+            new.work.microbatches = new.work.passes;
         }
         Edit::Nf4 => {
             if layout.lora.is_none() || layout.quantisation.is_some() {
@@ -184,7 +222,10 @@ pub(super) fn candidates(freedom: &Freedom) -> Vec<Vec<Edit>> {
         smallest_first(&freedom.shard_degrees).into_iter().map(Edit::ShardDegree).collect(),
         largest_first(&freedom.micro_batches).into_iter().map(Edit::MicroBatch).collect(),
         vec![Edit::Checkpointing],
+        if freedom.sharded_engine { vec![Edit::ShardedEngine] } else { Vec::new() },
         smallest_first(&freedom.tensor_degrees).into_iter().map(Edit::TensorDegree).collect(),
+        smallest_first(&freedom.context_degrees).into_iter().map(Edit::ContextDegree).collect(),
+        smallest_first(&freedom.pipeline_degrees).into_iter().map(Edit::PipelineDegree).collect(),
         vec![Edit::OffloadActivations],
         if freedom.offload_states { vec![Edit::OffloadStates] } else { Vec::new() },
         if freedom.nf4 { vec![Edit::Nf4] } else { Vec::new() },

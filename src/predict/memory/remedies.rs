@@ -140,11 +140,23 @@ fn together_allowed(a: Edit, b: Edit) -> bool {
             Edit::FullShard
                 | Edit::ShardDegree(_)
                 | Edit::ShardOptimizerState
+                | Edit::ShardedEngine
                 | Edit::TensorDegree(_)
+                | Edit::ContextDegree(_)
+                | Edit::PipelineDegree(_)
                 | Edit::Nodes(_)
         )
     };
-    let batch = |edit: Edit| matches!(edit, Edit::MicroBatch(_) | Edit::Nodes(_) | Edit::TensorDegree(_));
+    let batch = |edit: Edit| {
+        matches!(
+            edit,
+            Edit::MicroBatch(_)
+                | Edit::Nodes(_)
+                | Edit::TensorDegree(_)
+                | Edit::ContextDegree(_)
+                | Edit::PipelineDegree(_)
+        )
+    };
     !(divides(a) && divides(b) || batch(a) && batch(b))
 }
 

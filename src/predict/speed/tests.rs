@@ -45,6 +45,7 @@ pub(super) fn gpt2_30b(
             gpu: Some(GpuKind::A100),
             memory_bytes: Some(40.0 * 1_073_741_824.0),
             peak_flops: Some(312e12),
+            usable_share: None,
             memory_bytes_per_second: Some(1555e9),
             gpus_per_node: 8.0,
             nodes,

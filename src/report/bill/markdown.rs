@@ -64,7 +64,8 @@ fn row(job: &Job) -> String {
                 format!("{} → {}", words::value(figure, before), words::value(figure, after))
             }
         };
-        out.push_str(&format!(" {text} |"));
+        // Between two dollar signs GitHub would read a formula.
+        out.push_str(&format!(" {} |", text.replace('$', "\\$")));
     }
     out + "\n"
 }

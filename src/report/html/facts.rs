@@ -161,14 +161,17 @@ fn fits(document: &Document) -> (State, String) {
             format!("Does not fit: a GPU lacks {}, {share} of its memory.", gib(bytes - capacity)),
         );
     }
-    let left = format!("Fits: {} of each GPU, {share}, are left", gib(capacity - bytes));
+    let left = format!("{} of each GPU, {share}, are left", gib(capacity - bytes));
     if high > capacity {
         return (
             State::Close,
-            format!("{left}; at the upper end of the interval {} are missing.", gib(high - capacity)),
+            format!(
+                "May not fit: {left}; at the upper end of the interval {} are missing.",
+                gib(high - capacity)
+            ),
         );
     }
-    (State::Good, format!("{left}, and {} at the upper end of the interval.", gib(capacity - high)))
+    (State::Good, format!("Fits: {left}, and {} at the upper end of the interval.", gib(capacity - high)))
 }
 
 /// A problem with the line that it stands on.

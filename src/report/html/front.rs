@@ -3,8 +3,7 @@
 use super::axis::{Axis, compact};
 use super::memory::gib;
 use super::page::{Cell, Page, Picture, Section, Table, figures, is_wide, words};
-use super::stack::spread;
-use super::svg::{Anchor, SMALL, Svg, width};
+use super::svg::{Anchor, SIZE, SMALL, Svg, width};
 use super::words::about;
 use crate::text;
 use std::collections::BTreeSet;
@@ -28,6 +27,8 @@ pub struct Front {
     pub fit: u64,
     /// The number of the one that `--write` takes where none is named.
     pub first_choice: usize,
+    /// What comes next, and why each lost.
+    pub lost: Vec<Lost>,
     /// Whether cost is in US dollars; in node-hours where no price is known.
     pub is_priced: bool,
     /// Whether those dollars are the price on demand while the job pays another that is not known (spot).
@@ -66,8 +67,22 @@ pub struct Choice {
     pub may_need_bytes: Option<f64>,
 }
 
+/// A layout that comes next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lost {
+    /// In words, as [`Choice::words`].
+    pub words: String,
+    /// What beat or refused it.
+    pub why: String,
+}
+
 /// Height of the picture.
 const HEIGHT: f64 = 400.0;
+
+/// How far a name ends left of its point and stands below it, and the height of a line of names.
+const BESIDE: f64 = 7.0;
+const BELOW: f64 = 17.0;
+const LINE: f64 = 15.0;
 
 /// The page of a search.
 pub(super) fn page(front: &Front) -> Page {
@@ -82,7 +97,7 @@ pub(super) fn page(front: &Front) -> Page {
             if best == 1 { "this one".to_owned() } else { format!("these {best}") },
             front.looked_at
         ),
-        sections: vec![section(front)],
+        sections: std::iter::once(section(front)).chain(lost(front)).collect(),
         footer: vec![
             format!(
                 "Made by trainc {} with catalogue {}.",
@@ -189,6 +204,23 @@ fn section(front: &Front) -> Section {
     section
 }
 
+/// What is not on the front, where there is something to say of it.
+fn lost(front: &Front) -> Option<Section> {
+    if front.lost.is_empty() {
+        return None;
+    }
+    let rows =
+        front.lost.iter().map(|one| vec![one.words.as_str().into(), one.why.as_str().into()]).collect();
+    let head = vec![words("layout"), words("why")];
+    let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
+    Some(Section {
+        id: "lost",
+        title: "What comes next, and why it lost",
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
 /// In what a time axis counts whose longest time is so many seconds, and its sign.
 fn unit(longest: f64) -> (f64, &'static str) {
     match longest {
@@ -251,24 +283,41 @@ fn draw(front: &Front, wide: f64) -> String {
     for (number, one, (px, py)) in &placed {
         svg.named_circle("dot", *px, *py, 5.0, &format!("{number}: {}", one.words));
     }
-    // Below and left of the front nothing lies: there stand the names.
-    let wanted: Vec<f64> = line.iter().map(|(px, _)| *px).collect();
-    for ((number, _, (px, py)), at) in placed.iter().zip(spread(&wanted, 16.0, (left, right - 4.0))) {
-        let below = (py + 22.0).min(bottom - 4.0);
-        if (at - px).abs() > 4.0 {
-            svg.line("tie", (*px, *py), (at, below - 11.0));
+    let written = front.written.map(|spot| (x.at(spot.seconds / unit), y.at(spot.cost)));
+    let is_written = |px: f64, py: f64| written.is_some_and(|at| (at.0 - px).abs() + (at.1 - py).abs() < 2.0);
+    // Below and left of the front nothing lies, whether it is steep or flat: there stand the names.
+    let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+    for (number, _, (px, py)) in &placed {
+        let long = format!("{number}, as written");
+        let fits = px - BESIDE - width(&long, SIZE) > left;
+        let name = if is_written(*px, *py) && fits { long } else { number.to_string() };
+        let wide = width(&name, SIZE);
+        let (end, mut base) = ((px - BESIDE).max(left + wide + 2.0), (py + BELOW).min(bottom - 4.0));
+        let meets = |base: f64, other: &(f64, f64, f64)| {
+            let (from, to, line) = other;
+            end > from - 3.0 && end - wide < to + 3.0 && (base - line).abs() < LINE
+        };
+        while base + LINE < bottom && taken.iter().any(|other| meets(base, other)) {
+            base += LINE;
         }
-        svg.text("b", Anchor::Middle, at, below, &number.to_string());
+        if base > py + BELOW {
+            svg.line("tie", (*px, *py), (end - wide / 2.0, base - LINE + 2.0));
+        }
+        taken.push((end - wide, end, base));
+        svg.text("b", Anchor::End, end, base, &name);
     }
-    if let Some(spot) = front.written {
-        let (px, py) = (x.at(spot.seconds / unit), y.at(spot.cost));
+    if let Some((px, py)) = written {
         svg.circle("own ring", px, py, 7.0);
-        let is_numbered = line.iter().any(|(x, y)| (x - px).abs() < 40.0 && (y - py).abs() < 24.0);
-        let down = if is_numbered { 38.0 } else { 24.0 };
-        let up = py + down > bottom - 2.0;
-        let at = if up { py - 14.0 } else { py + down };
         let half = width("as written", SMALL) / 2.0;
-        svg.text("s b", Anchor::Middle, px.clamp(left + half, right - half), at, "as written");
+        let named = placed.iter().any(|(.., at)| is_written(at.0, at.1));
+        if named && px - BESIDE - width("1, as written", SIZE) <= left {
+            // No room on the left: above and right, where what is beaten lies apart from it.
+            svg.text("s b", Anchor::Start, px + 9.0, py - 9.0, "as written");
+        } else if !named {
+            let up = py + 24.0 > bottom - 2.0;
+            let at = if up { py - 14.0 } else { py + 24.0 };
+            svg.text("s b", Anchor::Middle, px.clamp(left + half, right - half), at, "as written");
+        }
     }
     svg.finish("Layouts by the time and the cost of a run; the table below has every one of the front")
 }

@@ -96,7 +96,7 @@ pub(super) fn section(plan: &Plan) -> Section {
     let mut rows: Vec<Vec<Cell>> =
         links::lines(plan, mesh).into_iter().map(|(axis, line)| vec![axis.into(), line.into()]).collect();
     rows.extend(links::layers(plan, mesh).map(|line| vec!["layers".into(), line.into()]));
-    rows.extend(sections::nodes_rule(mesh).map(|line| vec!["rule".into(), line.into()]));
+    rows.extend(sections::nodes_rule(plan, mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
         let head = vec![words("axis"), words("who works together, and over which link")];
         section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });

@@ -19,7 +19,7 @@ mod tests;
 mod timeline;
 mod words;
 
-pub use front::{Choice, Front, Spot};
+pub use front::{Choice, Front, Lost, Spot};
 pub use scaling::{Outcome, Point, Runs, Scaling};
 
 use super::Subject;

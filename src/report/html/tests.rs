@@ -1,6 +1,6 @@
 //! Pages of whole plans: well formed, everything drawn inside its picture, and of odd plans still a page.
 
-use super::{Choice, Front, Outcome, Point, Runs, Scaling, Spot, front, report};
+use super::{Choice, Front, Lost, Outcome, Point, Runs, Scaling, Spot, front, report};
 use crate::ir::{Axis, Plan};
 use crate::predict::Interval;
 use crate::report::samples::{BROKEN, CUSTOM, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
@@ -46,6 +46,10 @@ fn searched() -> Front {
         may_need_bytes: None,
     };
     Front {
+        lost: vec![Lost {
+            words: "4 × ml.p4d.24xlarge, full-shard".to_owned(),
+            why: "beaten by 2: 4.0 % slower".to_owned(),
+        }],
         job: "a".to_owned(),
         manifest: "job.kdl".to_owned(),
         best: (1..12).map(|n| choice(f64::from(n))).collect(),
@@ -164,6 +168,8 @@ fn a_search_is_a_page() {
     assert!(page.contains("none beats these 11") && page.contains("not known: 1."), "{page}");
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
+    assert!(page.contains("why it lost") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
+    assert!(!front(&Front { lost: Vec::new(), ..searched() }).contains("why it lost"));
     let none = front(&Front { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
     judge(&none);
     assert!(none.contains("No layout of the space fits") && !none.contains("viewBox"));

@@ -43,6 +43,7 @@ pub(super) fn job(table: &mut Table, it: &Job) {
         is_whole: _,
         overrides: _,
         needs_program: _,
+        swept_from: _,
     } = it;
     table.below("");
     table.text("job", name);

@@ -1,0 +1,41 @@
+//! The speed of a step in lines of words, and what was taken for something else to know it.
+
+use super::json::Document;
+use super::sections::{unknown, whole};
+use crate::ir::Plan;
+use crate::predict;
+use crate::text;
+use std::fmt::Write as _;
+
+/// Step time, throughput, time and dollars of the run.
+pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
+    let speed = &document.speed;
+    let Some(step) = speed.step_seconds else {
+        return vec![unknown(document, "speed")];
+    };
+    let mut line = format!("{} s a step", text::short(step));
+    if let Some(interval) = &speed.interval {
+        let _ = write!(line, " ({} to {})", text::short(interval.low), text::short(interval.high));
+    }
+    if let Some(tokens) = speed.tokens_per_second {
+        let _ = write!(line, ", {} tokens/s", text::group(whole(tokens)));
+    }
+    if let Some(tflops) = speed.tflops_per_gpu {
+        let _ = write!(line, ", {} TFLOPS a {}", text::short(tflops), plan.rank_noun());
+    }
+    let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
+    let uncounted: Vec<String> =
+        predict::uncounted(plan).into_iter().map(|name| format!("`{name}`")).collect();
+    let without =
+        (!uncounted.is_empty()).then(|| format!("without what {} in memory and time", changes(&uncounted)));
+    std::iter::once(line)
+        .chain(wider.map(|why| format!("interval {why}")))
+        .chain(predict::taken_for(plan).into_iter().map(|(_, words)| words))
+        .chain(without)
+        .collect()
+}
+
+/// `` `a` and `b` change ``, `` `a` changes ``.
+fn changes(names: &[String]) -> String {
+    format!("{} {}", text::list(names, "and"), if names.len() == 1 { "changes" } else { "change" })
+}

@@ -1,0 +1,107 @@
+//! What is to be typed next: the manifest and every flag that led there, and what must be done first.
+
+use super::commands::Repo;
+use serde_json::json;
+
+const PATH: &str = "starter/trainc.kdl";
+const SET: [&str; 2] = ["--set", "train.seed=8"];
+/// What follows every command of these tests.
+const AGAIN: &str = "starter/trainc.kdl --set train.seed=8 --simulate=account.json";
+
+fn with(command: &str, more: &[&'static str]) -> Vec<String> {
+    let words = [command, PATH].into_iter().chain(SET).chain(more.iter().copied());
+    words.map(str::to_owned).collect()
+}
+
+/// Runs a command with the flags; its exit code, and all that it wrote on one line.
+#[track_caller]
+fn said(repo: &Repo, command: &str, more: &[&'static str], code: i32) -> String {
+    let words = with(command, more);
+    let ran = repo.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, Some(code), "{}{}", ran.out, ran.err);
+    format!("{} {}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn has(text: &str, words: &str) {
+    assert!(text.contains(words), "`{words}` in: {text}");
+}
+
+#[test]
+fn a_help_keeps_the_flags_that_led_to_it() {
+    let repo = Repo::new("typed-flags", &["starter"]);
+    has(&said(&repo, "status", &[], 4), &format!("start one with `trainc apply {AGAIN}`"));
+    said(&repo, "apply", &["--yes"], 0);
+    repo.edit(PATH, "steps 1000", "steps 1001");
+    has(&said(&repo, "apply", &["--yes"], 4), &format!("which `trainc stop {AGAIN} --run NAME` ends"));
+    said(&repo, "apply", &["--yes", "--new-run"], 0);
+    let names: Vec<String> = repo.account()["jobs"].as_object().unwrap().keys().cloned().collect();
+    let shown = said(&repo, "status", &[], 0);
+    assert!(names.iter().any(|name| shown.contains(&format!("trainc stop {AGAIN} --run {name}"))), "{shown}");
+    let which = said(&repo, "stop", &["--yes"], 2);
+    assert!(names.iter().all(|name| which.contains(&format!("trainc stop {AGAIN} --run {name}"))), "{which}");
+}
+
+#[test]
+fn the_end_of_a_run_says_the_next_command_whole() {
+    let repo = Repo::new("typed-ends", &["starter"]);
+    repo.0.write("account.json", r#"{"outcome": "user-code"}"#);
+    said(&repo, "apply", &["--yes"], 0);
+    let watched = said(&repo, "watch", &[], 8);
+    has(&watched, &format!("then trainc apply {AGAIN} --new-run"));
+    let told = said(&repo, "watch", &["-o", "json"], 8);
+    has(&told, &format!("then trainc apply {AGAIN} --new-run"));
+    // Once stopped, from the apply as well.
+    let waited = said(&repo, "apply", &["--yes", "--wait"], 8);
+    has(&waited, &format!("then trainc apply {AGAIN} --new-run"));
+}
+
+/// What is in the way is said before the plan that is asked for again.
+#[test]
+fn a_blocked_plan_says_what_must_be_done_first() {
+    let repo = Repo::new("typed-blocked", &["starter"]);
+    repo.0.write("account.json", r#"{"missing_buckets": ["your-bucket"]}"#);
+    let words = with("plan", &[]);
+    let ran = repo.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    let line =
+        |label: &str| ran.out.lines().find(|line| line.trim_start().starts_with(label)).unwrap().trim();
+    assert!(line("blocked").contains("exit code 3: T0628"), "{}", ran.out);
+    assert!(line("first").ends_with("aws s3 mb s3://your-bucket --region us-west-2"), "{}", ran.out);
+    assert!(line("next").ends_with(&format!("trainc plan {AGAIN}")), "{}", ran.out);
+}
+
+/// A run that goes on without its data: every command says so, and none says to watch it.
+#[test]
+fn a_run_without_its_file_system_is_not_followed() {
+    let repo = Repo::new("typed-lost", &["llama-7b-fsdp"]);
+    let path = "llama-7b-fsdp/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let before = repo.run(&["status", path, "-o", "json"]).json();
+    assert_eq!(before["lost_file_systems"], json!([]));
+    let mut account = repo.account();
+    let id = account["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    let name = account["jobs"].as_object().unwrap().keys().next().unwrap().clone();
+    account["file_systems"] = json!({});
+    account["associations"] = json!({});
+    repo.0.write("account.json", account.to_string());
+    let end = format!("trainc stop {path} --simulate=account.json --run {name}");
+    let status = repo.run(&["status", path]);
+    assert!(
+        status.out.contains(&format!("goes on without `{id}`")) && status.out.contains(&end),
+        "{}",
+        status.out
+    );
+    assert_eq!(repo.run(&["status", path, "-o", "json"]).json()["lost_file_systems"], json!([id]));
+    let planned = repo.run(&["plan", path]);
+    assert!(
+        planned.out.contains(&format!("trainc stop {path} --run {name} --simulate=account.json")),
+        "{}",
+        planned.out
+    );
+    assert!(!planned.out.contains("trainc watch"), "{}", planned.out);
+    let applied = repo.run(&["apply", path, "--yes"]);
+    assert!(applied.out.contains(&format!("next  {end}")), "{}{}", applied.out, applied.err);
+    assert_eq!(repo.run(&["stop", path, "--run", &name]).code, Some(0));
+    assert!(!repo.run(&["status", path]).out.contains("goes on without"));
+}
