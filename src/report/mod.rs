@@ -19,6 +19,7 @@ pub mod origins;
 mod pace;
 mod page;
 mod picture;
+mod problems;
 mod program;
 mod resources;
 #[cfg(test)]
