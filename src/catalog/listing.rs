@@ -18,6 +18,25 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// Adds where each row comes from and of when that is, in the columns `source` and `date` where it lacks them; `-` for a
+    /// row that does not say.
+    pub fn add_sources(&mut self) {
+        let Value::Array(items) = &self.json else { return };
+        for member in ["source", "date"] {
+            let of = |item: &Value| -> Option<String> {
+                let said = item.get(member).or_else(|| item.get("provenance")?.get(member))?;
+                Some(said.as_str()?.to_owned())
+            };
+            if self.headers.contains(&member) || !items.iter().any(|item| of(item).is_some()) {
+                continue;
+            }
+            self.headers.push(member);
+            for (row, item) in self.rows.iter_mut().zip(items) {
+                row.push(of(item).unwrap_or_else(|| "-".to_owned()));
+            }
+        }
+    }
+
     fn of<T>(
         headers: &[&'static str],
         items: impl Iterator<Item = T>,
@@ -299,12 +318,16 @@ mod tests {
     #[test]
     fn every_listing_is_a_full_table_with_sources() {
         for name in NAMES {
-            let listing = named(name).unwrap();
+            let mut listing = named(name).unwrap();
+            listing.add_sources();
             assert!(!listing.rows.is_empty(), "{name}");
+            let said =
+                ["source", "date"].map(|head| listing.headers.iter().position(|one| *one == head).unwrap());
             let json = listing.json.as_array().unwrap();
             assert_eq!(json.len(), listing.rows.len(), "{name}");
             for (row, json) in listing.rows.iter().zip(json) {
                 assert_eq!(row.len(), listing.headers.len(), "{name}");
+                assert!(said.iter().all(|at| row[*at].len() > 3), "{name}: {row:?}");
                 assert!(
                     json["provenance"]["source"].is_string() && json["provenance"]["date"].is_string(),
                     "{name}"

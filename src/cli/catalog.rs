@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nWith `-v` a table has the source and date of each row; `-o json` always does.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules, permissions, or any
@@ -40,7 +40,7 @@ const PIPED: usize = 120;
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
-        return print(io, tables(), args);
+        return print(io, global, tables(), args);
     };
     if name == "permissions" {
         return permissions(io, global, args);
@@ -55,7 +55,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         _ => listing::named(name),
     };
     if let Some(listing) = listing {
-        return print(io, listing, args);
+        return print(io, global, listing, args);
     }
     let mut known: Vec<&str> =
         listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]).collect();
@@ -104,7 +104,10 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     exit::DONE
 }
 
-fn print(io: &mut Io, mut listing: Listing, args: &Args) -> u8 {
+fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 {
+    if global.verbose {
+        listing.add_sources();
+    }
     if let Some(filter) = &args.filter {
         let wanted = filter.to_lowercase();
         let keep: Vec<bool> = listing
