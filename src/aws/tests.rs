@@ -150,6 +150,11 @@ fn what_lies_at_a_key_tells_its_checksum() {
             200,
             "content-length: 70000000\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
         )),
+        // As some stores have it: without the number.
+        Some((
+            200,
+            "content-length: 70000000\netag: \"9b2cf535f27731c974343645a3985328-5\"\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=",
+        )),
         Some((403, "")),
         Some((200, "content-length: 7")),
         Some((404, "")),
@@ -157,14 +162,16 @@ fn what_lies_at_a_key_tells_its_checksum() {
     let told = run(account.object("runs", "k")).unwrap();
     let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     assert_eq!((told.bytes, told.sha256.as_deref()), (5, Some(sha256)));
-    let parts = run(account.object("runs", "k")).unwrap();
-    assert_eq!((parts.bytes, parts.sha256), (70_000_000, None));
+    for _ in 0..2 {
+        let parts = run(account.object("runs", "k")).unwrap();
+        assert_eq!((parts.bytes, parts.sha256), (70_000_000, None));
+    }
     let unseen = run(account.object("runs", "k")).unwrap();
     assert_eq!((unseen.bytes, unseen.sha256), (7, None));
     assert_eq!(run(account.object("runs", "k")).unwrap_err().class, Class::NotFound);
     let modes: Vec<bool> =
         replay.sent().iter().map(|one| one.header("x-amz-checksum-mode") == Some("ENABLED")).collect();
-    assert_eq!(modes, [true, true, true, false, true]);
+    assert_eq!(modes, [true, true, true, true, false, true]);
 }
 
 #[test]
