@@ -1092,3 +1092,38 @@ fn a_manifest_of_standard_input_is_typed_as_it_was() {
     let again = ran(&["apply", "-", "--yes"]);
     assert!(!again.out.contains("stdin") && again.out.contains("trainc apply - "), "{}", again.out);
 }
+
+/// CloudWatch shows a line some seconds after it was written: the last ones come after the job's end, and say why it failed.
+#[test]
+fn lines_that_show_after_the_end_are_read() {
+    let repo = Repo::new("apply-late-lines", &["llama-7b-fsdp"]);
+    let begin = r#"{"outcome": "out-of-memory", "log_seconds": 27}"#;
+    repo.0.write("account.json", begin);
+    let watched = repo.run(&["apply", LLAMA, "--wait"]);
+    assert_eq!(watched.code, Some(8), "{}", watched.err);
+    for words in ["T0651", "first to fail: algo-1"] {
+        assert!(watched.err.contains(words), "{words}: {}", watched.err);
+    }
+    repo.0.write("account.json", begin);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let followed = repo.run(&["logs", LLAMA, "--follow"]);
+    assert_eq!(followed.code, Some(0), "{}", followed.err);
+    let mut account = repo.account();
+    account["log_seconds"] = 0.into();
+    account["now"] = (account["now"].as_f64().unwrap() + 600.0).into();
+    repo.0.write("account.json", &account.to_string());
+    let all = repo.run(&["logs", LLAMA]).out;
+    assert!(all.contains("CUDA out of memory"), "{all}");
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&followed.out), sorted(&all), "every line once");
+    // A time is a beginning as a while ago is one.
+    let late = repo.run(&["logs", LLAMA, "--since", "2099-01-01T00:00:00Z"]);
+    assert!(late.out.is_empty() && late.err.contains("in that time"), "{}{}", late.out, late.err);
+    assert_eq!(repo.run(&["logs", LLAMA, "--since", "2026-01-01T00:00:00.5Z"]).out, all);
+    let wrong = repo.run(&["logs", LLAMA, "--since", "2026-13-01T00:00:00Z"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("is no time"), "{}", wrong.err);
+}
