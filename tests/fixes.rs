@@ -145,6 +145,115 @@ fn examples_on_smaller_gpus_are_made_to_fit() {
     assert!(written >= 10, "{written}");
 }
 
+/// DDP's launcher goes with the engine that it belongs to, whether it is written first or last.
+#[test]
+fn another_engine_takes_no_launcher_along() {
+    for parallel in
+        [r#"engine="ddp" launcher="torchrun""#, r#"launcher="torchrun" engine="ddp""#, r#"engine="ddp""#]
+    {
+        let dir = Scratch::new("fix-launcher");
+        dir.write(".git/HEAD", "");
+        dir.write("scripts/train.py", "import argparse\n");
+        dir.write(
+            "job.kdl",
+            format!(
+                r#"job "example" {{
+    region "us-west-2"
+    role create=#true
+    program "train.py" source="./scripts"
+    output s3="s3://bucket/out/"
+    model "meta-llama/Llama-2-7b-hf"
+    cluster "ml.p4d.24xlarge" nodes=1
+    parallel {parallel} // one process for each GPU
+    train {{
+        precision "bf16"
+        sequence-length 2048
+        micro-batch 1
+        global-batch 64
+        steps 100
+        optimizer "adamw" lr=1e-4
+    }}
+    image "pytorch" version="2.5.1" python="py311"
+}}
+"#
+            ),
+        );
+        let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+        let problems = || {
+            let found = run(&["check", "job.kdl", "-o", "json"]).json();
+            found["manifests"][0]["problems"].as_array().unwrap().clone()
+        };
+        let before = problems();
+        let memory = before.iter().find(|one| needs_more(one)).expect("it does not fit");
+        let help = memory["help"].as_str().unwrap();
+        assert!(help.starts_with(r#"write `engine="fsdp"`"#), "{help}");
+        let has = parallel.contains("launcher");
+        assert_eq!(help.contains("without `parallel.launcher`"), has, "{help}");
+        let removed = &memory["facts"]["edits"][0]["remove"];
+        assert_eq!(removed, &serde_json::json!(if has { vec!["parallel.launcher"] } else { vec![] }));
+        run(&["check", "job.kdl", "--fix", "memory"]);
+        let text = fs::read_to_string(dir.0.join("job.kdl")).unwrap();
+        assert!(
+            text.contains("parallel engine=\"fsdp\" {") || text.contains("parallel engine=\"fsdp\" //"),
+            "{text}"
+        );
+        assert!(text.contains("// one process for each GPU"), "{text}");
+        let after = problems();
+        let bad = |one: &&serde_json::Value| one["severity"] == "error" || needs_more(one);
+        assert_eq!(after.iter().find(bad), None, "{text}");
+    }
+}
+
+/// A calibration that the command was given judges the memory as well: what fits by the shipped figures does not fit by
+/// it, and each edit has the memory and the price of a plan by the same file.
+#[test]
+fn edits_are_weighed_by_the_calibration_of_the_command() {
+    let dir = Scratch::new("fix-calibration");
+    dir.write(".git/HEAD", "");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\n");
+    dir.write("job.kdl", JOB.replace("micro-batch 6", "micro-batch 2"));
+    let shipped = read("src/predict/constants.toml");
+    let higher: String = shipped
+        .lines()
+        .map(|line| {
+            if line.starts_with("context_bytes") {
+                "context_bytes = 2.2e10\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect();
+    assert_ne!(higher, shipped);
+    dir.write("own.toml", higher);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let memory = |args: &[&str]| {
+        let found = run(&[&["check", "job.kdl", "-o", "json"], args].concat()).json();
+        let problems = found["manifests"][0]["problems"].as_array().unwrap().clone();
+        problems.into_iter().find(needs_more)
+    };
+    assert!(memory(&[]).is_none(), "by the shipped figures it fits");
+    let own = ["--calibration", "own.toml"];
+    let before = memory(&own).expect("by these it does not");
+    let edits = before["facts"]["edits"].as_array().unwrap();
+    let mut priced = 0;
+    for edit in edits {
+        let sets = edit["set"].as_array().unwrap().iter().flat_map(|set| ["--set", set.as_str().unwrap()]);
+        let args: Vec<&str> = ["plan", "job.kdl", "-o", "json"].into_iter().chain(own).chain(sets).collect();
+        let plan = run(&args).json();
+        let same = |a: &serde_json::Value, b: &serde_json::Value| {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            assert!((a / b - 1.0).abs() < 1e-6, "{args:?}: {a} {b}");
+        };
+        same(&edit["per_gpu_bytes"], &plan["memory"]["per_gpu_bytes"]);
+        if !edit["cost_usd"].is_null() {
+            same(&edit["cost_usd"], &plan["run"]["cost_usd"]);
+            priced += 1;
+        }
+    }
+    assert!(priced > 0, "{edits:?}");
+}
+
 /// Other degrees, stages and engines: each is offered where it helps, and each edit that is offered, laid over the job as
 /// its `set` says, fits and brings no error that the job had not.
 #[test]

@@ -22,15 +22,31 @@ struct Line {
     value: String,
     /// A property beside an argument, and its value.
     beside: Option<(&'static str, String)>,
+    /// A property of the node that has no meaning beside the new value.
+    without: Option<&'static str>,
 }
 
 impl Line {
     fn child(node: &'static str, child: &'static str, value: impl ToString) -> Self {
-        Self { node, child: Some(child), property: None, value: value.to_string(), beside: None }
+        Self {
+            node,
+            child: Some(child),
+            property: None,
+            value: value.to_string(),
+            beside: None,
+            without: None,
+        }
     }
 
     fn property(node: &'static str, property: &'static str, value: impl ToString) -> Self {
-        Self { node, child: None, property: Some(property), value: value.to_string(), beside: None }
+        Self {
+            node,
+            child: None,
+            property: Some(property),
+            value: value.to_string(),
+            beside: None,
+            without: None,
+        }
     }
 
     /// With a property behind the argument.
@@ -74,7 +90,9 @@ fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
         Edit::FullShard => vec![Line::child("parallel", "strategy", "\"full-shard\"")],
         Edit::Wrap => wrap(plan).into_iter().collect(),
         Edit::ShardedEngine => {
-            let engine = Line::property("parallel", "engine", "\"fsdp\"");
+            let launcher = plan.job.parallel.as_ref().is_some_and(|one| !one.launcher.is_absent());
+            let without = launcher.then_some("launcher");
+            let engine = Line { without, ..Line::property("parallel", "engine", "\"fsdp\"") };
             std::iter::once(engine).chain(wrap(plan)).collect()
         }
         Edit::TensorDegree(degree) => {
@@ -98,6 +116,7 @@ fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
                 property: None,
                 value: "\"nf4\"".to_owned(),
                 beside: None,
+                without: None,
             };
             vec![line.and("compute", format!("\"{precision}\""))]
         }
@@ -154,6 +173,12 @@ pub(super) fn lines(plan: &Plan, edits: &[Edit]) -> Vec<String> {
     edits.iter().flat_map(|edit| of_edit(plan, *edit)).map(|line| words(&line)).collect()
 }
 
+/// What must go where the edits are written, as `--set` would name it: `parallel.launcher`.
+pub(super) fn removed(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    let of_line = |line: Line| line.without.map(|property| format!("{}.{property}", line.node));
+    edits.iter().flat_map(|edit| of_edit(plan, *edit)).filter_map(of_line).collect()
+}
+
 /// What to type for another micro-batch at the same global batch.
 pub(super) fn batch_lines(plan: &Plan, micro: u64) -> Vec<String> {
     batch(plan, micro).iter().map(words).collect()
@@ -203,7 +228,8 @@ fn overridden(
         ("cluster", _) => plan.cluster.as_ref().and_then(|cluster| cluster.nodes.span()),
         _ => None,
     };
-    span.is_some_and(|span| {
+    let gone = line.without.and_then(|_| parallel.and_then(|parallel| parallel.launcher.span()));
+    [span, gone].into_iter().flatten().any(|span| {
         let file = context.sources.get(span.source).is_some_and(|source| !source.name.starts_with('<'));
         let outside = (span.start as usize) < job.start || (span.end as usize) > job.end;
         !file || span.source == id && outside
@@ -231,7 +257,13 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
                 return None;
             }
         }
-        (None, Some(property)) => edit::set_property(text, &node, property, &line.value),
+        (None, Some(property)) => {
+            let set = edit::set_property(text, &node, property, &line.value);
+            match line.without {
+                Some(gone) => set.and_then(|set| edit::remove_property(&set.text, &node, gone)),
+                None => set,
+            }
+        }
         (None, None) => edit::insert_child(text, top, &words(line)),
     };
     edited.ok().map(|edited| edited.text)

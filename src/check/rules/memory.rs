@@ -1,11 +1,12 @@
 //! The memory that a job needs, against the memory that is there.
 
+use super::standing::Standing;
 use crate::check::Context;
 use crate::check::freedom::freedom;
 use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::predict::memory::remedies::{Judge, Remedy, is_ruinous, remedies};
+use crate::predict::memory::remedies::{Judge, Remedy, remedies};
 use crate::predict::run::Terms;
 use crate::predict::speed::speed;
 use crate::predict::{Constants, Fit, Layout, Memory, memory as model};
@@ -30,7 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };
-    let memory = model::memory(&layout);
+    let memory = needed(context, &layout);
     let span = place(context);
     match memory.fit() {
         Some(Fit::Hardly | Fit::Never) => problems.push(does_not_fit(context, &layout, &memory, span)),
@@ -39,6 +40,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         None => {}
     }
     problems.extend_one(host(context, &layout, &memory, span));
+}
+
+/// The figures of the command's own file, else those that are shipped.
+fn constants(context: &Context) -> model::MemoryConstants {
+    model::MemoryConstants::of(context.constants)
+}
+
+/// The memory of a layout by the constants of the command.
+pub(super) fn needed(context: &Context, layout: &Layout) -> Memory {
+    model::memory_with(layout, &constants(context))
 }
 
 impl Problems {
@@ -115,7 +126,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         host && limit.as_ref().is_none_or(|limit| limit.holds(new))
     };
     let seconds = |new: &Layout| training_seconds(context, layout, new);
-    let judge = Judge { seconds: &seconds, passes: &passes };
+    let memory_constants = constants(context);
+    let judge = Judge { memory: &memory_constants, seconds: &seconds, passes: &passes };
     let mut found = remedies(layout, &freedom, &judge);
     found.sort_by_cached_key(|remedy| {
         let writes = remedy::fix(context, &remedy.edits).is_some();
@@ -133,6 +145,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
                 serde_json::json!({
                     "write": remedy::lines(context.plan, &remedy.edits),
                     "set": remedy::sets(context.plan, &remedy.edits),
+                    "remove": remedy::removed(context.plan, &remedy.edits),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
                     "slower": remedy.slower,
                     "global_batch": other_batch(context, layout, remedy),
@@ -167,53 +180,27 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     }
 }
 
-/// Where an edit stands among those that make a job fit; the derived order is the one in which they are offered.
-///
-/// First what neither changes the training nor more than doubles the time, in the order of its price. The rest stands by
-/// the hours of nodes that it takes: twice the nodes for another global batch before one node for 30 times as long.
-/// What can be written comes before what cannot, so that `check --fix` writes what the help says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
-    /// Whether it changes the training, or more than doubles the time.
-    is_late: bool,
-    /// Whether no text of the manifest can be changed for it.
-    is_unwritten: bool,
-    /// Hours of nodes over those of before, in hundredths; 0 of what is not late.
-    node_hours: u64,
-    /// Whether it changes the training.
-    is_other: bool,
-}
-
-impl Standing {
-    /// Of an edit that takes so many times the nodes and so much longer, where that is known.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, rounded")]
-    fn of((nodes, slower): (f64, Option<f64>), is_other: bool, writes: bool) -> Self {
-        let is_late = is_other || is_ruinous(slower);
-        let hours = nodes * (1.0 + slower.unwrap_or(0.0));
-        let node_hours = if is_late { (100.0 * hours).round() as u64 } else { 0 };
-        Self { is_late, is_unwritten: !writes, node_hours, is_other }
-    }
-}
-
 /// The longest run that `max-run` allows.
-struct Longest {
+struct Longest<'a> {
+    constants: &'a Constants,
     terms: Terms,
     seconds: f64,
 }
 
-impl Longest {
+impl Longest<'_> {
     /// Whether the low end of a layout's run ends before it.
     fn holds(&self, layout: &Layout) -> bool {
-        speed(layout, Constants::shipped())
+        speed(layout, self.constants)
             .map_or(true, |speed| self.terms.run(layout, &speed).interval.low <= self.seconds)
     }
 }
 
 /// The bound of the run, where the job as it stands keeps it.
-fn longest(context: &Context, layout: &Layout) -> Option<Longest> {
+fn longest<'a>(context: &Context<'a>, layout: &Layout) -> Option<Longest<'a>> {
     let cluster = context.plan.job.cluster.as_ref()?;
     let seconds = cluster.max_run_seconds.get()? as f64;
-    let longest = Longest { terms: Terms::of(context.plan, Constants::shipped()).ok()?, seconds };
+    let constants = context.constants;
+    let longest = Longest { constants, terms: Terms::of(context.plan, constants).ok()?, seconds };
     longest.holds(layout).then_some(longest)
 }
 
@@ -241,15 +228,15 @@ fn steps(context: &Context, before: &Layout, written: &Layout) -> f64 {
 /// Seconds of the training as it is written, in steps of the layout before; none where speed is not known.
 fn training_seconds(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
     let written = as_written(context, before, new);
-    let speed = speed(&written, Constants::shipped()).ok()?;
+    let speed = speed(&written, context.constants).ok()?;
     Some(speed.step_seconds * steps(context, before, &written))
 }
 
 /// US dollars of the run as it is written; none where its length or a price is not known.
 fn dollars(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
     let written = as_written(context, before, new);
-    let terms = Terms::of(context.plan, Constants::shipped()).ok()?;
-    let speed = speed(&written, Constants::shipped()).ok()?;
+    let terms = Terms::of(context.plan, context.constants).ok()?;
+    let speed = speed(&written, context.constants).ok()?;
     terms.times(steps(context, before, &written)).run(&written, &speed).cost_usd
 }
 
@@ -289,7 +276,11 @@ fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remed
     });
     let nodes = of_nodes(context, layout, remedy);
     let room = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
-    format!("{} ({saved}{time}{nodes}{room})", text::list(&lines, "and"))
+    let gone: Vec<String> = remedy::removed(context.plan, &remedy.edits)
+        .iter()
+        .map(|path| format!(" without `{path}`"))
+        .collect();
+    format!("{}{} ({saved}{time}{nodes}{room})", text::list(&lines, "and"), gone.concat())
 }
 
 fn parts(memory: &Memory) -> String {
@@ -318,7 +309,7 @@ fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Opti
     if needs <= has {
         return None;
     }
-    let sure = model::least_host_bytes(layout).is_some_and(|least| least > has);
+    let sure = model::least_host_bytes(layout, &constants(context)).is_some_and(|least| least > has);
     let job = &context.plan.job;
     let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
     let holder = match job.rank_instance().map(|kind| kind.value.as_str()) {
@@ -349,7 +340,7 @@ fn room_for_more(context: &Context, layout: &Layout, span: Span) -> Option<Diagn
         let mut larger = layout.clone();
         larger.work.micro_batch *= *factor as f64;
         larger.work.passes /= *factor as f64;
-        let memory = model::memory(&larger);
+        let memory = needed(context, &larger);
         memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
     };
     let factors = crate::plan::divisors::divisors(batch.accumulation.value);
@@ -376,7 +367,7 @@ fn passes(n: u64) -> String {
 /// What prediction says of the memory, in words: for rules that judge by rules of thumb.
 pub(super) fn verdict(context: &Context) -> Option<String> {
     let layout = Layout::of_plan(context.plan).ok()?;
-    let memory: Memory = model::memory(&layout);
+    let memory: Memory = needed(context, &layout);
     let (fit, capacity) = (memory.fit()?, memory.capacity_bytes?);
     Some(format!(
         "predicted: {} of each {}'s {}: it {}",
@@ -385,29 +376,4 @@ pub(super) fn verdict(context: &Context) -> Option<String> {
         bytes(capacity),
         fit.words()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn standing(nodes: f64, slower: f64, is_other: bool) -> Standing {
-        Standing::of((nodes, Some(slower)), is_other, true)
-    }
-
-    /// Another global batch at the same time comes behind whatever keeps it at a bearable price, and before 30 times the
-    /// time; of two that are dear the one with fewer hours of nodes.
-    #[test]
-    fn another_training_stands_behind_what_keeps_it_and_before_what_is_ruinous() {
-        let checkpointing = standing(1.0, 0.24, false);
-        let twice_the_nodes = standing(2.0, 0.02, true);
-        let offload = standing(1.0, 33.51, false);
-        assert!(checkpointing < twice_the_nodes && twice_the_nodes < offload);
-        // Thirty-two times the nodes for the same time are dearer than three times the time.
-        assert!(offload < standing(64.0, 0.0, true) && standing(1.0, 2.0, false) < standing(32.0, 0.0, true));
-        // In the order of their price they were before: it stays.
-        assert_eq!(standing(1.0, 0.9, false), standing(2.0, -0.4, false));
-        let unwritten = Standing { is_unwritten: true, ..twice_the_nodes };
-        assert!(offload < unwritten, "`check --fix` writes nothing else than the help");
-    }
 }

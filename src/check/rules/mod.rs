@@ -72,6 +72,7 @@ mod smp_unread;
 mod smp_written;
 mod source;
 mod spot;
+mod standing;
 mod storage_kind;
 mod storage_name;
 mod storage_network;

@@ -7,7 +7,7 @@ use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
 use crate::plan::divisors::divisors;
 use crate::predict::bills::at_most;
-use crate::predict::{Layout, Recompute, Run, memory, run, speed};
+use crate::predict::{Layout, Recompute, Run, run, speed};
 use crate::text;
 
 declare_code!(T0329, "predicted-over-budget", Warning, "the run is predicted to cost more than the budget");
@@ -137,7 +137,7 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
             other.work.micro_batch *= factor as f64;
             other.work.passes /= factor as f64;
             other.recompute = recompute;
-            if other == *layout || !surely_fits(&other) {
+            if other == *layout || !surely_fits(context, &other) {
                 continue;
             }
             let Some(usd) = run_of(context, &other).and_then(|run| run.least_usd) else { continue };
@@ -156,8 +156,8 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
     best
 }
 
-fn surely_fits(layout: &Layout) -> bool {
-    let memory = memory::memory(layout);
+fn surely_fits(context: &Context, layout: &Layout) -> bool {
+    let memory = super::memory::needed(context, layout);
     memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
 }
 

@@ -43,9 +43,8 @@ pub fn memory(layout: &Layout) -> Memory {
 }
 
 /// What one host needs at least, bytes: the low end of [`Memory::host_bytes`]. `None` where processes run on cores.
-pub fn least_host_bytes(layout: &Layout) -> Option<f64> {
+pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<f64> {
     let cores = layout.system == System::Worker && layout.worker.cpu;
-    let constants = MemoryConstants::of(Constants::shipped());
     (!cores).then(|| host::least_bytes(layout, constants.below))
 }
 

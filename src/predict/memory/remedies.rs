@@ -2,7 +2,7 @@
 
 pub use super::edits::{Edit, Freedom};
 use super::edits::{candidates, edited};
-use super::{MEAN_ERROR, memory};
+use super::{MEAN_ERROR, MemoryConstants, memory_with};
 use crate::predict::layout::Layout;
 use crate::predict::prediction::Memory;
 
@@ -39,6 +39,8 @@ const WORTH: f64 = 0.01;
 
 /// What is known of a layout beside its memory.
 pub struct Judge<'a> {
+    /// The figures that memory is predicted with.
+    pub memory: &'a MemoryConstants,
     /// The time that edits are priced in, of a sequence or of a run, where it is known.
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
     /// Whether nothing else refuses the layout: host memory, the longest run.
@@ -59,7 +61,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
             let needs = after.per_gpu_bytes * (1.0 + room);
             after.capacity_bytes.is_none_or(|capacity| needs <= capacity) && (judge.passes)(new, after)
         };
-        that_pass(layout, freedom, &Judge { seconds: judge.seconds, passes: &passes })
+        that_pass(layout, freedom, &Judge { passes: &passes, ..*judge })
     };
     let found = with(MEAN_ERROR);
     if found.is_empty() { with(0.0) } else { found }
@@ -68,7 +70,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
 fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let before = (judge.seconds)(layout);
     let weigh = |edits: &[Edit], new: &Layout| {
-        let after = memory(new);
+        let after = memory_with(new, judge.memory);
         let fits = after.fits == Some(true) && (judge.passes)(new, &after);
         let slower = || Some((judge.seconds)(new)? / before? - 1.0);
         fits.then(|| Remedy { edits: edits.to_vec(), layout: new.clone(), slower: slower(), after })
@@ -101,7 +103,8 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     found.extend(bundles);
     if found.is_empty() {
         let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
-        found.extend(together(layout, &kinds, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
+        let needs = |new: &Layout| memory_with(new, judge.memory).per_gpu_bytes;
+        found.extend(together(layout, &kinds, &needs, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
     }
     found.sort_by(by_price);
     found
@@ -216,6 +219,7 @@ fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
 fn together(
     layout: &Layout,
     kinds: &[Vec<Edit>],
+    needs: &dyn Fn(&Layout) -> f64,
     fits: &dyn Fn(&Layout) -> Option<Memory>,
 ) -> Option<(Vec<Edit>, Layout, Memory)> {
     let apply = |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| edited(&so_far, *edit));
@@ -226,7 +230,7 @@ fn together(
         let mut with = chosen.clone();
         with.push(*strongest);
         let Some(new) = apply(&with) else { continue };
-        if memory(&new).per_gpu_bytes >= apply(&chosen).map_or(f64::MAX, |old| memory(&old).per_gpu_bytes) {
+        if needs(&new) >= apply(&chosen).map_or(f64::MAX, |old| needs(&old)) {
             continue;
         }
         chosen = with;

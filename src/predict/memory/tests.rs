@@ -10,6 +10,10 @@ use crate::predict::layout::{
 use crate::predict::samples::one_gpu;
 use proptest::prelude::*;
 
+fn shipped() -> MemoryConstants {
+    MemoryConstants::of(Constants::shipped())
+}
+
 fn architecture(family: Family, hidden: u64, layers: u64, heads: u64) -> Architecture {
     let written = Dimensions {
         hidden: Some(hidden),
@@ -377,7 +381,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
     one.work.micro_batch = 8.0;
     assert_eq!(memory(&one).fits, Some(false));
     let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
-    let judge = Judge { seconds: &|_| None, passes: &|_, _| true };
+    let judge = Judge { memory: &shipped(), seconds: &|_| None, passes: &|_, _| true };
     let found = remedies(&one, &freedom, &judge);
     assert!(!found.is_empty());
     for remedy in &found {
@@ -408,7 +412,7 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
         let host = if layout.offload.parameters { 10.0 } else { 1.0 };
         Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
     };
-    let judge = Judge { seconds: &seconds, passes: &|_, _| true };
+    let judge = Judge { memory: &shipped(), seconds: &seconds, passes: &|_, _| true };
     let found = remedies(&one, &freedom, &judge);
     let single =
         |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
@@ -421,7 +425,7 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
     // What something else refuses is not offered.
     let no_host = |layout: &Layout, _: &crate::predict::Memory| !layout.offload.parameters;
-    let found = remedies(&one, &freedom, &Judge { seconds: &seconds, passes: &no_host });
+    let found = remedies(&one, &freedom, &Judge { memory: &shipped(), seconds: &seconds, passes: &no_host });
     assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
 }
 
