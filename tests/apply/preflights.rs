@@ -289,6 +289,58 @@ fn what_runs_now_counts() {
 }
 
 #[test]
+fn the_jobs_of_colleagues_cost_a_plan_two_calls_at_most() {
+    // Jobs of another name on the same machines, each of eight instances.
+    let first = Fake::default();
+    run(&first, super::apply(&first, &plan(LLAMA, &[]), Choices::default())).unwrap();
+    let job = first.account().jobs.into_values().next().unwrap();
+    let colleagues = |quota: Option<f64>| {
+        let mut account = Account { now: first.account().now, ..Account::default() };
+        for at in 0..12 {
+            let mut job = job.clone();
+            job.job.name = format!("colleague-{at}");
+            job.job.arn = job.job.arn.replace("llama-7b-fsdp", &job.job.name);
+            job.job.created -= f64::from(at);
+            job.tags.clear();
+            account.jobs.insert(job.job.name.clone(), job);
+        }
+        let quotas = ["L-09D56C4F", "L-93958082", "L-DB62C864"];
+        account.quotas.extend(quotas.into_iter().filter_map(|code| Some((code.to_owned(), quota?))));
+        let cloud = Fake::new(account);
+        let plan = plan(LLAMA, &[]);
+        let problems = run(&cloud, async {
+            let look = look(&cloud);
+            let prospect = look.prospect(&plan, Choices::default()).await.unwrap().unwrap();
+            let facts = Box::pin(look.facts(&plan, &prospect.desired, &prospect.caller, true)).await;
+            preflight::judge(&plan, &facts)
+        });
+        let calls = cloud.calls();
+        let described = calls.iter().filter(|call| **call == Call::DescribeTrainingJob).count();
+        // The limits of an account that never raised any are asked for twice.
+        let most = if quota.is_some() { 24 } else { 25 };
+        assert!(calls.len() <= most, "{quota:?}: {} calls: {calls:?}", calls.len());
+        (problems.unwrap(), described)
+    };
+    let (problems, described) = colleagues(Some(20.0));
+    let one = problems.iter().find(|one| one.code.id == "T0621");
+    let one = one.unwrap_or_else(|| panic!("{described}: {problems:#?}"));
+    assert!(
+        one.message.contains("20 instances, at least 16 instances of them in use now"),
+        "{}",
+        one.message
+    );
+    assert_eq!(described, 3, "its own, and the two newest");
+    let (problems, _) = colleagues(Some(120.0));
+    assert!(!problems.iter().any(|one| one.code.id == "T0621"), "{problems:?}");
+    // Where it does not fit even alone, nobody is asked what runs.
+    let (problems, described) = colleagues(Some(4.0));
+    let one = problems.iter().find(|one| one.code.id == "T0621").unwrap();
+    assert!(one.message.contains("is 4 instances, and the job needs 8"), "{}", one.message);
+    assert_eq!(described, 1);
+    colleagues(None);
+}
+
+#[test]
 fn data_keys_secrets() {
     finds(LLAMA, &[], &["T0628"], 3, |account| {
         account.missing_buckets.insert("example-runs".to_owned());

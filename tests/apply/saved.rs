@@ -98,7 +98,7 @@ fn applied(account: Account, plan: &Plan, choices: Choices) -> Account {
 /// The same, with all of its jobs over.
 fn over(mut account: Account, status: &str, failure: Option<&str>) -> Account {
     for job in account.jobs.values_mut() {
-        job.job.status = status.to_owned();
+        status.clone_into(&mut job.job.status);
         job.job.failure = failure.map(str::to_owned);
     }
     account

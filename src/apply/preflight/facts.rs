@@ -49,6 +49,15 @@ pub struct Data {
     pub span: Span,
 }
 
+/// What runs now beside the job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Instances of the job's type, of the running jobs that were looked at.
+    pub instances: u64,
+    /// Whether these are all that run: else there may be more.
+    pub is_all: bool,
+}
+
 /// Everything that was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -68,8 +77,8 @@ pub struct Facts {
     pub limits: Vec<Limit>,
     /// Whether the user waits where there is no room at the moment.
     pub waits: bool,
-    /// Instances of this type that run now, by other jobs.
-    pub running: Seen<u64>,
+    /// What runs now on instances of this type, by other jobs; not asked where the job does not fit even alone.
+    pub running: Seen<Running>,
     /// Buckets by name, with their first place.
     pub buckets: BTreeMap<String, (Span, Seen<Bucket>)>,
     /// Inputs.
@@ -90,8 +99,9 @@ pub struct Facts {
     pub file_systems: Vec<(Val<String>, Seen<FileSystem>)>,
 }
 
-/// The most running jobs whose size is asked for.
-const MOST_RUNNING: usize = 8;
+/// The most running jobs whose size is asked for, the newest first: each costs a call, and a plan in an account where
+/// everybody works must cost no more than in one's own.
+const MOST_RUNNING: usize = 2;
 /// The most simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
@@ -126,12 +136,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 self.ask(async |cloud| cloud.zones(kind).await).await
             })
             .into();
-        let (network, groups, zones, limits, running, buckets, data, keys, own, image, rest) = join!(
+        let (network, groups, zones, room, buckets, data, keys, own, image, rest) = join!(
             self.network(plan, &subnets, starting),
             some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
             zones,
-            self.limits(plan, desired, starting),
-            some(starting, self.instances(plan)),
+            self.room(plan, desired, starting),
             self.buckets(plan, desired),
             self.data(plan, starting),
             self.keys(plan),
@@ -140,6 +149,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             join3(self.secrets(plan), self.given_file_systems(plan), self.release(desired, caller)),
         );
         let (subnets, routes, endpoints) = network;
+        let (limits, running) = room;
         let (role, permissions) = own;
         let (secrets, file_systems, release) = rest;
         Facts {
@@ -188,6 +198,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(subnets), Some(routes), endpoints)
     }
 
+    /// The limits; then what runs now, where that may decide: not where the job is more than one of them by itself.
+    async fn room(&self, plan: &Plan, desired: &Desired, starting: bool) -> (Vec<Limit>, Seen<Running>) {
+        let limits = self.limits(plan, desired, starting).await;
+        let mut shared = limits.iter().filter(|limit| limit.is_shared).peekable();
+        let wanted = shared.peek().is_some()
+            && shared.all(|limit| !matches!(limit.seen, Some(Ok(has)) if limit.wanted > has));
+        let running = some(wanted, self.running_beside(plan)).await;
+        (limits, running)
+    }
+
     async fn limits(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Limit> {
         if !starting {
             return Vec::new();
@@ -218,7 +238,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Instances of the plan's type that run now.
-    async fn instances(&self, plan: &Plan) -> Answer<u64> {
+    async fn running_beside(&self, plan: &Plan) -> Answer<Running> {
         let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned();
         let spot = is_spot(plan);
         let running = self.ask(async |cloud| cloud.running_jobs(false).await).await?;
@@ -230,7 +250,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let same = jobs.into_iter().flatten().filter(|job| {
             job.instance_type().map(str::to_owned) == kind && job.is_spot() == spot && !job.is_over()
         });
-        Ok(same.map(|job| job.instances()).sum())
+        Ok(Running {
+            instances: same.map(|job| job.instances()).sum(),
+            is_all: running.len() <= MOST_RUNNING,
+        })
     }
 
     async fn buckets(&self, plan: &Plan, desired: &Desired) -> BTreeMap<String, (Span, Seen<Bucket>)> {

@@ -16,7 +16,7 @@ mod role;
 mod wider;
 
 pub use beside::beside;
-pub use facts::{Facts, Seen};
+pub use facts::{Facts, Running, Seen};
 pub use left::{left, lost, strays};
 pub(in crate::apply) use needs::places;
 pub use quota::Together;

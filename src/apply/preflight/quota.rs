@@ -15,16 +15,20 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
-    let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or(0);
+    let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or_default();
     for limit in &facts.limits {
         let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
         else {
             continue;
         };
-        let taken = if limit.is_shared { used as f64 } else { 0.0 };
+        let taken = if limit.is_shared { used.instances as f64 } else { 0.0 };
         if limit.wanted + taken > *has {
             let in_use = match taken {
                 0.0 => String::new(),
+                // Only the newest of the running jobs are looked at.
+                _ if !used.is_all => {
+                    format!(", at least {} of them in use now", amount(taken, &limit.quota.unit))
+                }
                 _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
             };
             let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
@@ -42,7 +46,8 @@ impl Together {
     /// Adds a job to those before it; where it does not fit beside them, says so and leaves it out. Only for a job that
     /// is to be started and fits alone.
     pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
-        let used = facts.running.as_ref().and_then(|seen| seen.as_ref().ok()).copied().unwrap_or(0) as f64;
+        let running = facts.running.as_ref().and_then(|seen| seen.as_ref().ok()).copied().unwrap_or_default();
+        let used = running.instances as f64;
         let region = plan.job.region.value().cloned().unwrap_or_default();
         let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
         let key = |limit: &Limit| (region.clone(), limit.quota.code.clone().unwrap_or_default());
