@@ -160,7 +160,7 @@ impl Place {
     /// The roles that may be passed.
     fn passed(&self) -> String {
         let Self { partition: p, account: a, job, .. } = self;
-        job.as_ref().map_or_else(|| format!("arn:{p}:iam::{a}:role/*"), |job| job.passed.clone())
+        job.as_ref().map_or_else(|| format!("arn:{p}:iam::{a}:role/trainc/*"), |job| job.passed.clone())
     }
 
     /// Keys that encrypt what is uploaded, and through which endpoint of S3.
@@ -190,7 +190,7 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
 }
 
 /// Reads and writes are told apart, so that a person who only looks gets less.
-fn sid(scope: Scope, write: bool) -> String {
+fn sid(scope: Scope, write: bool, guard: Guard) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
         Scope::Role => "Roles",
@@ -204,12 +204,68 @@ fn sid(scope: Scope, write: bool) -> String {
         Scope::Image => "Images",
         Scope::Secret => "Secrets",
     };
-    format!("{}{what}", if write { "Change" } else { "See" })
+    format!("{}{}{what}", if write { "Change" } else { "See" }, guard.word())
 }
+
+/// Under which of trainc's tags an action is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Guard {
+    /// Under none: the resource alone says what is meant, or the action knows no tags.
+    Open,
+    /// What is changed carries the tag.
+    Own,
+    /// What is made, or taken over, is given the tag.
+    New,
+}
+
+/// The tag that everything of a job carries.
+const TAG: &str = "trainc:job";
+
+impl Guard {
+    /// The guards under which an action is allowed, each by itself. All of these know both keys (service authorization
+    /// reference: FSx, SageMaker, IAM). What writes into a role has none: it follows its creation at once, while its tags may
+    /// not be seen everywhere yet, and its path is trainc's or its name is the job's.
+    fn of(action: &str) -> &'static [Self] {
+        match action {
+            "fsx:UpdateFileSystem"
+            | "fsx:DeleteFileSystem"
+            | "fsx:DeleteDataRepositoryAssociation"
+            | "sagemaker:StopTrainingJob"
+            | "iam:DeleteRole"
+            | "iam:DeleteRolePolicy" => &[Self::Own],
+            "fsx:CreateFileSystem" | "sagemaker:CreateTrainingJob" | "iam:CreateRole" => &[Self::New],
+            // Tags that drifted are set again without the others, and `--adopt` gives them to what has none; a link is
+            // made on a file system of trainc's.
+            "fsx:TagResource" | "sagemaker:AddTags" | "iam:TagRole" => &[Self::Own, Self::New],
+            "fsx:CreateDataRepositoryAssociation" => &[Self::New],
+            _ => &[Self::Open],
+        }
+    }
+
+    fn condition(self) -> Option<Value> {
+        let key = match self {
+            Self::Open => return None,
+            Self::Own => "aws:ResourceTag",
+            Self::New => "aws:RequestTag",
+        };
+        Some(json!({"Null": {format!("{key}/{TAG}"): "false"}}))
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Open => "",
+            Self::Own => "Own",
+            Self::New => "New",
+        }
+    }
+}
+
+/// Statements by what they are about: the guard, whether they change it, and the scope.
+type Statements = BTreeMap<(bool, Scope, Guard), BTreeSet<String>>;
 
 /// The policy that lets a caller run these commands in these places, and nothing else.
 pub fn policy(commands: &[Command], places: &[Place]) -> Value {
-    let mut statements: BTreeMap<(bool, Scope), BTreeSet<String>> = BTreeMap::new();
+    let mut statements = Statements::new();
     let mut applies = false;
     for call in Call::ALL {
         let row = call.row();
@@ -221,8 +277,7 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
             continue;
         }
         let write = row.effect == super::calls::Effect::Write;
-        let actions = statements.entry((write, row.scope)).or_default();
-        actions.insert(call.action());
+        allow(&mut statements, write, row.scope, &call.action());
         for also in row.also {
             match *also {
                 // A role is passed under a condition of its own.
@@ -230,23 +285,24 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
                 // It knows no resource that could be named.
                 "ec2:GetSecurityGroupsForVpc" => {
                     if places.iter().any(Place::makes_file_systems) {
-                        actions_of(&mut statements, false, Scope::All).insert((*also).to_owned());
+                        allow(&mut statements, false, Scope::All, also);
                     }
                 }
-                other => {
-                    actions_of(&mut statements, write, row.scope).insert(other.to_owned());
-                }
+                other => allow(&mut statements, write, row.scope, other),
             }
         }
     }
     let mut out: Vec<Value> = Vec::new();
-    for ((write, scope), actions) in statements {
+    for ((write, scope, guard), actions) in statements {
         let resources: BTreeSet<String> =
             places.iter().flat_map(|place| place.resources(scope, write)).collect();
         if !resources.is_empty() {
-            out.push(json!({
-                "Sid": sid(scope, write), "Effect": "Allow", "Action": actions, "Resource": resources,
-            }));
+            let sid = sid(scope, write, guard);
+            let mut one = json!({"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources});
+            if let (Some(condition), Some(members)) = (guard.condition(), one.as_object_mut()) {
+                members.insert("Condition".to_owned(), condition);
+            }
+            out.push(one);
         }
     }
     if applies {
@@ -310,12 +366,10 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
     out
 }
 
-fn actions_of(
-    statements: &mut BTreeMap<(bool, Scope), BTreeSet<String>>,
-    write: bool,
-    scope: Scope,
-) -> &mut BTreeSet<String> {
-    statements.entry((write, scope)).or_default()
+fn allow(statements: &mut Statements, write: bool, scope: Scope, action: &str) {
+    for guard in Guard::of(action) {
+        statements.entry((write, scope, *guard)).or_default().insert(action.to_owned());
+    }
 }
 
 #[cfg(test)]
@@ -350,5 +404,35 @@ mod tests {
             assert!(apply.contains(action), "{action}");
         }
         assert!(!apply.contains("iam:DeleteRole") && !apply.contains("fsx:DeleteFileSystem"));
+    }
+
+    #[test]
+    fn what_is_not_tagged_as_a_job_s_is_neither_changed_nor_deleted() {
+        let policy = policy(&[Command::Apply, Command::Destroy, Command::Stop], &[Place::default()]);
+        let conditions = |action: &str| -> Vec<String> {
+            let statements = policy["Statement"].as_array().unwrap().iter();
+            let allowing =
+                statements.filter(|one| one["Action"].as_array().unwrap().iter().any(|one| one == action));
+            allowing.map(|one| one["Condition"].to_string()).collect()
+        };
+        let own = r#"{"Null":{"aws:ResourceTag/trainc:job":"false"}}"#;
+        let new = r#"{"Null":{"aws:RequestTag/trainc:job":"false"}}"#;
+        for action in [
+            "fsx:UpdateFileSystem",
+            "fsx:DeleteFileSystem",
+            "fsx:DeleteDataRepositoryAssociation",
+            "sagemaker:StopTrainingJob",
+            "iam:DeleteRole",
+        ] {
+            assert_eq!(conditions(action), [own], "{action}");
+        }
+        for action in ["fsx:CreateFileSystem", "sagemaker:CreateTrainingJob", "iam:CreateRole"] {
+            assert_eq!(conditions(action), [new], "{action}");
+        }
+        for action in ["fsx:TagResource", "sagemaker:AddTags", "iam:TagRole"] {
+            assert_eq!(conditions(action), [own, new], "{action}");
+        }
+        let pass = policy["Statement"].as_array().unwrap().iter().find(|one| one["Sid"] == "PassRoles");
+        assert_eq!(pass.unwrap()["Resource"], json!(["arn:aws:iam::*:role/trainc/*"]));
     }
 }

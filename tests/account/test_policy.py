@@ -7,6 +7,7 @@ tests/python/test_iam_decisions.py) over the requests that the account recorded.
 import json
 import shutil
 import subprocess
+import urllib.parse
 
 import pytest
 from job import ROOT, TRAINC, Example, Run
@@ -42,6 +43,15 @@ def arn(service, region, resource):
     return f"arn:aws:{service}:{region}:{ACCOUNT}:{resource}"
 
 
+# What is changed or deleted here was made here, with trainc's tags.
+OWN = {"aws:resourcetag/trainc:job": "job"}
+
+
+def given(tags):
+    """The context of a request that gives tags."""
+    return {f"aws:requesttag/{tag['Key'].lower()}": tag["Value"] for tag in tags or []}
+
+
 def asks(entry, roles):
     """What IAM decides for one recorded request: action, resource and context, with the dependent actions."""
     call, region = entry["call"], entry["region"]
@@ -57,31 +67,37 @@ def asks(entry, roles):
         if operation == "SimulatePrincipalPolicy":
             return [(action, "*", {})]
         name = form["RoleName"]
-        out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), {})]
-        if any(key.startswith("Tags.") for key in form) and operation == "CreateRole":
-            out.append(("iam:TagRole", roles[name], {}))
+        keys = {key: urllib.parse.unquote_plus(value) for key, value in form.items() if key.endswith(".Key")}
+        context = {f"aws:requesttag/{value.lower()}": "job" for value in keys.values()}
+        if operation in ("DeleteRole", "DeleteRolePolicy"):
+            context |= OWN
+        out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), context)]
+        if keys and operation == "CreateRole":
+            out.append(("iam:TagRole", roles[name], context))
         return out
     body = json.loads(entry["body"] or "{}")
     if service == "fsx":
         if operation.startswith("Describe"):
             return [(action, "*", {})]
-        tagged = [("fsx:TagResource", arn(service, region, "file-system/fs-1"), {})] if body.get("Tags") else []
+        new = given(body.get("Tags"))
+        tagged = [("fsx:TagResource", arn(service, region, "file-system/fs-1"), new)] if new else []
         if operation == "CreateFileSystem":
-            return [(action, arn(service, region, "file-system/fs-1"), {}), *tagged]
+            return [(action, arn(service, region, "file-system/fs-1"), new), *tagged]
         if operation == "CreateDataRepositoryAssociation":
             both = (f"file-system/{body['FileSystemId']}", "association/*")
-            return [(action, arn(service, region, what), {}) for what in both] + tagged
+            return [(action, arn(service, region, what), new) for what in both] + tagged
         if "AssociationId" in body:
-            return [(action, arn(service, region, f"association/{body['AssociationId']}"), {})]
-        return [(action, arn(service, region, f"file-system/{body['FileSystemId']}"), {})]
+            return [(action, arn(service, region, f"association/{body['AssociationId']}"), OWN)]
+        return [(action, arn(service, region, f"file-system/{body['FileSystemId']}"), OWN)]
     if service == "sagemaker":
         if operation == "ListTrainingJobs":
             return [(action, "*", {})]
         job = body.get("ResourceArn") or arn(service, region, f"training-job/{body['TrainingJobName']}")
-        out = [(action, job, {})]
+        new = given(body.get("Tags"))
+        out = [(action, job, new or OWN)]
         if operation == "CreateTrainingJob":
             out.append(("iam:PassRole", body["RoleArn"], {"iam:passedtoservice": "sagemaker.amazonaws.com"}))
-            out.append(("sagemaker:AddTags", job, {}))
+            out.append(("sagemaker:AddTags", job, new))
         return out
     if service == "logs":
         stream = body.get("logStreamName", "")
@@ -158,6 +174,8 @@ def test_the_policy_is_enough(life, command, table):
         f"{action} on {resource}"
         for (action, resource, region), context in sorted(life.asked[command].items())
         if action != "sts:GetCallerIdentity"  # needs no permission
+        # Roles of one's own are passed only where a manifest names them.
+        and not (action == "iam:PassRole" and ":role/trainc/" not in resource)
         and decide(policy, region, action, resource, context) != "Allow"
     ]
     assert denied == []
@@ -192,6 +210,14 @@ NEVER = [
     ("sagemaker:UpdateTrainingJob", arn("sagemaker", "us-west-2", "training-job/x")),
     ("fsx:DeleteBackup", "*"), ("fsx:CreateBackup", "*"), ("ecr:BatchGetImage", arn("ecr", "us-west-2", "repository/x")),
     ("servicequotas:RequestServiceQuotaIncrease", "*"),
+    # What carries no tag of trainc's, and requests that give none.
+    *[(f"fsx:{verb}", arn("fsx", "us-west-2", "file-system/fs-0fffffffffffffff1"))
+      for verb in ("DeleteFileSystem", "UpdateFileSystem", "TagResource", "CreateFileSystem")],
+    ("fsx:DeleteDataRepositoryAssociation", arn("fsx", "us-west-2", "association/fs-1/dra-1")),
+    ("sagemaker:StopTrainingJob", arn("sagemaker", "us-west-2", "training-job/somebody-elses")),
+    ("sagemaker:AddTags", arn("sagemaker", "us-west-2", "training-job/somebody-elses")),
+    ("sagemaker:CreateTrainingJob", arn("sagemaker", "us-west-2", "training-job/untagged")),
+    ("iam:DeleteRole", f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged"),
 ]
 
 
@@ -200,7 +226,24 @@ def test_what_nobody_needs_is_denied(command):
     policy = granted(command)
     passed = {"iam:passedtoservice": "ec2.amazonaws.com"}
     wide = [f"{a} on {r}" for a, r in NEVER if decide(policy, "us-west-2", a, r, passed) == "Allow"]
-    assert wide == [] and len(NEVER) == 30
+    assert wide == [] and len(NEVER) == 39
+    admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
+    to_jobs = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    assert decide(policy, "us-west-2", "iam:PassRole", admin, to_jobs) != "Allow"
+
+
+def test_what_carries_the_tag_may_be_changed():
+    system = arn("fsx", "us-west-2", "file-system/fs-1")
+    job = arn("sagemaker", "us-west-2", "training-job/job-1")
+    for command, action, resource in (
+        ("destroy", "fsx:DeleteFileSystem", system), ("apply", "fsx:UpdateFileSystem", system),
+        ("apply", "fsx:TagResource", system), ("stop", "sagemaker:StopTrainingJob", job),
+    ):
+        assert decide(granted(command), "us-west-2", action, resource, OWN) == "Allow", (command, action)
+    # `--adopt` gives its tags to what has none.
+    taken = {"aws:requesttag/trainc:job": "job"}
+    assert decide(granted("apply"), "us-west-2", "fsx:TagResource", system, taken) == "Allow"
+    assert decide(granted("apply"), "us-west-2", "fsx:UpdateFileSystem", system, taken) != "Allow"
 
 
 # A job whose objects lie where trainc would not put them by itself.
