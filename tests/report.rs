@@ -185,11 +185,12 @@ fn a_log_without_figures_says_what_to_print() {
 /// table has no column for would be another job, and what is fitted to it wrong.
 #[test]
 fn a_row_is_of_the_planned_job_or_none() {
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Option<&'a str>);
     let llama = r#"model "huggyllama/llama-7b""#;
     let wrap = "        wrap \"LlamaDecoderLayer\"\n";
     let lora =
         format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
-    let cases: [(&str, &str, Vec<(&str, &str)>, Option<&str>); 5] = [
+    let cases: [Case; 5] = [
         ("plain", "llama-7b-fsdp", vec![], None),
         ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Some("the adapter's rank and targets")),
         ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Some("a model that is not wrapped")),
