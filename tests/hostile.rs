@@ -61,6 +61,17 @@ fn too_much_text() {
     let texts = lines(20_000, |n| format!("hyperparameter a{n} \"{{{{ job.name }}}}\"\n"));
     scratch.write("texts.kdl", format!("job \"x\" {{\nprogram \"t.py\" {{\n{texts}}}\n}}\n"));
     refused(&scratch, "texts.kdl");
+    // Those that are compared with each other, or looked up one by one.
+    let channels = |n| lines(n, |n| format!("channel \"c{n}\" s3=\"s3://bbb/x{n}\"\n"));
+    let members = lines(20_000, |n| format!("A{n} \"x\"\n"));
+    for (name, list) in [("channels", channels(20_000)), ("request", format!("request {{\n{members}}}\n"))] {
+        let name = format!("{name}.kdl");
+        scratch.write(&name, format!("job \"x\" {{\n{list}}}\n"));
+        assert_eq!(codes(&refused(&scratch, &name)), ["T0111"], "{name}");
+    }
+    // As many as are read.
+    scratch.write("most.kdl", format!("job \"x\" {{\nrole create=#true\n{}}}\n", channels(999)));
+    assert!(codes(&refused(&scratch, "most.kdl")).contains(&"T0418".to_owned()));
     scratch.write("line.kdl", format!("job \"x\" {{ region \"{}\" }}", "a".repeat(900_000)));
     refused(&scratch, "line.kdl");
     let human = trainc_in(&scratch.0, &["check", "line.kdl"], b"", Duration::from_mins(2));

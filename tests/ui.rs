@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0107", "hostile: a file of 10 MB"),
     ("T0108", "hostile: a hundred thousand braces"),
+    ("T0111", "hostile: lists without end"),
     ("T0110", "hostile: bytes that are no UTF-8"),
     ("T0140", "many: a directory with an unreadable file"),
     ("T0141", "many: a path that leads nowhere"),

@@ -233,6 +233,8 @@ pub struct Cause {
     pub line: String,
     /// The lines before it, and some after it.
     pub lines: Vec<String>,
+    /// Whether the line names the cause; else it is only the last one of the host that fell silent first.
+    pub is_said: bool,
 }
 
 impl Autopsy {
@@ -245,8 +247,13 @@ impl Autopsy {
                     self.last.get(host).map(|lines| lines.iter().map(|one| one.text.clone()).collect());
                 let mut lines: Vec<String> = before.unwrap_or_default();
                 lines.push(event.text.clone());
-                let cause =
-                    Cause { time: event.time, host: host.to_owned(), line: event.text.clone(), lines };
+                let cause = Cause {
+                    time: event.time,
+                    host: host.to_owned(),
+                    line: event.text.clone(),
+                    lines,
+                    is_said: true,
+                };
                 self.causes.insert(kind, cause);
             }
         }
@@ -313,8 +320,11 @@ impl Autopsy {
         }
     }
 
+    /// The last lines of the host that fell silent first, where no line names the cause: a killed program says little.
     fn last_words(&self, kind: Kind) -> Option<Cause> {
-        if !matches!(kind, Kind::Unknown | Kind::Program) {
+        // No program is to blame for these: what it wrote last says nothing of them.
+        let outside = [Kind::Stopped, Kind::Time, Kind::Wait, Kind::Quota, Kind::Capacity];
+        if outside.contains(&kind) {
             return None;
         }
         let (host, lines) =
@@ -325,6 +335,7 @@ impl Autopsy {
             host: host.clone(),
             line: last.text.clone(),
             lines: lines.iter().map(|one| one.text.clone()).collect(),
+            is_said: false,
         })
     }
 }
@@ -455,6 +466,22 @@ mod tests {
             let found = Autopsy::default().finding(&job).kind;
             assert_eq!((found, found.code().id), (kind, "T0659"));
         }
+        // Who is killed says next to nothing: its last lines are shown all the same, and not as a cause.
+        let mut autopsy = Autopsy::default();
+        for (host, time, text) in [("algo-1", 5, "step 3"), ("algo-2", 3, "step 2"), ("algo-2", 4, "Killed")]
+        {
+            autopsy.read(host, &LogEvent { time, text: text.to_owned() });
+        }
+        let failed = |failure: &str| TrainingJob {
+            status: "Failed".to_owned(),
+            failure: Some(failure.to_owned()),
+            ..TrainingJob::default()
+        };
+        let finding = autopsy.finding(&failed("AlgorithmError: ExecuteUserScriptError: ExitCode 137"));
+        let cause = finding.cause.unwrap();
+        assert_eq!((finding.kind, cause.host.as_str(), cause.is_said), (Kind::Memory, "algo-2", false));
+        assert_eq!(cause.lines, ["step 2", "Killed"]);
+        assert_eq!(autopsy.finding(&failed("CapacityError: none")).cause, None);
         // What the host said before it was killed is the cause all the same where it names one.
         let mut autopsy = Autopsy::default();
         let text = "OSError: [Errno 28] No space left on device".to_owned();

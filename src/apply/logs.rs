@@ -4,11 +4,12 @@
 //! read twice. A page is fetched only for a host whose next line is not known, so at most one page of each host is held;
 //! the more hosts, the smaller the pages. What is held therefore does not grow with the logs, nor with the hosts.
 
-use super::account::{LogEvent, LogFrom, LogPage, LogStream};
+use super::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::observed::Look;
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// The log group of training jobs.
 pub const GROUP: &str = "/aws/sagemaker/TrainingJobs";
@@ -23,6 +24,13 @@ const LEAST_LINES: usize = 256;
 const MOST_LINES: usize = 10_000;
 /// Pages that are fetched side by side: each is held as it came, and as it was read.
 const AT_ONCE: usize = 8;
+
+/// How long no line must have come after a job's end before there is none left: an agent sends what it read every 5 seconds
+/// (CloudWatch agent, `force_flush_interval`), and CloudWatch shows it some seconds later. The SageMaker Python SDK waits
+/// as long before it reads a last time (`Session.logs_for_job`, `poll`).
+const QUIET: Duration = Duration::from_secs(10);
+/// The pause between two reads after the end.
+const AFTER: Duration = Duration::from_secs(2);
 
 /// Lines that are asked for of each of so many hosts.
 fn lines_of_a_page(hosts: usize) -> u32 {
@@ -116,7 +124,35 @@ impl Tail {
         self.read(look, job, sink).await
     }
 
-    /// The same from any source.
+    /// Reads what is left of a job that is over: CloudWatch shows a line some seconds after it was written, so the last
+    /// ones, which say why a job failed, come after its end. Ends once nothing new has come for ten seconds; at once where
+    /// the end is long ago, and with the first read that brings nothing where no pause is wanted.
+    pub async fn rest<C: Observe, K: Clock>(
+        &mut self,
+        look: &Look<'_, C, K>,
+        job: &TrainingJob,
+        sink: &mut dyn FnMut(&str, &LogEvent),
+    ) -> Answer<u64> {
+        let mut lines = self.round(look, &job.name, sink).await?;
+        let unseen = look.patience.unseen.as_secs_f64();
+        let mut since = look.clock.now();
+        if job.ended.is_some_and(|ended| since - ended >= unseen) {
+            return Ok(lines);
+        }
+        let quiet = if look.patience.poll.is_zero() { 0.0 } else { QUIET.as_secs_f64() };
+        loop {
+            look.clock.sleep(AFTER.min(look.patience.poll)).await;
+            let more = self.round(look, &job.name, sink).await?;
+            lines += more;
+            if more > 0 {
+                since = look.clock.now();
+            } else if look.clock.now() - since >= quiet {
+                return Ok(lines);
+            }
+        }
+    }
+
+    /// The same as a round, from any source.
     pub async fn read(
         &mut self,
         source: &impl Source,

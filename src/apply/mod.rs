@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod logs;
 pub mod marks;
 pub mod metrics;
+mod moved;
 pub mod observed;
 pub mod patience;
 pub mod permissions;

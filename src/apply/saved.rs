@@ -1,6 +1,7 @@
 //! A saved plan: what apply will do and nothing else, as long as nothing has moved.
 
-use super::diff::Choices;
+use super::diff::{Choices, Target};
+use super::moved::{Step, moved, seen, steps};
 use super::prospect::Prospect;
 use super::verdict::Verdict;
 use crate::declare_code;
@@ -17,7 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0612];
 pub const MARK: &str = "trainc-saved-plan";
 
 /// The form of saved plans; one of another whole number is not read.
-const FORMAT: &str = "2.0";
+const FORMAT: &str = "3.0";
 
 /// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
 /// else does.
@@ -83,11 +84,12 @@ struct Form {
 pub struct SavedJob {
     /// The job's digest: over the request and the source.
     pub digest: String,
-    /// What was observed and would be done, as a digest.
-    pub fingerprint: String,
-    /// What was seen of each resource that was there, as digests by kind and name.
-    #[serde(default)]
+    /// What would be done, by resource.
+    pub steps: BTreeMap<String, Step>,
+    /// What was seen of each resource that was there, as digests by resource: what trainc leaves as it is.
     pub seen: BTreeMap<String, String>,
+    /// Which run of the digest would be started, from 1; none where one is there.
+    pub run: Option<usize>,
     /// Whether anything would be done.
     pub changes: bool,
 }
@@ -96,8 +98,12 @@ impl SavedJob {
     fn of(prospect: &Prospect) -> Self {
         Self {
             digest: prospect.desired.digest.clone(),
-            fingerprint: prospect.fingerprint(),
-            seen: prospect.seen(),
+            steps: steps(prospect),
+            seen: seen(prospect).into_iter().map(|(key, seen)| (key, seen.now)).collect(),
+            run: match &prospect.target {
+                Target::Start(name) => prospect.desired.run_of(name),
+                Target::Attach(_) | Target::Blocked(_) => None,
+            },
             changes: !prospect.is_empty(),
         }
     }
@@ -150,12 +156,14 @@ impl SavedPlan {
         }
     }
 
-    /// What the user chose.
-    pub fn choices(&self) -> Choices {
-        Choices { adopt: self.adopt, new_run: self.new_run }
+    /// What the user chose for a job.
+    pub fn choices(&self, job: &str) -> Choices {
+        let run = self.jobs.get(job).and_then(|job| job.run);
+        Choices { adopt: self.adopt, new_run: self.new_run, run }
     }
 
-    /// Why it no longer holds for a job, if so: the first thing that moved. The manifest describes jobs of these names now.
+    /// Why it no longer holds for a job, if so: the first thing that moved. What this plan itself has made or changed
+    /// has not. The manifest describes jobs of these names now.
     pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != crate::catalog::VERSION {
             return Some(format!(
@@ -180,14 +188,7 @@ impl SavedPlan {
                 "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
             );
         };
-        if saved.fingerprint != prospect.fingerprint() {
-            let why = "what is in the account was changed since: something else would be done now";
-            return Some(why.to_owned());
-        }
-        let seen = prospect.seen();
-        let mut moved =
-            saved.seen.keys().chain(seen.keys()).filter(|key| saved.seen.get(*key) != seen.get(*key));
-        moved.next().map(|key| format!("`{key}` was changed in the account since"))
+        moved(saved, prospect, self.choices(&prospect.desired.job))
     }
 }
 

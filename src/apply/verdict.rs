@@ -288,7 +288,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
         Class::Mismatch => (
             new(&T0613, format!("{what}{}", words(fault)))
-                .help(again)
+                .help("see what there is with `aws fsx describe-file-systems`; once what was made with the token shows there, or is gone, run the same command again")
                 .note("the token follows from the settings that cannot be changed: an object with other settings was made with it before"),
             exit::INCOMPLETE,
         ),

@@ -21,6 +21,7 @@ use crate::apply::saved::SavedPlan;
 use crate::apply::turns::Shared;
 use crate::apply::verdict;
 use crate::diag::{Format, Severity};
+use crate::ir::Plan;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use one::One;
@@ -287,7 +288,7 @@ impl Tasks for Applies<'_> {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
-        let choices = self.jobs.first().map(One::choices).unwrap_or_default();
+        let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
         let looked = progress.busy("looking at the account", look_at(looks, &plans, &known, choices)).await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();

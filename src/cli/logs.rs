@@ -5,13 +5,15 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, clock, each, existing};
+use super::since::{self, Since};
 use crate::apply::account::LogEvent;
-use crate::apply::cloud::{Clock, Cloud};
+use crate::apply::cloud::{Answer, Clock, Cloud};
+use crate::apply::fault::{Class, Fault};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
+use crate::apply::patience::Wait;
 use crate::apply::verdict;
 use serde_json::json;
-use std::time::Duration;
 
 /// Show the job's logs: all hosts in the order of time, or one
 #[derive(clap::Args, Debug)]
@@ -24,10 +26,10 @@ pub(super) struct Args {
     /// One host, as algo-1
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only what was written within that time, as 10m: where a follow was cut off, it need not begin again at the first
-    /// line
-    #[arg(long, value_name = "TIME", value_parser = super::args::duration)]
-    since: Option<Duration>,
+    /// Only what was written within that time, as 10m, or since a time of UTC, as 2026-11-22T09:15:10Z: where a follow was
+    /// cut off, it need not begin again at the first line
+    #[arg(long, value_name = "TIME", value_parser = since::since)]
+    since: Option<Since>,
     /// Go on until the job ends
     #[arg(short, long)]
     follow: bool,
@@ -50,7 +52,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 struct Logs {
     host: Option<String>,
     follow: bool,
-    since: Option<Duration>,
+    since: Option<Since>,
     about: About,
 }
 
@@ -68,17 +70,17 @@ impl Task for Logs {
             return exit::USAGE;
         }
         let several = self.host.is_none() && job.instances() > 1;
-        let since = self.since.map(|time| look.clock.now() - time.as_secs_f64());
+        let since = self.since.map(|since| since.seconds(look.clock.now()));
         let mut tail = Tail::new(self.host.as_deref()).since(since);
-        let mut lines = 0;
+        let mut lines: u64 = 0;
+        let mut last: Option<i64> = None;
+        let mut trouble: Option<Wait> = None;
+        let mut told = false;
         loop {
-            // The state is asked for first: what a job wrote before its end is there after it.
-            let over = match look.ask(async |cloud| cloud.training_job(&job.name).await).await {
-                Ok(job) => job.is_over(),
-                Err(fault) => return self.fail(io, &fault),
-            };
             let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
+                lines += 1;
+                last = last.max(Some(event.time));
                 if is_json {
                     io.print(&format!(
                         "{}\n",
@@ -91,11 +93,27 @@ impl Task for Logs {
                     io.print(&format!("{host}{} {}\n", clock(event.time), crate::diag::safe(&event.text)));
                 }
             };
-            let read = tail.round(&look, &job.name, &mut sink);
-            match read.await {
-                Ok(more) => lines += more,
-                Err(fault) => return self.fail(io, &fault),
-            }
+            let over = match round(&look, &job.name, self.follow, &mut tail, &mut sink).await {
+                Ok(over) => {
+                    trouble = None;
+                    over
+                }
+                Err(fault) => {
+                    let wait = trouble.get_or_insert_with(|| Wait::start(look.clock, look.patience.making));
+                    // Who is throttled for long is answered in the end; what is silent for long may be gone.
+                    let given_up = fault.class != Class::Throttled && wait.is_over(look.clock);
+                    if !self.follow || !fault.is_passing() || given_up {
+                        return self.fail(io, &fault, last);
+                    }
+                    if !told {
+                        let words = verdict::look_failed(&self.about.plan, &fault).diagnostic.message;
+                        io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                        told = true;
+                    }
+                    wait.long(look.clock, &look.patience).await;
+                    continue;
+                }
+            };
             if over || !self.follow || io.unread {
                 break;
             }
@@ -119,8 +137,39 @@ fn is_host(host: &str, instances: u64) -> bool {
     number.is_some_and(|number| (1..=instances.max(1)).contains(&number) && host == format!("algo-{number}"))
 }
 
+/// Reads what was written since, and whether that was the last of it.
+async fn round<C: Cloud, K: Clock>(
+    look: &Look<'_, C, K>,
+    name: &str,
+    follow: bool,
+    tail: &mut Tail,
+    sink: &mut dyn FnMut(&str, &LogEvent),
+) -> Answer<bool> {
+    // The state is asked for first: what a job wrote before its end is there after it.
+    let job = look.ask(async |cloud| cloud.training_job(name).await).await?;
+    let over = job.is_over();
+    match over && follow {
+        true => tail.rest(look, &job, sink).await?,
+        false => tail.round(look, name, sink).await?,
+    };
+    Ok(over)
+}
+
 impl Logs {
-    fn fail(&self, io: &mut Io, fault: &crate::apply::fault::Fault) -> u8 {
-        self.about.fail(io, verdict::look_failed(&self.about.plan, fault))
+    /// Says what ended it, and how to go on after the last line that was shown.
+    fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
+        let mut verdict = verdict::look_failed(&self.about.plan, fault);
+        if let Some(last) = last {
+            let since = since::text(last);
+            let host = self.host.as_ref().map(|host| format!(" --host {host}")).unwrap_or_default();
+            let follow = if self.follow { " --follow" } else { "" };
+            let command = format!("trainc logs {}{host}{follow} --since {since}", self.about.again);
+            // What must be mended first has a help of its own.
+            verdict.diagnostic = match fault.is_passing() {
+                true => verdict.diagnostic.help(format!("{command} begins with the last line shown")),
+                false => verdict.diagnostic.note(format!("{command} then begins with the last line shown")),
+            };
+        }
+        self.about.fail(io, verdict)
     }
 }

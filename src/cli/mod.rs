@@ -46,6 +46,7 @@ mod report;
 mod run;
 mod schema;
 mod shards;
+mod since;
 mod status;
 mod stop;
 mod table;

@@ -109,7 +109,7 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = look_at(looks, self.plans, self.known, self.choices);
+        let all = look_at(looks, self.plans, self.known, |_| self.choices);
         let looked = self.progress.busy("looking at the account", all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
@@ -122,7 +122,7 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         io.note(&words);
         exit::USAGE
     })?;
-    let choices = Choices { adopt: args.adopt, new_run: args.new_run };
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
     let sound = |manifest: &'_ Manifest| manifest.compiled.checked().is_some_and(|plan| plan.deployable);
     let plans: Vec<&crate::ir::Plan> = set
         .manifests
@@ -274,7 +274,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
         sha256: manifest.sha256.clone(),
         given: args.input.given(),
     };
-    let choices = Choices { adopt: args.adopt, new_run: args.new_run };
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
     let plan = SavedPlan::of(&input, &prospects, choices);
     let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     if let Err(error) = std::fs::write(file, format!("{text}\n")) {

@@ -35,9 +35,10 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
     known: &[&str],
-    choices: Choices,
+    choices: impl Fn(&Plan) -> Choices,
 ) -> Vec<Looked> {
-    let mut all = join_all(looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices))).await;
+    let each = looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices(plan)));
+    let mut all = join_all(each).await;
     let mut families = BTreeSet::new();
     for (((looked, _), look), plan) in all.iter_mut().zip(looks).zip(plans) {
         // Once for each sweep, and where the account can be looked at.

@@ -145,8 +145,13 @@ impl Following {
         }
     }
 
-    /// Reads what the hosts have written since.
-    async fn read<C: Observe, K: Clock>(&mut self, look: &Look<'_, C, K>, job: &str, io: &mut Io<'_>) {
+    /// Reads what the hosts have written since; of a job that is over, all that is left.
+    async fn read<C: Observe, K: Clock>(
+        &mut self,
+        look: &Look<'_, C, K>,
+        job: &TrainingJob,
+        io: &mut Io<'_>,
+    ) {
         if !self.logs {
             return;
         }
@@ -155,8 +160,11 @@ impl Following {
             metrics.read(host, &event.text);
             autopsy.read(host, event);
         };
-        let read = self.tail.round(look, job, &mut sink);
-        if let Err(fault) = read.await {
+        let read = match job.is_over() {
+            true => self.tail.rest(look, job, &mut sink).await,
+            false => self.tail.round(look, &job.name, &mut sink).await,
+        };
+        if let Err(fault) = read {
             self.logs = false;
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
@@ -211,7 +219,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             }
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
-        following.read(look, name, io).await;
+        following.read(look, &job, io).await;
         let now =
             status(plan, &job, &following.metrics, look.clock.now()).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
@@ -294,7 +302,8 @@ pub(super) fn end(
     let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
         .help(kind.next(again, plan, job));
     if let Some(cause) = &finding.cause {
-        diagnostic = diagnostic.note(format!("first to fail: {} at {} UTC", cause.host, clock(cause.time)));
+        let what = if cause.is_said { "fail" } else { "fall silent" };
+        diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));
     }
     if let Some(reason) = &job.failure {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -33,6 +33,15 @@ pub(crate) fn near_divisors(of: u64, wanted: u64) -> (Option<u64>, Option<u64>) 
     }
 }
 
+/// What divides a number near one that does not: `64 or 128 does`.
+pub(crate) fn do_divide(of: u64, wanted: u64) -> String {
+    match near_divisors(of, wanted) {
+        (Some(below), Some(above)) => format!("{below} or {above} does"),
+        (Some(one), None) | (None, Some(one)) => format!("{one} does"),
+        (None, None) => "1 does".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

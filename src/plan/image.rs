@@ -3,11 +3,12 @@
 use super::neuron_image::{self, neuron_gap, substituted, too_old};
 use super::newest;
 use super::own_image::own;
+use super::smp::is_smp_v2;
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
 use crate::catalog::{instances, support};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region, Smp};
+use crate::ir::{Engine, Image, ImageAsk, Job, Origin, Region};
 use crate::resolve::T0220;
 use crate::source::Span;
 use crate::text;
@@ -139,9 +140,31 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         }),
         Err(problem) => {
             problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
+            // Which Pythons there are hangs on the version; how one is spelled does not.
+            if !matches!(problem, ImageProblem::UnknownPython { .. })
+                && let Some(misspelled) = misspelled_python(ask)
+            {
+                problems.push(misspelled);
+            }
             None
         }
     }
+}
+
+/// A Python that no container has, whatever its version: theirs are `py` and digits.
+fn misspelled_python(ask: &ImageAsk) -> Option<Diagnostic> {
+    let written = ask.python.val()?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if written.value.strip_prefix("py").is_some_and(digits) {
+        return None;
+    }
+    let meant: String = written.value.chars().filter(char::is_ascii_digit).collect();
+    let diagnostic = Diagnostic::new(
+        &T0331,
+        written.span_or(ask.span),
+        format!("`{}` is no container's Python; expected `py` and digits, as `py312`", written.value),
+    );
+    Some(if meant.is_empty() { diagnostic } else { diagnostic.help(format!("write `python=\"py{meant}\"`")) })
 }
 
 /// A region that has every container.
@@ -254,26 +277,6 @@ pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> boo
         _ => return true,
     };
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
-}
-
-fn is_smp_v2(pytorch: &str) -> bool {
-    images::version_key(pytorch) >= images::version_key("2.0.1") && pytorch != "2.0" || pytorch == "2.0.1"
-}
-
-/// Which generation of SageMaker model parallel the image has.
-pub(super) fn smp_generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
-    if job.parallel.as_ref()?.engine.get()? != Engine::Smp {
-        return None;
-    }
-    let image = image?;
-    if image.family == "smp" {
-        return Some(Smp::V2);
-    }
-    let version = image.pytorch.as_deref()?;
-    if image.family == "pytorch" && is_smp_v2(version) {
-        return Some(Smp::V2);
-    }
-    Some(Smp::V1(support::library(support::Engine::SmpV1, version).map(|library| library.version)))
 }
 
 /// One problem of the catalogue in words.

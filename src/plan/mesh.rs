@@ -4,7 +4,7 @@ use super::minimum_nodes::minimum_nodes;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
-use crate::plan::divisors::{divisors, largest_divisor, near_divisors};
+use crate::plan::divisors::{divisors, do_divide, largest_divisor};
 use crate::plan::shard_of_part::shard_of_part;
 use crate::source::Span;
 use crate::text;
@@ -375,12 +375,7 @@ impl Layout<'_> {
             } else {
                 format!("the {left} GPUs that the other degrees leave of {world}")
             };
-            let (below, above) = near_divisors(left, val.value);
-            let near = match (below, above) {
-                (Some(below), Some(above)) => format!("{below} or {above} does"),
-                (Some(one), None) | (None, Some(one)) => format!("{one} does"),
-                (None, None) => "1 does".to_owned(),
-            };
+            let near = do_divide(left, val.value);
             let mut diagnostic = Diagnostic::new(
                 &T0301,
                 val.span_or(self.parallel.span),

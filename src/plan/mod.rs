@@ -17,6 +17,7 @@ mod newest;
 mod own_image;
 pub mod sequences;
 mod shard_of_part;
+mod smp;
 pub mod worker;
 
 use crate::catalog::prices;
@@ -56,7 +57,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let machine = cluster::machine(&job, instance.as_ref(), problems);
     let model = model::model(&job, given.model_config.as_ref(), problems);
     let image = image::image(&job, region.as_ref(), problems);
-    let smp = image::smp_generation(&job, image.as_ref());
+    let smp = smp::generation(&job, image.as_ref());
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
     let batch = batch::batch(&job, mesh.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);

@@ -1,5 +1,6 @@
 //! The model: a catalogue name, an architecture with dimensions, a config file, or a size alone.
 
+use super::divisors::do_divide;
 use crate::catalog::models;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -214,6 +215,8 @@ fn dimension(fault: &Problem, span: Span, family: Family) -> Diagnostic {
         Problem::Unusable { key, found, expected } => {
             Diagnostic::new(&T0341, span, format!("`{key}` is {found}; expected {expected}"))
         }
+        Problem::Indivisible { found, whole, .. } => Diagnostic::new(&T0341, span, fault.to_string())
+            .help(format!("{found} does not divide {whole}; {}", do_divide(*whole, *found))),
     }
 }
 

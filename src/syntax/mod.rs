@@ -20,6 +20,7 @@ pub mod recover;
 pub mod require;
 pub mod schema;
 pub mod spec;
+mod surplus;
 mod top;
 mod tree;
 pub mod units;

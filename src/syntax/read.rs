@@ -390,6 +390,17 @@ impl Reader<'_> {
         if name == nodes::EXTENDS.name {
             return diagnostic.help("move it to the top of the file, beside `job`");
         }
+        if name == nodes::ENV.name && node.children().is_some() {
+            return diagnostic.help(
+                "move it to the top of the file, beside `job`; variables of the container are `environment` in `program`",
+            );
+        }
+        if let Some((wanted, why)) = other_spelling(name) {
+            let homes = homes_of(wanted);
+            if !homes.is_empty() {
+                return diagnostic.help(format!("write `{wanted}` {why}, in {}", text::ticked(&homes, "or")));
+            }
+        }
         let homes = homes_of(name);
         if !homes.is_empty() {
             return diagnostic.help(format!("`{name}` belongs in {}", text::ticked(&homes, "or")));

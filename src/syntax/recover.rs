@@ -5,6 +5,7 @@
 //! as what was probably meant, marked so that later stages can stay silent about it ([`is_mended`]).
 
 use super::lex::Token;
+use super::surplus::{self, T0111};
 use super::tree::{self, Entry, Item, Limit, MAX_BYTES, MAX_DEPTH, Node, Part, Type};
 use super::{faults, lex, literal};
 use crate::declare_code;
@@ -26,8 +27,8 @@ declare_code!(T0109, "number-too-large", Error, "a number is too large");
 declare_code!(T0110, "not-utf8", Error, "the file is not UTF-8");
 
 /// The codes of this file.
-pub static CODES: [&Code; 10] =
-    [&T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110];
+pub static CODES: [&Code; 11] =
+    [&T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110, &T0111];
 
 /// The type tag of an entry that was written wrong; no text can produce it.
 const MENDED: &str = "\0mended";
@@ -61,6 +62,10 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
         );
         return None;
     }
+    if let Some(problem) = surplus::judge(source, &tree.items) {
+        problems.push(problem);
+        return None;
+    }
     let document = Builder { text }.document(&tree.items, 0, text.len());
     (tree.faults.is_empty() || !document.nodes().is_empty()).then_some(document)
 }
@@ -83,7 +88,7 @@ pub fn not_text(source: SourceId, offset: usize) -> Diagnostic {
 
 /// Whether a problem may have moved nodes into another block, or hidden them.
 pub fn breaks_structure(code: &Code) -> bool {
-    [&T0104, &T0105, &T0106, &T0107, &T0108].contains(&code)
+    [&T0104, &T0105, &T0106, &T0107, &T0108, &T0111].contains(&code)
 }
 
 /// Whether an entry was written wrong and reported. Its value is what was probably meant: use it where it

@@ -13,7 +13,7 @@ use trainc::apply::turns::Shared;
 use trainc::apply::verdict;
 
 const LLAMA: &str = "llama-7b-fsdp";
-const ADOPT: Choices = Choices { adopt: true, new_run: false };
+const ADOPT: Choices = Choices { adopt: true, new_run: false, run: None };
 
 fn applied(example: &str) -> Account {
     let calm = Fake::default();

@@ -150,7 +150,10 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     repo.edit("llama-7b-fsdp/scripts/pretrain.py", "import argparse  # changed", "import argparse");
     let applied = repo.run(&["apply", "job.plan"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
-    stale("what is in the account");
+    // What is there is what this plan made.
+    let again = repo.run(&["apply", "job.plan"]);
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
+    assert!(again.out.contains("nothing to do: llama-7b-fsdp-"), "{}", again.out);
     let kept = std::fs::read(repo.0.0.join(LLAMA)).unwrap();
     let slip = repo.run(&["plan", LLAMA, "--save", LLAMA]);
     assert_eq!(slip.code, Some(2), "{}", slip.out);
@@ -180,10 +183,10 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
         assert!(ran.code == Some(2) && ran.err.contains(words), "{words}: {}", ran.err);
     };
     refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
-    refused(text.replace("\"format_version\": \"2.", "\"format_version\": \"3."), "its form is 3.");
+    refused(text.replace("\"format_version\": \"3.", "\"format_version\": \"4."), "its form is 4.");
     let older =
-        text.replace("\"format_version\": \"2.", "\"format_version\": \"1.").replace("\"jobs\"", "\"was\"");
-    refused(older, "its form is 1.");
+        text.replace("\"format_version\": \"3.", "\"format_version\": \"2.").replace("\"jobs\"", "\"was\"");
+    refused(older, "its form is 2.");
     refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
     let piped = trainc_in(
         &repo.0.0,
@@ -1011,9 +1014,10 @@ fn a_sweep_is_saved_and_applied_as_one_plan() {
     let applied = repo.run(&["apply", "sweep.plan"]);
     assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
     assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
-    let stale = repo.run(&["apply", "sweep.plan"]);
-    assert_eq!(stale.code, Some(4), "{}", stale.err);
-    assert!(stale.err.contains("T0612"), "{}", stale.err);
+    let again = repo.run(&["apply", "sweep.plan"]);
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
+    assert_eq!(again.out.matches("nothing to do").count(), 4, "each job, and the summary: {}", again.out);
+    assert_eq!(repo.account()["jobs"].as_object().unwrap().len(), 2);
     // From elsewhere its manifest is not found, and that is said.
     let plan = repo.0.0.join("sweep.plan");
     let away = trainc_in(
@@ -1087,4 +1091,39 @@ fn a_manifest_of_standard_input_is_typed_as_it_was() {
     assert!(one_line(&watched.err).contains(next), "{}", watched.err);
     let again = ran(&["apply", "-", "--yes"]);
     assert!(!again.out.contains("stdin") && again.out.contains("trainc apply - "), "{}", again.out);
+}
+
+/// CloudWatch shows a line some seconds after it was written: the last ones come after the job's end, and say why it failed.
+#[test]
+fn lines_that_show_after_the_end_are_read() {
+    let repo = Repo::new("apply-late-lines", &["llama-7b-fsdp"]);
+    let begin = r#"{"outcome": "out-of-memory", "log_seconds": 27}"#;
+    repo.0.write("account.json", begin);
+    let watched = repo.run(&["apply", LLAMA, "--wait"]);
+    assert_eq!(watched.code, Some(8), "{}", watched.err);
+    for words in ["T0651", "first to fail: algo-1"] {
+        assert!(watched.err.contains(words), "{words}: {}", watched.err);
+    }
+    repo.0.write("account.json", begin);
+    assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    let followed = repo.run(&["logs", LLAMA, "--follow"]);
+    assert_eq!(followed.code, Some(0), "{}", followed.err);
+    let mut account = repo.account();
+    account["log_seconds"] = 0.into();
+    account["now"] = (account["now"].as_f64().unwrap() + 600.0).into();
+    repo.0.write("account.json", &account.to_string());
+    let all = repo.run(&["logs", LLAMA]).out;
+    assert!(all.contains("CUDA out of memory"), "{all}");
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&followed.out), sorted(&all), "every line once");
+    // A time is a beginning as a while ago is one.
+    let late = repo.run(&["logs", LLAMA, "--since", "2099-01-01T00:00:00Z"]);
+    assert!(late.out.is_empty() && late.err.contains("in that time"), "{}{}", late.out, late.err);
+    assert_eq!(repo.run(&["logs", LLAMA, "--since", "2026-01-01T00:00:00.5Z"]).out, all);
+    let wrong = repo.run(&["logs", LLAMA, "--since", "2026-13-01T00:00:00Z"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("is no time"), "{}", wrong.err);
 }

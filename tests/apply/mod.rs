@@ -8,6 +8,7 @@ mod filled;
 mod followed;
 mod preflights;
 mod repositories;
+mod saved;
 mod scenarios;
 mod sweeps;
 mod typed;

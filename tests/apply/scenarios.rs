@@ -7,8 +7,8 @@ use trainc::apply::diff::{Action, Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake, Faults, Refusal, RoleState};
 use trainc::apply::ledger::Cause;
 
-const NEW_RUN: Choices = Choices { adopt: false, new_run: true };
-const ADOPT: Choices = Choices { adopt: true, new_run: false };
+const NEW_RUN: Choices = Choices { adopt: false, new_run: true, run: None };
+const ADOPT: Choices = Choices { adopt: true, new_run: false, run: None };
 
 fn applied(example: &str, sets: &[&str]) -> Account {
     let calm = Fake::default();

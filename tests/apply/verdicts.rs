@@ -54,6 +54,15 @@ const ANSWERS: &[(Call, u16, &str, &str, &str, u8)] = &[
     (Call::CreateFileSystem, 400, "BadRequest", "bad", "T0608", 5),
     (Call::CreateFileSystem, 400, "MissingFileSystemConfiguration", "lustre", "T0608", 5),
     (Call::CreateFileSystem, 500, "InternalServerError", "", "T0609", 5),
+    (Call::CreateFileSystem, 400, "IncompatibleParameterError", "do not match the token", "T0613", 5),
+    (
+        Call::CreateDataRepositoryAssociation,
+        400,
+        "IncompatibleParameterError",
+        "do not match the token",
+        "T0613",
+        5,
+    ),
     (
         Call::CreateDataRepositoryAssociation,
         400,

@@ -44,7 +44,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
                 // One that found no machines never ran: what came after it is the job as it is now.
                 let lacked = lacked_capacity(job);
                 Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::Beside })
-            } else if (choices.new_run && job.is_over()) || lacked_capacity(job) {
+            } else if (choices.wants_another(runs.number) && job.is_over()) || lacked_capacity(job) {
                 // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
             } else {

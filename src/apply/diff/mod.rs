@@ -13,7 +13,7 @@ pub use storage::{FileSystemStep, association as association_change, file_system
 
 pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
-pub(super) use storage::{is_resource, live as live_file_system};
+pub(super) use storage::{is_resource, linked, live as live_file_system};
 
 use super::account::{Tags, TrainingJob};
 use super::desired::Desired;
@@ -122,6 +122,15 @@ pub struct Choices {
     pub adopt: bool,
     /// Another run of the job is wanted.
     pub new_run: bool,
+    /// Which run that is, from 1, where a saved plan says so: once it is there, no other is wanted after it.
+    pub run: Option<usize>,
+}
+
+impl Choices {
+    /// Whether another run is wanted where the latest is of this number.
+    fn wants_another(&self, latest: usize) -> bool {
+        self.new_run && self.run.is_none_or(|run| latest < run)
+    }
 }
 
 /// What becomes of every resource of the plan, in the order in which they are made.

@@ -211,16 +211,8 @@ fn number(value: Option<u64>) -> String {
 
 /// What becomes of an association: it is known by the pair that it links.
 pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
-    let create = &wanted.create;
     let kind = "association";
-    let same = found
-        .iter()
-        .filter(|one| Some(one.file_system.as_str()) == file_system && one.lifecycle != "DELETING");
-    let mut same = same.filter(|one| {
-        one.path == create.file_system_path
-            && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
-    });
-    let Some(there) = same.next() else {
+    let Some(there) = file_system.and_then(|id| linked(wanted, id, found)) else {
         let because = match file_system {
             Some(_) => "the file system has no such link",
             None => "its file system is new",
@@ -235,6 +227,23 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
         _ => (Action::Unchanged, format!("{}, as the plan has it", there.id)),
     };
     Change::new(kind, &wanted.name, action, because)
+}
+
+/// The association that links what is wanted, in a file system of this id.
+pub(in crate::apply) fn linked<'a>(
+    wanted: &WantedAssociation,
+    file_system: &str,
+    found: &'a [Association],
+) -> Option<&'a Association> {
+    let create = &wanted.create;
+    let mut same = found
+        .iter()
+        .filter(|one| one.file_system == file_system && one.lifecycle != "DELETING")
+        .filter(|one| {
+            one.path == create.file_system_path
+                && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
+        });
+    same.next()
 }
 
 /// Whether tags say that an object is the resource that those say which it would be made with.

@@ -282,7 +282,10 @@ impl Observe for Fake {
         let call = Call::GetLogEvents;
         self.call(call, stream, |account, now| {
             let name = stream.split('/').next().unwrap_or(stream);
-            let page = account.jobs.get(name).and_then(|state| logs::events(state, stream, from, most, now));
+            let page = account
+                .jobs
+                .get(name)
+                .and_then(|state| logs::events(state, stream, from, most, now - account.log_seconds));
             let gone = || {
                 Fault::answered(
                     call,

@@ -68,6 +68,8 @@ pub struct Account {
     pub steps: u64,
     /// How the next jobs end.
     pub outcome: Outcome,
+    /// Seconds until a line that a host wrote can be read.
+    pub log_seconds: f64,
     /// How many jobs find no machines before one does.
     pub without_capacity: u32,
     /// Numbers that ids are made from.
@@ -106,6 +108,7 @@ impl Default for Account {
             assume_seconds: 9.0,
             steps: 120,
             outcome: Outcome::Completes,
+            log_seconds: 0.0,
             without_capacity: 0,
             counter: 0,
         }

@@ -5,7 +5,7 @@ use crate::apply::account::FileSystem;
 use crate::apply::cloud::{Answer, Clock, Cloud};
 use crate::apply::desired::{WantedAssociation, WantedFileSystem};
 use crate::apply::diff::{self, Action, FileSystemStep, association_change, file_system_change};
-use crate::apply::fault::Class;
+use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
 use crate::apply::patience::{Wait, absent};
 use crate::emit::fsx::{association_token, next_token};
@@ -43,6 +43,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut id: Option<String> = None;
         let mut generation = 1;
         let (mut adopted, mut seen) = (false, false);
+        let mut mismatch: Option<Fault> = None;
         loop {
             let mut systems = look.file_system(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
@@ -67,6 +68,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     // What this token made is gone: the next generation makes another.
                     generation += 1;
                     if generation > MOST_GENERATIONS {
+                        if let Some(fault) = mismatch {
+                            return Err(Cause::Fault(fault));
+                        }
                         return Err(self.late(&making, "until FSx shows the file system"));
                     }
                     made.clear();
@@ -81,9 +85,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     Ok(new) => {
                         id = Some(new);
                         made.push(FileSystemStep::Create);
+                        mismatch = None;
                     }
                     // The token was used with other settings: what it made may only be late to show.
-                    Err(fault) if fault.class == Class::Mismatch => made.push(FileSystemStep::Create),
+                    Err(fault) if fault.class == Class::Mismatch => {
+                        made.push(FileSystemStep::Create);
+                        mismatch = Some(fault);
+                    }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }
                 continue;
@@ -156,6 +164,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut making = Wait::start(look.clock, look.patience.making);
         let mut made = "unchanged";
         let mut generation = 1;
+        let mut mismatch: Option<Fault> = None;
         loop {
             let found = look.associations(id).await?;
             let change = association_change(wanted, Some(id), &found);
@@ -167,6 +176,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         made = "unchanged";
                         unseen = self.unseen();
                         continue;
+                    }
+                    if unseen.is_over(look.clock)
+                        && let Some(fault) = mismatch
+                    {
+                        return Err(Cause::Fault(fault));
                     }
                     self.pause(item, &mut unseen, "until FSx shows the association").await?;
                 }
@@ -181,8 +195,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     );
                     self.telling.doing(item, "create");
                     match look.ask(async |cloud| cloud.create_association(&request).await).await {
-                        Ok(_) => made = "created",
-                        Err(fault) if fault.class == Class::Mismatch => made = "created",
+                        Ok(_) => (made, mismatch) = ("created", None),
+                        Err(fault) if fault.class == Class::Mismatch => {
+                            (made, mismatch) = ("created", Some(fault));
+                        }
                         Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                     }
                 }

@@ -46,18 +46,36 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(idle(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
+        let diagnostic = Diagnostic::new(
+            &T0361,
+            engine.span_or(parallel.span),
+            format!(
+                "engine `none` on {}: each host runs the whole script and knows nothing of the others",
+                text::count(mesh.nodes, "node")
+            ),
+        );
         problems.push(
-            Diagnostic::new(
-                &T0361,
-                engine.span_or(parallel.span),
-                format!("engine `none` on {}: each host runs the whole script and knows nothing of the others", text::count(mesh.nodes, "node")),
-            )
+            surplus_hosts(diagnostic, plan, mesh.nodes)
             .help(alone(plan))
             .note(format!("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS{}", if groups.is_empty() { "" } else { ", and tells its group by SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
     processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
     stray(plan, parallel, problems);
+}
+
+/// What the hosts beside the first cost, which do its work again; of groups of several types that is not one figure.
+fn surplus_hosts(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagnostic {
+    let of_one_type = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.is_empty());
+    let Some(price) = plan.price.as_ref().filter(|_| of_one_type) else { return diagnostic };
+    let (all, surplus) = (price.usd_per_hour * nodes as f64, price.usd_per_hour * (nodes - 1) as f64);
+    diagnostic
+        .note(format!(
+            "if the script does not join them, {} of {} per hour goes into the same work again",
+            text::dollars(surplus),
+            text::dollars(all)
+        ))
+        .fact("wasted_usd_per_hour", surplus)
 }
 
 /// What to write where each host should not do all the work by itself.

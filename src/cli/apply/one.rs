@@ -108,10 +108,16 @@ impl One<'_> {
     }
 
     /// What the user chose, here or in a saved plan.
-    pub(super) fn choices(&self) -> Choices {
+    fn choices(&self) -> Choices {
+        self.choices_of(self.plan)
+    }
+
+    /// What the user chose for any job of the command.
+    pub(super) fn choices_of(&self, plan: &Plan) -> Choices {
+        let job = plan.job.name.value().map_or("", String::as_str);
         match self.saved {
-            Some(saved) => saved.choices(),
-            None => Choices { adopt: self.args.adopt, new_run: self.args.new_run },
+            Some(saved) => saved.choices(job),
+            None => Choices { adopt: self.args.adopt, new_run: self.args.new_run, run: None },
         }
     }
 

@@ -81,6 +81,9 @@ fn rename(problem: Problem, keys: &[(&'static str, &'static str)]) -> Problem {
     match problem {
         Problem::Missing { key, expected } => Problem::Missing { key: key_of(key), expected },
         Problem::Unusable { key, found, expected } => Problem::Unusable { key: key_of(key), found, expected },
+        Problem::Indivisible { key, found, of, whole } => {
+            Problem::Indivisible { key: key_of(key), found, of, whole }
+        }
     }
 }
 

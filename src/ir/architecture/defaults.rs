@@ -35,6 +35,10 @@ impl Fill {
         self.problems.push(Problem::Unusable { key: field.to_owned(), found, expected: expected.into() });
     }
 
+    fn refuse_indivisible(&mut self, field: &str, found: u64, (of, whole): (&'static str, u64)) {
+        self.problems.push(Problem::Indivisible { key: field.to_owned(), found, of, whole });
+    }
+
     fn need(&mut self, field: &'static str, written: Option<u64>, max: u64, what: &str) -> u64 {
         if let Some(value) = written {
             return self.bounded(field, value, max);
@@ -220,7 +224,7 @@ fn head_dim(f: &mut Fill, w: &Dimensions, hidden: u64, heads: u64) -> u64 {
         }
     }
     if !hidden.is_multiple_of(heads) && w.hidden.is_some() {
-        f.refuse("heads", heads.to_string(), format!("a divisor of `hidden`, {hidden}"));
+        f.refuse_indivisible("heads", heads, ("hidden", hidden));
     }
     f.fixed("head-dim", w.head_dim, (hidden / heads.max(1)).max(1))
 }
@@ -236,7 +240,7 @@ fn kv_heads(f: &mut Fill, w: &Dimensions, heads: u64) -> u64 {
     };
     let kv_heads = f.or("kv-heads", w.kv_heads, HIDDEN, usual, rule);
     if !heads.is_multiple_of(kv_heads) && w.heads.is_some() {
-        f.refuse("kv-heads", kv_heads.to_string(), format!("a divisor of `heads`, {heads}"));
+        f.refuse_indivisible("kv-heads", kv_heads, ("heads", heads));
     }
     kv_heads
 }

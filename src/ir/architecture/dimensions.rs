@@ -90,13 +90,25 @@ pub enum Problem {
         /// What belongs there.
         expected: String,
     },
+    /// A number that should divide another, and does not.
+    #[error("`{key}` is {found}; expected a divisor of `{of}`, {whole}")]
+    Indivisible {
+        /// As the source names it.
+        key: String,
+        /// The number that stands there.
+        found: u64,
+        /// The dimension that it should divide.
+        of: &'static str,
+        /// That dimension.
+        whole: u64,
+    },
 }
 
 impl Problem {
     /// The dimension or config key.
     pub fn key(&self) -> &str {
         match self {
-            Self::Missing { key, .. } | Self::Unusable { key, .. } => key,
+            Self::Missing { key, .. } | Self::Unusable { key, .. } | Self::Indivisible { key, .. } => key,
         }
     }
 }

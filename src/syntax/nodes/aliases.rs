@@ -29,6 +29,7 @@ pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
         "offload-activations",
         "with `horizon=` (SMP's `activation_loading_horizon`)",
     ),
+    ("pipeline", "pipeline-degree", "with `schedule=\"simple\"` or \"interleaved\" (SMP's `pipeline`)"),
     ("microbatches", "pipeline-degree", "with this as a property"),
     ("active-microbatches", "pipeline-degree", "with this as a property"),
     ("gradient-accumulation", "accumulation", "for the passes per optimizer step"),

@@ -1,0 +1,89 @@
+//! From when on lines are shown: a while ago, or a time.
+
+use super::args;
+use super::io::iso_date;
+use std::time::Duration;
+
+/// From when on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Since {
+    /// So long ago.
+    Ago(Duration),
+    /// At this time, milliseconds since 1970, UTC.
+    At(i64),
+}
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+impl Since {
+    /// The time as seconds since 1970, seen from now.
+    pub(super) fn seconds(self, now: f64) -> f64 {
+        match self {
+            Self::Ago(time) => now - time.as_secs_f64(),
+            Self::At(milliseconds) => milliseconds as f64 / 1_000.0,
+        }
+    }
+}
+
+/// `10m`, or `2026-11-22T09:15:10.250Z`.
+pub(super) fn since(written: &str) -> Result<Since, String> {
+    match written.strip_suffix('Z') {
+        Some(time) => at(time).map(Since::At).ok_or_else(|| {
+            format!("`{written}` is no time; expected one of UTC as 2026-11-22T09:15:10Z, or a while as 10m")
+        }),
+        None => args::duration(written).map(Since::Ago),
+    }
+}
+
+fn at(time: &str) -> Option<i64> {
+    let (date, time) = time.split_once('T')?;
+    let digits = |text: &str, most: usize| -> Option<i64> {
+        let plain = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
+        plain.then(|| text.parse().ok()).flatten()
+    };
+    let year: i64 = digits(date.split('-').next()?, 4)?;
+    // One place knows the calendar: the day is looked up in it, and a day that it does not have is not found.
+    let first = (year - 1970) * 365 + (year - 1969).div_euclid(4) - 20;
+    let day = (first..first + 400).find(|day| iso_date(*day) == date)?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let mut parts = time.split(':').map(|part| digits(part, 2));
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+    let milliseconds = digits(&format!("{:0<3}", fraction.get(..3).unwrap_or(fraction)), 3)?;
+    let is_whole = parts.next().is_none() && digits(fraction, 9).is_some();
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    (is_whole && is_time).then_some(day * DAY + ((hour * 60 + minute) * 60 + second) * 1_000 + milliseconds)
+}
+
+/// A time as [`since`] reads it, from milliseconds since 1970.
+pub(super) fn text(milliseconds: i64) -> String {
+    let clock = super::job::clock(milliseconds);
+    format!("{}T{clock}.{:03}Z", iso_date(milliseconds.div_euclid(DAY)), milliseconds.rem_euclid(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_it_is_written() {
+        for time in
+            [0, 951_782_400_001, 1_709_164_799_999, 1_735_689_600_000, 1_767_603_600_250, 4_102_444_799_000]
+        {
+            assert_eq!(since(&text(time)), Ok(Since::At(time)), "{}", text(time));
+        }
+        assert_eq!(since("2026-01-05T09:00:00Z"), Ok(Since::At(1_767_603_600_000)));
+        assert_eq!(since("2026-01-05T09:00:00.5Z"), Ok(Since::At(1_767_603_600_500)));
+        assert_eq!(since("10m"), Ok(Since::Ago(Duration::from_mins(10))));
+        for wrong in [
+            "2026-02-30T09:00:00Z",
+            "2026-01-05T24:00:00Z",
+            "2026-01-05Z",
+            "Z",
+            "2026-01-05T09:00:00.Z",
+            "10",
+        ] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
+}
