@@ -180,3 +180,76 @@ fn a_log_without_figures_says_what_to_print() {
     let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
     assert_eq!(judged["rows"][0]["oom"], true, "{judged}");
 }
+
+/// A log at exactly the predicted step and memory is a row that `calibrate` judges within a hundredth, or no row: what a
+/// table has no column for would be another job, and what is fitted to it wrong.
+#[test]
+fn a_row_is_of_the_planned_job_or_none() {
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Option<&'a str>);
+    let llama = r#"model "huggyllama/llama-7b""#;
+    let wrap = "        wrap \"LlamaDecoderLayer\"\n";
+    let lora =
+        format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
+    let cases: [Case; 5] = [
+        ("plain", "llama-7b-fsdp", vec![], None),
+        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Some("the adapter's rank and targets")),
+        ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Some("a model that is not wrapped")),
+        (
+            "stages",
+            "gptj-6b-tensor",
+            vec![
+                ("tensor-degree 8", "tensor-degree 2"),
+                ("pipeline-degree 1", "pipeline-degree 4 microbatches=4"),
+                ("micro-batch 8\n", "micro-batch 8\n        accumulation 2\n"),
+            ],
+            None,
+        ),
+        (
+            "experts",
+            "llama-7b-fsdp",
+            vec![
+                (llama, r#"model "mistralai/Mixtral-8x7B-v0.1""#),
+                ("LlamaDecoderLayer", "MixtralDecoderLayer"),
+            ],
+            Some("experts"),
+        ),
+    ];
+    for (name, of, changes, lost) in cases {
+        let dir = example(&format!("carried-{name}"), of);
+        let mut text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+        for (old, new) in changes {
+            assert!(text.contains(old), "{name}: {old}");
+            text = text.replace(old, new);
+        }
+        dir.write("trainc.kdl", &text);
+        let step = predicted(&dir);
+        let log = |bytes: f64| {
+            let lines = (1..=20).map(|n| {
+                format!("step={n} step_time={step} max_memory_allocated_gib={}\n", bytes / f64::from(1 << 30))
+            });
+            dir.write("train.log", lines.collect::<String>());
+        };
+        log(1e10);
+        let report = ["report", "trainc.kdl", "--log", "train.log", "-o", "json"];
+        let first = run(&dir, &report).json();
+        log(part(&first, "memory_bytes")["predicted"].as_f64().unwrap());
+        let ran = run(&dir, &[&report[..], &["--csv", "runs.csv"]].concat());
+        let Some(lost) = lost else {
+            assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+            let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
+            for figure in ["step_seconds", "peak_memory_bytes"] {
+                let error = judged["rows"][0][figure]["error"].as_f64().unwrap();
+                assert!(error.abs() < 0.01, "{name} {figure}: {error}");
+            }
+            continue;
+        };
+        assert_eq!(ran.code, Some(2), "{name}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.err.contains("nothing is added to `runs.csv`: the table has no column for"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains(lost), "{name}: {}", ran.err);
+        assert!(!dir.0.join("runs.csv").exists(), "{name}");
+    }
+}

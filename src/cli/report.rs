@@ -11,10 +11,11 @@ use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
+use crate::calibrate;
 use crate::diag::Format;
 use crate::ir::Plan;
 use crate::measure::{self, Job, Measured, Reader};
-use crate::predict::Constants;
+use crate::predict::{Constants, Layout};
 use crate::report::measured::{self, Subject};
 use crate::resolve::Choices;
 use std::fs;
@@ -188,7 +189,7 @@ impl Shared {
         let mut code = exit::DONE;
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
-            match add(io, plan, &measured, &id, path) {
+            match add(io, (plan, constants), &measured, &id, path) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -226,13 +227,24 @@ fn id(plan: &Plan) -> String {
 }
 
 /// Adds a run to a table; what to say of it.
-fn add(io: &Io, plan: &Plan, measured: &Measured, id: &str, path: &Path) -> Result<String, String> {
+fn add(
+    io: &Io,
+    (plan, constants): (&Plan, &Constants),
+    measured: &Measured,
+    id: &str,
+    path: &Path,
+) -> Result<String, String> {
     if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
         return Err("nothing was measured that a table of runs could take".to_owned());
     }
     let year = io.today.get(..4).unwrap_or_default();
     let cells = measure::cells(plan, measured, id, year)
         .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
+    if let Ok(layout) = Layout::of_plan(plan) {
+        // A row of another job would move constants that are fitted to it.
+        calibrate::carried(&layout, &cells, constants)
+            .map_err(|why| format!("nothing is added to `{}`: {why}", path.display()))?;
+    }
     let fault = |error: std::io::Error| {
         format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
     };

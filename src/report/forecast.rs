@@ -58,6 +58,12 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
     }
 }
 
+/// Where a rate lies whose work is done in a step: the longest step is the least of it.
+fn of_rate(rate: f64, speed: &predict::Speed) -> Interval {
+    let work = rate * speed.step_seconds;
+    Interval { low: work / speed.interval.high, high: work / speed.interval.low }
+}
+
 pub(super) fn speed(prediction: &Prediction) -> Speed {
     let Some(speed) = &prediction.speed else { return Speed::default() };
     Speed {
@@ -73,6 +79,10 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             eight_n: Some(speed.tflops.eight_n),
         },
         interval: Some(interval(speed.interval)),
+        tokens_per_second_interval: Some(of_rate(speed.tokens_per_second, speed)),
+        samples_per_second_interval: Some(of_rate(speed.samples_per_second, speed)),
+        tflops_per_gpu_interval: Some(of_rate(speed.tflops.hardware, speed)),
+        mfu_interval: Some(of_rate(speed.mfu, speed)),
         parts: SpeedParts {
             compute: Some(speed.parts.compute),
             exposed_communication: Some(speed.parts.exposed_communication),
@@ -147,6 +157,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         p90_usd: spot.p90_usd,
     });
     out.cost_usd = run.cost_usd;
+    out.cost_usd_interval = run.cost_interval().map(interval);
     out.cost_parts = CostParts {
         instances: run.cost_parts.instances,
         volumes: run.cost_parts.volumes,

@@ -178,6 +178,10 @@ pub struct Speed {
     pub mfu: Option<f64>,
     pub tflops: Tflops,
     pub interval: Option<Interval>,
+    pub tokens_per_second_interval: Option<Interval>,
+    pub samples_per_second_interval: Option<Interval>,
+    pub tflops_per_gpu_interval: Option<Interval>,
+    pub mfu_interval: Option<Interval>,
     pub parts: SpeedParts,
     pub communication: Communication,
 }
@@ -216,6 +220,7 @@ pub struct Run {
     pub checkpoint: Option<Checkpoint>,
     pub spot: Option<Spot>,
     pub cost_usd: Option<f64>,
+    pub cost_usd_interval: Option<Interval>,
     pub cost_parts: CostParts,
     pub most_usd: Option<f64>,
     pub price_source: Option<String>,
