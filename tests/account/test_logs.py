@@ -106,3 +106,27 @@ def test_who_follows_ends_when_nobody_reads(account, command):
     process.stdout.close()
     assert process.wait(30) == 0
     assert account.state()["jobs"][0]["status"] == "InProgress"
+
+
+def test_a_follow_outlasts_throttling_and_names_where_it_was_cut_off(account):
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Starting", "Training", "Completed"])
+    assert run.apply().code == 0
+    # More than one look repeats, with all that the SDK repeats by itself.
+    account.faults({"where": "logs:GetLogEvents", "do": "throttle", "times": 30})
+    done = run.trainc("logs", "--follow")
+    assert done.code == 0, done
+    assert done.err.count("asked again") == 1, done
+    lines = done.out.splitlines()
+    assert len(lines) == len(set(lines)) == 5, done
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Starting"] + ["Training"] * 500)
+    assert run.apply().code == 0
+    account.faults({"where": "sagemaker:DescribeTrainingJob", "do": "expired", "from": 6})
+    cut = run.trainc("logs", "--follow")
+    assert cut.code == 6, cut
+    since = re.search(r"--since\s+(\S+Z)", cut.err)
+    assert since and cut.out, cut
+    account.faults()
+    rest = run.trainc("logs", "--since", since[1])
+    assert rest.code == 0 and rest.out.splitlines()[0] == cut.out.splitlines()[-1], (cut, rest)
