@@ -154,7 +154,10 @@ impl<'a> Page<'a> {
 
     /// What the front is, of what was looked at.
     fn claim(&self) -> String {
-        format!("{} none beats these in time and money", self.space.looked_at(self.judged.points.len()))
+        format!(
+            "{} none that fits as surely beats these in time and money",
+            self.space.looked_at(self.judged.points.len())
+        )
     }
 
     fn counts(&self) -> String {

@@ -43,7 +43,7 @@ impl Sound {
 pub(super) struct Judged {
     /// Every layout of the space.
     pub(super) points: Vec<Point>,
-    /// Those that none beats, sound, the fastest first.
+    /// Those that none beats which fits as surely, sound, the fastest first.
     pub(super) front: Vec<Sound>,
     /// Those that would have stood there, and what refused each: places among the points.
     pub(super) refused: Vec<(usize, Refusal)>,

@@ -15,7 +15,7 @@ pub struct Front {
     pub job: String,
     /// The manifest as it was named.
     pub manifest: String,
-    /// The layouts that none beats, the fastest first; the place of each, from 1, is its number everywhere.
+    /// The layouts that none beats which fits as surely, the fastest first; the place of each, from 1, is its number everywhere.
     pub best: Vec<Choice>,
     /// Those that fit and are beaten.
     pub beaten: Vec<Spot>,
@@ -92,7 +92,7 @@ pub(super) fn page(front: &Front) -> Page {
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
         lead: format!(
-            "{} fit. Of those that pass every check none beats {} in both time and cost, {}.",
+            "{} fit. Of those that pass every check none that fits as surely beats {} in both time and cost, {}.",
             text::count(front.fit, "layout"),
             if best == 1 { "this one".to_owned() } else { format!("these {best}") },
             front.looked_at

@@ -165,7 +165,10 @@ fn a_search_is_a_page() {
     }
     let page = front(&some);
     judge(&page);
-    assert!(page.contains("none beats these 11") && page.contains("not known: 1."), "{page}");
+    assert!(
+        page.contains("none that fits as surely beats these 11") && page.contains("not known: 1."),
+        "{page}"
+    );
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
     assert!(page.contains("why it lost") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
