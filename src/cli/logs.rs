@@ -148,10 +148,11 @@ async fn round<C: Cloud, K: Clock>(
     // The state is asked for first: what a job wrote before its end is there after it.
     let job = look.ask(async |cloud| cloud.training_job(name).await).await?;
     let over = job.is_over();
-    match over && follow {
-        true => tail.rest(look, &job, sink).await?,
-        false => tail.round(look, name, sink).await?,
-    };
+    if over && follow {
+        tail.rest(look, &job, sink).await?;
+    } else {
+        tail.round(look, name, sink).await?;
+    }
     Ok(over)
 }
 
@@ -165,9 +166,10 @@ impl Logs {
             let follow = if self.follow { " --follow" } else { "" };
             let command = format!("trainc logs {}{host}{follow} --since {since}", self.about.again);
             // What must be mended first has a help of its own.
-            verdict.diagnostic = match fault.is_passing() {
-                true => verdict.diagnostic.help(format!("{command} begins with the last line shown")),
-                false => verdict.diagnostic.note(format!("{command} then begins with the last line shown")),
+            verdict.diagnostic = if fault.is_passing() {
+                verdict.diagnostic.help(format!("{command} begins with the last line shown"))
+            } else {
+                verdict.diagnostic.note(format!("{command} then begins with the last line shown"))
             };
         }
         self.about.fail(io, verdict)

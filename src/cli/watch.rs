@@ -160,9 +160,10 @@ impl Following {
             metrics.read(host, &event.text);
             autopsy.read(host, event);
         };
-        let read = match job.is_over() {
-            true => self.tail.rest(look, job, &mut sink).await,
-            false => self.tail.round(look, &job.name, &mut sink).await,
+        let read = if job.is_over() {
+            self.tail.rest(look, job, &mut sink).await
+        } else {
+            self.tail.round(look, &job.name, &mut sink).await
         };
         if let Err(fault) = read {
             self.logs = false;

@@ -1111,7 +1111,7 @@ fn lines_that_show_after_the_end_are_read() {
     let mut account = repo.account();
     account["log_seconds"] = 0.into();
     account["now"] = (account["now"].as_f64().unwrap() + 600.0).into();
-    repo.0.write("account.json", &account.to_string());
+    repo.0.write("account.json", account.to_string());
     let all = repo.run(&["logs", LLAMA]).out;
     assert!(all.contains("CUDA out of memory"), "{all}");
     let sorted = |text: &str| {
