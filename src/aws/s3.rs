@@ -15,6 +15,7 @@ use aws_sdk_s3::types::{
 use aws_types::service_config::ServiceConfigKey;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// From here on an object is sent in parts. One PUT takes 5 GiB; a part that fails is sent again alone.
 const SINGLE: usize = 64 << 20;
@@ -93,7 +94,13 @@ pub(super) async fn object(client: &Client, bucket: &str, key: &str) -> Answer<O
 /// the parts' checksums, with their number.
 fn hexadecimal(checksum: &str) -> Option<String> {
     let bytes = aws_smithy_types::base64::decode(checksum).ok()?;
-    (bytes.len() == 32).then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    (bytes.len() == 32).then(|| {
+        bytes.iter().fold(String::with_capacity(64), |mut out, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+    })
 }
 
 /// us-east-1 is the one region that a bucket must not name.
