@@ -74,6 +74,11 @@ fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
     f64::from(rounds) * layouts as f64 / started.elapsed().as_secs_f64()
 }
 
+/// To ten thousands, grouped: `780,000`.
+fn thousands(rate: f64) -> String {
+    trainc::text::group(format!("{:.0}0000", rate / 1e4).parse().unwrap())
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let constants = Constants::shipped();
@@ -82,7 +87,7 @@ fn main() {
         max_nodes: Some(NODES),
         ..Limits::default()
     };
-    let mut missed = Vec::new();
+    let (mut missed, mut rates) = (Vec::new(), Vec::new());
     println!("{:<62} {:>10} {:>14}", "on one core", "layouts", "layouts/s");
     for (what, sets) in [
         ("30B, SMP v1, sharded", &[][..]),
@@ -115,12 +120,17 @@ fn main() {
             format!("{what}: searched, with time, money and front"),
             layouts.len()
         );
+        rates.push(alone);
         for (rate, of) in [(alone, "predicted"), (all, "searched")] {
             if rate < LEAST {
                 missed.push(format!("{what}: {rate:.0} layouts a second {of}, at least {LEAST:.0}"));
             }
         }
     }
+    let (low, high) =
+        rates.iter().fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    // As `benches/peers/compare.py --trainc-rate` takes it.
+    println!("\nmemory and speed, layouts/s on one core: {} to {}", thousands(low), thousands(high));
     let mut times: Vec<Duration> = (0..11)
         .map(|_| {
             let started = Instant::now();

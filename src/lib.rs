@@ -52,7 +52,7 @@ pub mod lsp;
 
 pub mod cli;
 
-use diag::{Code, Problems};
+use diag::{Code, Diagnostic, Problems};
 use ir::{Plan, SourceFile, SourceTree};
 use resolve::{Choices, LayerFault, Loader, Merged};
 use source::{SourceId, SourceMap};
@@ -126,10 +126,24 @@ pub struct Compiled {
     pub merged: Option<Box<Merged>>,
 }
 
+/// The code of a file that describes no job.
+const NOT_A_JOB: &str = "T0207";
+
 impl Compiled {
     /// Nothing could be read.
     pub fn nothing(problems: Problems) -> Self {
         Self { job: None, plan: None, prediction: Box::default(), problems, is_layer: false, merged: None }
+    }
+
+    /// The problems of the file where nobody named it as a job: that a layer has none is no problem of it.
+    pub fn own_problems(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.problems.iter().filter(|one| !(self.is_layer && one.code.id == NOT_A_JOB))
+    }
+
+    /// Keeps [`own_problems`](Self::own_problems) alone.
+    pub fn keep_own(&mut self) {
+        let is_layer = self.is_layer;
+        self.problems.retain(|one| !(is_layer && one.code.id == NOT_A_JOB));
     }
 
     /// The plan if it has no error: what emit takes.

@@ -158,15 +158,16 @@ impl SourceMap {
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
         let text: Arc<str> = text.into();
         let id = self.id(self.sources.len());
-        let line_starts = std::iter::once(0)
-            .chain(
-                text.bytes()
-                    .enumerate()
-                    .filter(|&(_, byte)| byte == b'\n')
-                    .map(|(at, _)| u32::try_from(at + 1).unwrap_or(u32::MAX)),
-            )
-            .collect();
-        self.sources.push(Source { name: name.into(), text, line_starts, hidden: Vec::new() });
+        let mut line_starts = vec![0];
+        for (at, _) in text.match_indices('\n') {
+            line_starts.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
+        }
+        self.sources.push(Source {
+            name: name.into(),
+            text,
+            line_starts: line_starts.into(),
+            hidden: Vec::new(),
+        });
         id
     }
 

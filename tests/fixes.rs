@@ -23,6 +23,11 @@ fn needs_more(problem: &serde_json::Value) -> bool {
     problem["code"] == "T0326" && problem["severity"] != "note"
 }
 
+/// Whether an edit moves the job to another instance type: those stand last, whatever they cost.
+fn is_elsewhere(edit: &serde_json::Value) -> bool {
+    edit["write"][0].as_str().unwrap().starts_with("cluster \"")
+}
+
 #[test]
 fn the_edit_is_written_and_comments_stay() {
     let dir = Scratch::new("fix-memory");
@@ -39,14 +44,19 @@ fn the_edit_is_written_and_comments_stay() {
 
     // Every edit fits, and each says what it costs; the cheapest in time is the help.
     let edits = before["facts"]["edits"].as_array().unwrap();
-    let capacity = before["facts"]["capacity_bytes"].as_f64().unwrap();
     assert!(edits.len() >= 2, "{edits:?}");
     // More instances cost money even where they save time: they stand last.
     let is_nodes = |edit: &serde_json::Value| edit["write"][0].as_str().unwrap().starts_with("nodes=");
-    let slower: Vec<(bool, f64)> =
-        edits.iter().map(|edit| (is_nodes(edit), edit["slower"].as_f64().unwrap())).collect();
+    let slower: Vec<(bool, bool, f64)> = edits
+        .iter()
+        .map(|edit| (is_elsewhere(edit), is_nodes(edit), edit["slower"].as_f64().unwrap()))
+        .collect();
     assert!(slower.is_sorted(), "{slower:?}");
-    assert!(edits.iter().all(|edit| edit["per_gpu_bytes"].as_f64().unwrap() <= capacity), "{edits:?}");
+    for edit in edits {
+        assert!(edit["per_gpu_bytes"].as_f64() <= edit["capacity_bytes"].as_f64(), "{edit}");
+        let same = edit["capacity_bytes"] == before["facts"]["capacity_bytes"];
+        assert_eq!(same, !is_elsewhere(edit), "{edit}");
+    }
     let help = before["help"].as_str().unwrap();
     let first: Vec<&str> =
         edits[0]["write"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
@@ -123,8 +133,11 @@ fn examples_on_smaller_gpus_are_made_to_fit() {
                     !edit["global_batch"].is_null()
                         || edit["slower"].as_f64().is_some_and(|share| share > 1.0)
                 };
-                assert!(edits.is_sorted_by_key(late), "{example} {line}: {edits:?}");
-                let kept = edits.iter().filter(|edit| edit["global_batch"].is_null());
+                assert!(
+                    edits.is_sorted_by_key(|edit| (is_elsewhere(edit), late(edit))),
+                    "{example} {line}: {edits:?}"
+                );
+                let kept = edits.iter().filter(|edit| edit["global_batch"].is_null() && !is_elsewhere(edit));
                 let slower: Vec<f64> = kept.filter_map(|edit| edit["slower"].as_f64()).collect();
                 let ruinous = slower.iter().position(|share| *share > 1.0).unwrap_or(slower.len());
                 assert!(slower[ruinous..].iter().all(|share| *share > 1.0), "{example} {line}: {edits:?}");
@@ -323,4 +336,50 @@ fn every_edit_that_is_offered_passes_every_check() {
             assert!(new.is_empty(), "{name} {sets:?}: {new:?}");
         }
     }
+}
+
+/// A larger card is named with what it costs, after all that keeps the type, and only where nothing else would be said of
+/// the job there: the container has kernels for it, and its region offers it.
+#[test]
+fn a_larger_instance_type_is_named_last_with_its_price() {
+    let dir = Scratch::new("fix-elsewhere");
+    dir.write(".git/HEAD", "");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\n");
+    dir.write("job.kdl", JOB);
+    let check = |args: &[&str]| {
+        let args = [&["check", "job.kdl", "-o", "json"], args].concat();
+        let found = trainc_in(&dir.0, &args, b"", Duration::from_mins(1)).json();
+        let problems = found["manifests"][0]["problems"].as_array().unwrap().clone();
+        problems.into_iter().find(needs_more).expect("it does not fit")
+    };
+    let named = |problem: &serde_json::Value| -> Vec<String> {
+        let edits = problem["facts"]["edits"].as_array().unwrap();
+        let elsewhere = edits.iter().filter(|edit| is_elsewhere(edit));
+        elsewhere.map(|edit| edit["write"][0].as_str().unwrap().to_owned()).collect()
+    };
+    let here = check(&[]);
+    let said = here["notes"].to_string().replace("\\\"", "\"");
+    let edits = here["facts"]["edits"].as_array().unwrap();
+    assert!(!edits.is_empty() && edits.is_sorted_by_key(is_elsewhere), "{edits:?}");
+    // Of two with as much memory the one that has a price in this region, with it.
+    assert_eq!(named(&here), [r#"cluster "ml.p5.48xlarge""#]);
+    let price = |problem: &serde_json::Value| {
+        let edits = problem["facts"]["edits"].as_array().unwrap();
+        edits.iter().find(|edit| is_elsewhere(edit)).unwrap()["cost_usd"].as_f64()
+    };
+    assert!(price(&here).unwrap() > 0.0);
+    assert!(said.contains(r#"`cluster "ml.p5.48xlarge"` (73.7 GiB of 80 GiB, −"#), "{said}");
+    assert!(said.contains(" instead of $"), "{said}");
+    // The cheaper of them is enough.
+    let priced = check(&["--price", "ml.p4de.24xlarge=30"]);
+    assert_eq!(named(&priced), [r#"cluster "ml.p4de.24xlarge""#]);
+    // PyTorch 1.13 has no kernels for a card of a later generation.
+    let old = check(&["--set", "image.version=1.13.1", "--set", "image.python=py39"]);
+    assert_eq!(named(&old), [r#"cluster "ml.p4de.24xlarge""#]);
+    assert_eq!(price(&old), None);
+    assert!(old["notes"].to_string().contains("its price is not known: `--price` gives one"), "{old}");
+    // Where the region does not offer it, it is not named.
+    let far = check(&["--set", "region=eu-west-1"]);
+    assert!(!named(&far).contains(&r#"cluster "ml.p4de.24xlarge""#.to_owned()), "{far}");
 }

@@ -197,6 +197,38 @@ fn a_bad_file_never_hides_the_next() {
 }
 
 #[test]
+fn what_is_wrong_in_a_layer_is_said_where_it_is_walked_past() {
+    let scratch = Scratch::new("layers-walked");
+    let check =
+        || trainc_in(&scratch.0, &["check", "jobs", "-o", "json"], b"", Duration::from_mins(2)).json();
+    let paths = |found: &Value| -> Vec<String> {
+        let all = found["manifests"].as_array().unwrap();
+        all.iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect()
+    };
+    scratch.write("jobs/a.kdl", "extends \"base.kdl\"\njob \"a\" {\n}\n");
+    scratch.write("jobs/base.kdl", "region \"us-west-2\"\n");
+    assert_eq!(paths(&check()), ["jobs/a.kdl"], "a sound layer is no manifest");
+    scratch.write("jobs/base.kdl", "region \"us-west-2\"\ncluster nodes=two\n");
+    scratch.write("jobs/alone.kdl", b"tags team=\"caf\xe9\"\nbogus 7\n");
+    scratch.write("jobs/open.kdl", "tags {\n    team \"x\"\n");
+    let found = check();
+    assert_eq!(paths(&found), ["jobs/a.kdl", "jobs/alone.kdl", "jobs/base.kdl", "jobs/open.kdl"]);
+    let all = found["manifests"].as_array().unwrap();
+    let sorted = |one: &Value| {
+        let mut codes = codes_of(one);
+        codes.sort();
+        codes
+    };
+    assert!(sorted(&all[0]).contains(&"T0124".to_owned()), "{found}");
+    assert_eq!(sorted(&all[1]), ["T0110", "T0120"]);
+    assert_eq!(sorted(&all[2]), ["T0124"], "that it has no job is no problem of it");
+    assert_eq!(sorted(&all[3]), ["T0104", "T0120"]);
+    // A mistake of a layer is one, however many files have it.
+    let short = trainc_in(&scratch.0, &["check", "jobs", "-o", "short"], b"", Duration::from_mins(2));
+    assert_eq!(short.out.matches("error[T0124]").count(), 1, "{}", short.out);
+}
+
+#[test]
 fn a_directory_named_like_a_manifest_is_walked_and_an_argument_that_is_none_is_said() {
     let scratch = Scratch::new("odd");
     std::fs::create_dir(scratch.0.join("x.kdl")).unwrap();
@@ -258,6 +290,26 @@ fn two_jobs_whose_checkpoints_lie_at_one_place_are_a_warning() {
     let allowed = "checkpoint s3=\"s3://example-runs/checkpoints/\" { allow \"T0467\" reason=\"in turn\" }";
     let allowed = over_one_layer("allowed", allowed);
     assert!(allowed.iter().all(|codes| !has(codes, "T0467") && !has(codes, "T0241")), "{allowed:?}");
+}
+
+/// The place stands once, and so does what is wrong with it.
+#[test]
+fn a_sweep_over_one_place_is_one_problem() {
+    let scratch = Scratch::new("sweep-place");
+    scratch.write("base.kdl", crate::support::read("tests/fixtures/base.kdl"));
+    scratch.write("scripts/train.py", "import argparse\n");
+    let text = "extends \"base.kdl\"\njob \"swept\" {\n    checkpoint s3=\"s3://example-runs/checkpoints/\"\n    \
+                sweep { vary \"train.seed\" 1 2 3; }\n}\n";
+    scratch.write("job.kdl", text);
+    let ran = trainc_in(&scratch.0, &["check", "job.kdl", "-o", "json"], b"", Duration::from_mins(2));
+    let jobs: Vec<Vec<String>> = ran.json()["manifests"].as_array().unwrap().iter().map(codes_of).collect();
+    assert_eq!(jobs.len(), 3, "{jobs:?}");
+    for codes in jobs {
+        let of = |code: &str| codes.iter().filter(|found| *found == code).count();
+        assert_eq!((of("T0467"), of("T0448")), (1, 0), "{codes:?}");
+    }
+    let ran = trainc_in(&scratch.0, &["check", "job.kdl", "-o", "short"], b"", Duration::from_mins(2));
+    assert_eq!(ran.out.matches("T0467").count(), 1, "{}", ran.out);
 }
 
 /// Alike but for their names, two jobs still have digests of their own: what the digest keeps apart stays apart.

@@ -185,15 +185,21 @@ fn a_log_without_figures_says_what_to_print() {
 /// table has no column for would be another job, and what is fitted to it wrong.
 #[test]
 fn a_row_is_of_the_planned_job_or_none() {
-    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Option<&'a str>);
+    type Case<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, Lost<'a>);
+    /// What a table cannot say of a job: nothing, what only its memory depends on, or what its time does too.
+    enum Lost<'a> {
+        Nothing,
+        Memory(&'a str),
+        Row(&'a str),
+    }
     let llama = r#"model "huggyllama/llama-7b""#;
     let wrap = "        wrap \"LlamaDecoderLayer\"\n";
     let lora =
         format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
     let cases: [Case; 5] = [
-        ("plain", "llama-7b-fsdp", vec![], None),
-        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Some("the adapter's rank and targets")),
-        ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Some("a model that is not wrapped")),
+        ("plain", "llama-7b-fsdp", vec![], Lost::Nothing),
+        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Lost::Memory("the adapter's rank and targets")),
+        ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Lost::Row("a model that is not wrapped")),
         (
             "stages",
             "gptj-6b-tensor",
@@ -202,7 +208,7 @@ fn a_row_is_of_the_planned_job_or_none() {
                 ("pipeline-degree 1", "pipeline-degree 4 microbatches=4"),
                 ("micro-batch 8\n", "micro-batch 8\n        accumulation 2\n"),
             ],
-            None,
+            Lost::Nothing,
         ),
         (
             "experts",
@@ -211,7 +217,7 @@ fn a_row_is_of_the_planned_job_or_none() {
                 (llama, r#"model "mistralai/Mixtral-8x7B-v0.1""#),
                 ("LlamaDecoderLayer", "MixtralDecoderLayer"),
             ],
-            Some("experts"),
+            Lost::Row("experts"),
         ),
     ];
     for (name, of, changes, lost) in cases {
@@ -234,14 +240,28 @@ fn a_row_is_of_the_planned_job_or_none() {
         let first = run(&dir, &report).json();
         log(part(&first, "memory_bytes")["predicted"].as_f64().unwrap());
         let ran = run(&dir, &[&report[..], &["--csv", "runs.csv"]].concat());
-        let Some(lost) = lost else {
-            assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
-            let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
-            for figure in ["step_seconds", "peak_memory_bytes"] {
-                let error = judged["rows"][0][figure]["error"].as_f64().unwrap();
-                assert!(error.abs() < 0.01, "{name} {figure}: {error}");
+        let judged = || run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json()["rows"][0].clone();
+        let near = |row: &Value, figure: &str| {
+            let error = row[figure]["error"].as_f64().unwrap();
+            assert!(error.abs() < 0.01, "{name} {figure}: {error}");
+        };
+        let lost = match lost {
+            Lost::Row(lost) => lost,
+            Lost::Nothing => {
+                assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+                let row = judged();
+                ["step_seconds", "peak_memory_bytes"].iter().for_each(|figure| near(&row, figure));
+                continue;
             }
-            continue;
+            Lost::Memory(lost) => {
+                assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+                let notes = ran.json()["notes"].to_string();
+                assert!(notes.contains("its peak memory is left out") && notes.contains(lost), "{notes}");
+                let row = judged();
+                near(&row, "step_seconds");
+                assert_eq!(row["peak_memory_bytes"], Value::Null, "{name}");
+                continue;
+            }
         };
         assert_eq!(ran.code, Some(2), "{name}: {}{}", ran.out, ran.err);
         assert!(
@@ -251,5 +271,33 @@ fn a_row_is_of_the_planned_job_or_none() {
         );
         assert!(ran.err.contains(lost), "{name}: {}", ran.err);
         assert!(!dir.0.join("runs.csv").exists(), "{name}");
+    }
+}
+
+/// Where a table has no column for what fills a card, the time is a row all the same, without the memory.
+#[test]
+fn a_memory_that_a_table_cannot_say_leaves_the_time() {
+    for of in ["gpt2-30b-sharded", "neox-20b-fsdp", "bert-squad-smddp"] {
+        let dir = example(&format!("no-memory-{of}"), of);
+        let step = predicted(&dir);
+        let log = |bytes: f64, steps: &str| {
+            let gib = bytes / f64::from(1 << 30);
+            let lines = (1..=20).map(|n| format!("step={n} {steps}max_memory_allocated_gib={gib}\n"));
+            dir.write("train.log", lines.collect::<String>());
+        };
+        let time = format!("step_time={step} ");
+        log(1e10, &time);
+        let report = ["report", "trainc.kdl", "--log", "train.log", "-o", "json"];
+        let planned = run(&dir, &report).json();
+        log(part(&planned, "memory_bytes")["predicted"].as_f64().unwrap(), &time);
+        let ran = run(&dir, &[&report[..], &["--csv", "runs.csv"]].concat());
+        assert_eq!(ran.code, Some(0), "{of}: {}", ran.err);
+        let notes = ran.json()["notes"].to_string();
+        assert!(notes.contains("its peak memory is left out: the table has no column for"), "{of}: {notes}");
+        assert!(notes.contains(" GiB are predicted of such a row, not "), "{of}: {notes}");
+        let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
+        let row = &judged["rows"][0];
+        assert!(row["step_seconds"]["error"].as_f64().unwrap().abs() < 0.01, "{of}: {row}");
+        assert_eq!(row["peak_memory_bytes"], Value::Null, "{of}: {row}");
     }
 }

@@ -497,6 +497,28 @@ fn one_numbering_holds_everywhere() {
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
     }
     assert!(page.contains(&format!("these {}", front.len())) || front.len() == 1, "{page}");
+    // Those that nothing beats are told apart from those that fit more surely.
+    let figures = |one: &serde_json::Value| {
+        (one["seconds"].as_f64().unwrap(), one["cost_usd"].as_f64().unwrap_or(f64::INFINITY))
+    };
+    for one in front.iter().filter(|one| one["beaten"] == false) {
+        let (seconds, usd) = figures(one);
+        let beats = |other: &&serde_json::Value| {
+            let (quicker, cheaper) = figures(other);
+            quicker <= seconds && cheaper <= usd && (quicker < seconds || cheaper < usd)
+        };
+        assert_eq!(front.iter().find(beats), None, "{one}");
+    }
+    assert!(front.iter().all(|one| one["beaten"] == false || one["tight"] == false), "{front:?}");
+    // The schema says what each member is.
+    let schema: serde_json::Value =
+        serde_json::from_str(&crate::support::read("schemas/tune.v1.json")).unwrap();
+    let members =
+        |of: &serde_json::Value| -> BTreeSet<String> { of.as_object().unwrap().keys().cloned().collect() };
+    let said = |at: &str| members(schema.pointer(at).unwrap());
+    assert_eq!(members(&shown), said("/properties"));
+    assert_eq!(members(&front[0]), said("/properties/front/items/properties"));
+    assert_eq!(members(&shown["lost"][0]), said("/properties/lost/items/properties"));
     let first = shown["first_choice"].as_u64().unwrap();
     let ran = run(&dir, &[&["tune", "job.kdl", "--write"][..], &space].concat());
     assert!(ran.err.contains(&format!("wrote job.kdl: layout {first}, the fastest")), "{}", ran.err);

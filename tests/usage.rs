@@ -95,7 +95,7 @@ fn wrong_usage_says_what_to_type() {
             "as fsx/us-west-2/PERSISTENT_2/SSD/125",
         ),
         (&["check", "--price", "ebs-training/us-west-9=0.2"], "or ebs-training/REGION"),
-        (&["schema", "wroker"], "manifest, plan, bill, report, diagnostic, worker"),
+        (&["schema", "wroker"], "manifest, plan, bill, report, tune, diagnostic, worker"),
     ] {
         let ran = run(&dir.0, args);
         assert_eq!(ran.code, Some(2), "{args:?}");

@@ -12,6 +12,7 @@ to this table, and, with `--left-out`, with constants fitted without the row's s
 import argparse
 import contextlib
 import csv
+import datetime
 import io
 import json
 import logging
@@ -264,10 +265,24 @@ def line(name, errors, rate):
     return f"| {name} | {len(absolute)} | {mean:.1f} % | {median:.1f} % | {rate} |"
 
 
+def mean_of(errors):
+    absolute = [abs(error) for error in errors]
+    return statistics.mean(absolute) if absolute else None
+
+
+def summary_table(shown_rows):
+    """The table of README.md, section "How fast": a tool each, and last trainc over all rows."""
+    percent = lambda share: "" if share is None else f"{100 * share:.1f} %"
+    print(f"| {datetime.date.today()} | rows | mean error | trainc there | trainc, source left out | layouts/s, one core |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, count, own, here, away, rate in shown_rows:
+        print(f"| {name} | {count} | {percent(own)} | {percent(here)} | {percent(away)} | {rate} |")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--trainc", default=str(ROOT / "target/release/trainc"))
-    arguments.add_argument("--trainc-rate", default="", help="layouts a second, as `cargo bench --bench predict` prints them")
+    arguments.add_argument("--trainc-rate", default="", metavar="WORDS", help="layouts a second on one core, as `cargo bench --bench predict` prints them: '780,000 to 910,000'")
     arguments.add_argument("--calculon", type=pathlib.Path, help="a checkout of github.com/calculon-ai/calculon")
     arguments.add_argument("--left-out", action="store_true", help="also with constants fitted without the row's source")
     given = arguments.parse_args()
@@ -282,11 +297,13 @@ def main():
     judged = trainc_rows(given.trainc)
     measured = {one["id"]: one["step_seconds"]["measured"] for one in judged if one.get("step_seconds")}
     trainc = {one["id"]: one["step_seconds"]["error"] for one in judged if one.get("step_seconds")}
-    left_out = {}
+    left_out, all_left_out = {}, None
     if given.left_out:
         with tempfile.TemporaryDirectory() as dir:
             summary = trainc_json(given.trainc, ["--write", f"{dir}/constants.toml"])["summary"]
-        left_out = {name: one["mean_error"] for name, one in summary["by_tier"]["C"]["by_family"].items()}
+        tier = summary["by_tier"]["C"]
+        left_out = {name: one["mean_error"] for name, one in tier["by_family"].items()}
+        all_left_out = tier["step_seconds"]["mean_error"]
     table = (ROOT / "data/runs.csv").read_text()
     rows = [row for row in csv.DictReader(io.StringIO(table)) if row["id"] in measured]
     print(f"{len(rows)} rows with a step time that trainc judges\n")
@@ -294,21 +311,27 @@ def main():
     tools = [("llm-analysis", LlmAnalysis()), ("llm-analysis, flops_efficiency 0.5,", LlmAnalysis(0.5))]
     if given.calculon:
         tools.append(("calculon", Calculon(given.calculon.resolve())))
+    shown_rows = []
     for name, tool in tools:
         errors, reasons, rate = errors_of(tool, rows, measured)
         shown = f"{name} {tool.version}"
         print(f"| the rows that {shown} can say | rows | mean error | median | layouts/s, one core |\n| --- | --- | --- | --- | --- |")
         print(line(shown, errors.values(), f"{rate:,.0f}"))
         print(line("trainc", [trainc[id] for id in errors], given.trainc_rate))
-        if left_out:
+        away = None
+        if left_out and errors:
             # A family's own mean stands for each of its rows: per row the errors of this fit are not printed.
-            mean = 100 * statistics.mean(left_out[row["family"]] for row in rows if row["id"] in errors)
-            print(f"| trainc, each source left out of the fit | {len(errors)} | {mean:.1f} % | | |")
+            away = statistics.mean(left_out[row["family"]] for row in rows if row["id"] in errors)
+            print(f"| trainc, each source left out of the fit | {len(errors)} | {100 * away:.1f} % | | |")
+        here = mean_of(trainc[id] for id in errors)
+        shown_rows.append((f"{name} {tool.version}", len(errors), mean_of(errors.values()), here, away, f"{rate:,.0f}"))
         families = sorted({row["family"] for row in rows if row["id"] in errors})
         print(f"\nFamilies: {', '.join(families)}. The other {len(rows) - len(errors)} rows:")
         for why, count in sorted(reasons.items(), key=lambda item: -item[1]):
             print(f"  {count:4}  {why}")
         print()
+    shown_rows.append(("trainc", len(rows), mean_of(trainc.values()), None, all_left_out, given.trainc_rate))
+    summary_table(shown_rows)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,16 @@ impl Command {
     }
 }
 
+/// Under which of trainc's tags a permission holds. The actions that have one know its condition key (service
+/// authorization reference: Amazon FSx, Amazon SageMaker AI, AWS IAM; 2026-11-21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guard {
+    /// What is changed carries the tag (`aws:ResourceTag`).
+    Own,
+    /// What is made, or taken over, is given the tag (`aws:RequestTag`).
+    New,
+}
+
 /// What a permission is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -69,7 +79,7 @@ pub enum Scope {
 }
 
 macro_rules! calls {
-    ($($name:ident $effect:ident $service:literal $operation:literal $scope:ident [$($also:literal),*] [$($command:ident),*];)*) => {
+    ($($name:ident $effect:ident $service:literal $operation:literal $scope:ident [$($guard:ident),*] [$($also:literal),*] [$($command:ident),*];)*) => {
         /// One AWS operation that trainc can call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each is the operation of its name")]
@@ -87,6 +97,7 @@ macro_rules! calls {
                         service: $service,
                         operation: $operation,
                         scope: Scope::$scope,
+                        guards: &[$(Guard::$guard),*],
                         also: &[$($also),*],
                         commands: &[$(Command::$command),*],
                     }),*
@@ -116,63 +127,68 @@ pub struct Row {
     pub operation: &'static str,
     /// What its permission is about.
     pub scope: Scope,
+    /// The tags under which its permission holds, each by itself; none where the resource alone says what is meant, or
+    /// the action knows no tags.
+    pub guards: &'static [Guard],
     /// Further actions that the caller needs for it (service authorization reference, "dependent actions").
     pub also: &'static [&'static str],
     /// The commands that make it.
     pub commands: &'static [Command],
 }
 
+// Effect, service, operation, what it is about; the tags under which it is allowed: drifted tags are set again without the
+// others, and `--adopt` gives them to what has none, before anything else is written into it; what else it needs; who makes it.
 calls! {
-    GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [Plan, Emit, Apply, Watch, Stop, Destroy];
-    GetRole Read "iam" "GetRole" AnyRole [] [Plan, Emit, Apply, Destroy];
-    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [Plan, Apply, Destroy];
-    ListRolePolicies Read "iam" "ListRolePolicies" Role [] [Plan, Apply, Destroy];
-    ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [Plan, Apply, Destroy];
-    SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [Plan, Apply];
-    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [Plan, Emit, Apply, Watch, Destroy];
-    DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [Plan, Apply, Destroy];
-    DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy, Import];
-    ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [Plan, Apply, Watch, Stop, Destroy];
-    ListTags Read "sagemaker" "ListTags" TrainingJob [] [Plan, Apply, Watch, Stop, Destroy];
-    HeadBucket Read "s3" "HeadBucket" Bucket [] [Plan, Apply, Destroy];
-    ListObjectsV2 Read "s3" "ListObjectsV2" Bucket [] [Plan, Apply, Destroy];
-    HeadObject Read "s3" "HeadObject" Object [] [Plan, Apply, Destroy];
-    DescribeSubnets Read "ec2" "DescribeSubnets" All [] [Plan, Apply];
-    DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [Plan, Apply];
-    DescribeRouteTables Read "ec2" "DescribeRouteTables" All [] [Plan, Apply];
-    DescribeVpcEndpoints Read "ec2" "DescribeVpcEndpoints" All [] [Plan, Apply];
-    DescribeInstanceTypeOfferings Read "ec2" "DescribeInstanceTypeOfferings" All [] [Plan, Apply];
-    GetServiceQuota Read "servicequotas" "GetServiceQuota" All [] [Plan, Apply];
-    GetAWSDefaultServiceQuota Read "servicequotas" "GetAWSDefaultServiceQuota" All [] [Plan, Apply];
-    DescribeKey Read "kms" "DescribeKey" Key [] [Plan, Apply];
-    DescribeImages Read "ecr" "DescribeImages" Image [] [Plan, Apply];
-    DescribeSecret Read "secretsmanager" "DescribeSecret" Secret [] [Plan, Apply];
-    DescribeLogStreams Read "logs" "DescribeLogStreams" LogGroup [] [Watch, Apply];
-    GetLogEvents Read "logs" "GetLogEvents" LogGroup [] [Watch, Apply];
-    CreateRole Write "iam" "CreateRole" Role ["iam:TagRole"] [Apply];
-    PutRolePolicy Write "iam" "PutRolePolicy" Role [] [Apply];
-    UpdateAssumeRolePolicy Write "iam" "UpdateAssumeRolePolicy" Role [] [Apply];
-    TagRole Write "iam" "TagRole" Role [] [Apply];
-    DeleteRolePolicy Write "iam" "DeleteRolePolicy" Role [] [Destroy];
-    DeleteRole Write "iam" "DeleteRole" Role [] [Destroy];
-    CreateFileSystem Write "fsx" "CreateFileSystem" FileSystem ["fsx:TagResource", "ec2:GetSecurityGroupsForVpc"] [Apply];
-    UpdateFileSystem Write "fsx" "UpdateFileSystem" FileSystem [] [Apply];
-    TagResource Write "fsx" "TagResource" FileSystem [] [Apply];
-    DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [] [Destroy];
-    CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem ["fsx:TagResource"] [Apply];
-    DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [] [Destroy];
-    CreateBucket Write "s3" "CreateBucket" Bucket [] [Apply];
-    PutObject Write "s3" "PutObject" Object [] [Apply];
-    ListMultipartUploads Read "s3" "ListMultipartUploads" Bucket [] [Apply, Destroy];
-    ListParts Read "s3" "ListParts" Object [] [Apply];
-    CreateMultipartUpload Write "s3" "CreateMultipartUpload" Object [] [Apply];
-    UploadPart Write "s3" "UploadPart" Object [] [Apply];
-    CompleteMultipartUpload Write "s3" "CompleteMultipartUpload" Object [] [Apply];
-    AbortMultipartUpload Write "s3" "AbortMultipartUpload" Object [] [Apply, Destroy];
-    DeleteObject Write "s3" "DeleteObject" Object [] [Destroy];
-    CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob ["sagemaker:AddTags", "iam:PassRole"] [Apply];
-    AddTags Write "sagemaker" "AddTags" TrainingJob [] [Apply];
-    StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [] [Apply, Stop, Destroy];
+    GetCallerIdentity Read "sts" "GetCallerIdentity" All [] [] [Plan, Emit, Apply, Watch, Stop, Destroy];
+    GetRole Read "iam" "GetRole" AnyRole [] [] [Plan, Emit, Apply, Destroy];
+    GetRolePolicy Read "iam" "GetRolePolicy" Role [] [] [Plan, Apply, Destroy];
+    ListRolePolicies Read "iam" "ListRolePolicies" Role [] [] [Plan, Apply, Destroy];
+    ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [] [Plan, Apply, Destroy];
+    SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [] [Plan, Apply];
+    DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [] [Plan, Emit, Apply, Watch, Destroy];
+    DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [] [Plan, Apply, Destroy];
+    DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [] [Plan, Apply, Watch, Stop, Destroy, Import];
+    ListTrainingJobs Read "sagemaker" "ListTrainingJobs" All [] [] [Plan, Apply, Watch, Stop, Destroy];
+    ListTags Read "sagemaker" "ListTags" TrainingJob [] [] [Plan, Apply, Watch, Stop, Destroy];
+    HeadBucket Read "s3" "HeadBucket" Bucket [] [] [Plan, Apply, Destroy];
+    ListObjectsV2 Read "s3" "ListObjectsV2" Bucket [] [] [Plan, Apply, Destroy];
+    HeadObject Read "s3" "HeadObject" Object [] [] [Plan, Apply, Destroy];
+    DescribeSubnets Read "ec2" "DescribeSubnets" All [] [] [Plan, Apply];
+    DescribeSecurityGroups Read "ec2" "DescribeSecurityGroups" All [] [] [Plan, Apply];
+    DescribeRouteTables Read "ec2" "DescribeRouteTables" All [] [] [Plan, Apply];
+    DescribeVpcEndpoints Read "ec2" "DescribeVpcEndpoints" All [] [] [Plan, Apply];
+    DescribeInstanceTypeOfferings Read "ec2" "DescribeInstanceTypeOfferings" All [] [] [Plan, Apply];
+    GetServiceQuota Read "servicequotas" "GetServiceQuota" All [] [] [Plan, Apply];
+    GetAWSDefaultServiceQuota Read "servicequotas" "GetAWSDefaultServiceQuota" All [] [] [Plan, Apply];
+    DescribeKey Read "kms" "DescribeKey" Key [] [] [Plan, Apply];
+    DescribeImages Read "ecr" "DescribeImages" Image [] [] [Plan, Apply];
+    DescribeSecret Read "secretsmanager" "DescribeSecret" Secret [] [] [Plan, Apply];
+    DescribeLogStreams Read "logs" "DescribeLogStreams" LogGroup [] [] [Watch, Apply];
+    GetLogEvents Read "logs" "GetLogEvents" LogGroup [] [] [Watch, Apply];
+    CreateRole Write "iam" "CreateRole" Role [New] ["iam:TagRole"] [Apply];
+    PutRolePolicy Write "iam" "PutRolePolicy" Role [Own] [] [Apply];
+    UpdateAssumeRolePolicy Write "iam" "UpdateAssumeRolePolicy" Role [Own] [] [Apply];
+    TagRole Write "iam" "TagRole" Role [Own, New] [] [Apply];
+    DeleteRolePolicy Write "iam" "DeleteRolePolicy" Role [Own] [] [Destroy];
+    DeleteRole Write "iam" "DeleteRole" Role [Own] [] [Destroy];
+    CreateFileSystem Write "fsx" "CreateFileSystem" FileSystem [New] ["fsx:TagResource", "ec2:GetSecurityGroupsForVpc"] [Apply];
+    UpdateFileSystem Write "fsx" "UpdateFileSystem" FileSystem [Own] [] [Apply];
+    TagResource Write "fsx" "TagResource" FileSystem [Own, New] [] [Apply];
+    DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [Own] [] [Destroy];
+    CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem [New] ["fsx:TagResource"] [Apply];
+    DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [Own] [] [Destroy];
+    CreateBucket Write "s3" "CreateBucket" Bucket [] [] [Apply];
+    PutObject Write "s3" "PutObject" Object [] [] [Apply];
+    ListMultipartUploads Read "s3" "ListMultipartUploads" Bucket [] [] [Apply, Destroy];
+    ListParts Read "s3" "ListParts" Object [] [] [Apply];
+    CreateMultipartUpload Write "s3" "CreateMultipartUpload" Object [] [] [Apply];
+    UploadPart Write "s3" "UploadPart" Object [] [] [Apply];
+    CompleteMultipartUpload Write "s3" "CompleteMultipartUpload" Object [] [] [Apply];
+    AbortMultipartUpload Write "s3" "AbortMultipartUpload" Object [] [] [Apply, Destroy];
+    DeleteObject Write "s3" "DeleteObject" Object [] [] [Destroy];
+    CreateTrainingJob Write "sagemaker" "CreateTrainingJob" TrainingJob [New] ["sagemaker:AddTags", "iam:PassRole"] [Apply];
+    AddTags Write "sagemaker" "AddTags" TrainingJob [Own, New] [] [Apply];
+    StopTrainingJob Write "sagemaker" "StopTrainingJob" TrainingJob [Own] [] [Apply, Stop, Destroy];
 }
 
 impl Call {
@@ -189,6 +205,11 @@ impl Call {
             _ => row.operation,
         };
         format!("{}:{action}", row.service)
+    }
+
+    /// The tags under which an IAM action is allowed, also one that a call only needs besides: those of the call of its name.
+    pub fn guards_of(action: &str) -> &'static [Guard] {
+        Self::ALL.iter().find(|call| call.action() == action).map_or(&[], |call| call.row().guards)
     }
 
     /// `iam CreateRole`, as messages say it.
@@ -214,5 +235,17 @@ mod tests {
             assert!(!row.commands.is_empty(), "{call:?} is made by no command");
         }
         assert_eq!(Call::HeadBucket.action(), "s3:ListBucket");
+    }
+
+    #[test]
+    fn what_is_made_is_given_a_tag_and_what_is_changed_has_one() {
+        for call in Call::ALL {
+            let row = call.row();
+            // S3 knows no tags of objects that are not there yet; their keys lie below trainc's.
+            let tagged = matches!(row.service, "iam" | "fsx" | "sagemaker") && row.effect == Effect::Write;
+            assert_eq!(!row.guards.is_empty(), tagged, "{call:?}");
+        }
+        assert_eq!(Call::guards_of("iam:TagRole"), [Guard::Own, Guard::New]);
+        assert!(Call::guards_of("ec2:GetSecurityGroupsForVpc").is_empty());
     }
 }

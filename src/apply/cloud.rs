@@ -58,8 +58,15 @@ pub trait Observe {
 
     /// s3 HeadBucket; with an owner, a bucket of somebody else is refused.
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket>;
-    /// s3 ListObjectsV2: the first keys below a prefix, at most so many.
-    async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>>;
+    /// s3 ListObjectsV2: the first keys below a prefix, at most so many; with an owner, of a bucket of somebody else none,
+    /// but a refusal.
+    async fn objects(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+        owner: Option<&str>,
+    ) -> Answer<Vec<Object>>;
     /// s3 ListMultipartUploads: key and id of the uploads below a prefix that were begun and not ended.
     async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
     /// s3 HeadObject.

@@ -33,8 +33,6 @@ pub struct Desired {
     pub uploads: Vec<WantedObject>,
     /// What the name of every run of this job begins with.
     pub stem: String,
-    /// The names of the runs of this digest: the first, and how the others are made.
-    pub run_names: Vec<String>,
     /// CreateTrainingJob of the first run; ids of file systems are still open.
     pub request: Value,
     /// The plan in the account: what requests are made from.
@@ -87,8 +85,8 @@ pub struct WantedObject {
     pub upload: Upload,
 }
 
-/// The most runs of one digest that have a name.
-const MOST_RUNS: u32 = 999;
+/// The most runs of one digest that have a name: what all runs of a job begin with leaves room for three digits.
+pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
     /// What a checked plan needs in the account of the caller; none for a cluster that is not SageMaker's.
@@ -124,7 +122,6 @@ impl Desired {
             bucket,
             uploads,
             stem: emit::run_stem(plan),
-            run_names: (1..=MOST_RUNS).map(|run| emit::run_name(plan, &identity.digest, run)).collect(),
             request: emit::training_job(plan, &identity),
             digest: identity.digest,
             plan: here,
@@ -133,12 +130,20 @@ impl Desired {
 
     /// Which run of this digest has a name, from 1.
     pub fn run_of(&self, name: &str) -> Option<usize> {
-        self.run_names.iter().position(|known| known == name).map(|at| at + 1)
+        let run = match name.rsplit_once("-r") {
+            // A digest is hexadecimal and holds no `r`, but a job's name may.
+            Some((_, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok()?
+            }
+            _ => 1,
+        };
+        (self.name_of_run(run).as_deref() == Some(name)).then_some(run)
     }
 
-    /// The name of a run of this digest, from 1.
-    pub fn name_of_run(&self, run: usize) -> Option<&str> {
-        self.run_names.get(run.checked_sub(1)?).map(String::as_str)
+    /// The name of a run of this digest, from 1; none past the last that has one.
+    pub fn name_of_run(&self, run: usize) -> Option<String> {
+        let run = u32::try_from(run).ok().filter(|run| (1..=MOST_RUNS).contains(run))?;
+        Some(emit::run_name(&self.plan, &self.digest, run))
     }
 
     /// The tags of the training job.
@@ -173,7 +178,7 @@ impl Desired {
             .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
             .collect();
         let mut request = emit::training_job(&plan, &Identity::of(&plan, &self.digest));
-        let first = self.run_names.first().cloned().unwrap_or_default();
+        let first = self.name_of_run(1).unwrap_or_default();
         if let Value::Object(members) = &mut request {
             members.insert("TrainingJobName".to_owned(), Value::from(name));
             if let Some(Value::String(said)) =

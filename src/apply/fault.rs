@@ -32,6 +32,8 @@ pub enum Class {
     Capacity,
     /// The same token was used with other settings before.
     Mismatch,
+    /// The bucket lies in another region than the one that was asked.
+    Elsewhere,
     /// The request itself is refused.
     Invalid,
     /// This account of ours cannot answer such a question (simulation, or an adapter without the service).
@@ -54,6 +56,10 @@ pub struct Fault {
     pub message: String,
     /// The request's id, for AWS support.
     pub request_id: Option<String>,
+    /// The region of the bucket, where S3 names it.
+    pub region: Option<Box<str>>,
+    /// What was asked about, as "bucket `name`", where whoever asked says so.
+    pub about: Option<Box<str>>,
 }
 
 impl Fault {
@@ -65,18 +71,35 @@ impl Fault {
             code: code.to_owned(),
             message: message.to_owned(),
             request_id: None,
+            region: None,
+            about: None,
         }
     }
 
     /// A fault of a class that the caller knows, as a lost answer or missing credentials.
     pub fn of(call: Call, class: Class, message: &str) -> Self {
-        Self { call, class, code: String::new(), message: message.to_owned(), request_id: None }
+        let message = message.to_owned();
+        Self { call, class, code: String::new(), message, request_id: None, region: None, about: None }
     }
 
     /// With the request's id.
     #[must_use]
     pub fn request(mut self, id: Option<&str>) -> Self {
         self.request_id = id.map(str::to_owned);
+        self
+    }
+
+    /// With the region that S3 says the bucket lies in.
+    #[must_use]
+    pub fn of_region(mut self, region: Option<&str>) -> Self {
+        self.region = region.map(Box::from);
+        self
+    }
+
+    /// With what was asked about.
+    #[must_use]
+    pub fn about(mut self, what: &str, name: &str) -> Self {
+        self.about = Some(format!("{what} `{name}`").into_boxed_str());
         self
     }
 
@@ -172,6 +195,9 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         "ResourceLimitExceeded" => Class::Quota,
         "CapacityError" | "InsufficientCapacity" | "InsufficientInstanceCapacity" => Class::Capacity,
         "IncompatibleParameterError" => Class::Mismatch,
+        // Asked elsewhere S3 redirects, or finds a signature for a region that is not the bucket's.
+        "PermanentRedirect" => Class::Elsewhere,
+        "AuthorizationHeaderMalformed" if message.contains("expecting '") => Class::Elsewhere,
         _ => by_text(call, http, bare, message),
     }
 }
@@ -213,7 +239,7 @@ fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
         return Class::Invalid;
     }
     match http {
-        Some(301) => Class::Invalid,
+        Some(301) => Class::Elsewhere,
         Some(401) => Class::Credentials,
         Some(403) => Class::Denied,
         Some(404) => not_found(call),
@@ -265,6 +291,7 @@ mod tests {
 
     #[test]
     fn what_has_no_code_is_read_by_its_status() {
+        assert_eq!(classify(Call::PutObject, Some(301), "", ""), Class::Elsewhere);
         assert_eq!(classify(Call::CreateRole, Some(503), "", ""), Class::Unavailable);
         assert_eq!(classify(Call::CreateRole, Some(403), "", ""), Class::Denied);
         assert_eq!(classify(Call::CreateRole, None, "", "connection reset"), Class::Lost);

@@ -25,6 +25,7 @@ pub mod preflight;
 pub mod prospect;
 pub mod remains;
 pub mod run;
+mod runs;
 pub mod saved;
 pub mod status;
 pub mod strays;

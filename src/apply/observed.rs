@@ -1,15 +1,16 @@
 //! What an account holds of a plan: looked up by name and by tag, side by side where nothing depends on the other.
 
-use super::account::{Association, Bucket, FileSystem, JobSummary, Object, Role, Tags, TrainingJob};
+use super::account::{Association, Bucket, FileSystem, Object, Role, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
-use super::diff::Runs;
+use super::diff::{Choices, Runs};
 use super::fault::{Class, Fault};
 use super::patience::{Patience, absent, ask};
 use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{join, try_join};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What there is.
@@ -93,6 +94,9 @@ pub struct Look<'a, C, K> {
     pub patience: Patience,
     /// Whose turn it is to call, where several look at the same time.
     pub turns: Option<&'a Turns>,
+    /// How many calls were made so far, each once however often it was repeated; kept where that decides what else is
+    /// asked.
+    pub asked: Option<&'a Cell<usize>>,
 }
 
 // By hand: the account and the clock are borrowed, whatever they are.
@@ -107,6 +111,9 @@ impl<C, K> Copy for Look<'_, C, K> {}
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// One call, repeated while the service cannot answer.
     pub async fn ask<T>(&self, call: impl AsyncFn(&C) -> Answer<T>) -> Answer<T> {
+        if let Some(asked) = self.asked {
+            asked.set(asked.get() + 1);
+        }
         ask(self.clock, &self.patience, async || {
             let _turn = match self.turns {
                 Some(turns) => Some(turns.take().await),
@@ -118,7 +125,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Everything of the plan that there is.
-    pub async fn observe(&self, desired: &Desired) -> Answer<Observed> {
+    pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
         let role = async {
             match &desired.role {
                 Some(wanted) => self.role(wanted).await,
@@ -133,7 +140,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             }
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.there(object)));
-        let runs = self.runs(desired);
+        let runs = self.runs(desired, choices);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (bucket?, uploads?);
@@ -158,9 +165,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// A role of a name, with its policies.
     pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
-        let Some(role) = absent(self.ask(async |cloud| cloud.role(name).await).await)? else {
-            return Ok(None);
-        };
+        let role = absent(self.ask(async |cloud| cloud.role(name).await).await);
+        let Some(role) = role.map_err(|fault| fault.about("role", name))? else { return Ok(None) };
         let (policy, inline, attached) = try_join!(
             async { absent(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await) },
             async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
@@ -229,10 +235,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     pub async fn owned(&self, name: &str, account: &str) -> Answer<Bucket> {
         match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
             Err(Fault { class: Class::Denied, .. }) => {
-                let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await?;
-                Ok(Bucket { foreign: true, ..anyones })
+                let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await;
+                Ok(Bucket { foreign: true, ..anyones.map_err(|fault| fault.about("bucket", name))? })
             }
-            other => other,
+            other => other.map_err(|fault| fault.about("bucket", name)),
         }
     }
 
@@ -250,112 +256,19 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     async fn there(&self, object: &WantedObject) -> Answer<Option<Object>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
-            // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was.
-            Err(Fault { class: Class::Denied, .. }) => Ok(None),
+            // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
+            // it is said that it is one.
+            Err(Fault { class: Class::Denied | Class::Elsewhere, .. }) => Ok(None),
             other => absent(other),
         }
     }
 
     /// A training job with its tags.
     pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
-        let Some(job) = absent(self.ask(async |cloud| cloud.training_job(name).await).await)? else {
-            return Ok(None);
-        };
+        let job = absent(self.ask(async |cloud| cloud.training_job(name).await).await);
+        let Some(job) = job.map_err(|fault| fault.about("training job", name))? else { return Ok(None) };
         let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
         Ok(Some((job, tags)))
-    }
-
-    /// The runs of the job, of this digest and of others.
-    pub async fn runs(&self, desired: &Desired) -> Answer<Runs> {
-        let first = desired.name_of_run(1).unwrap_or_default();
-        let stem = desired.stem.as_str();
-        let (direct, listed) = join!(async { self.job(first).await }, async {
-            self.ask(async |cloud| cloud.training_jobs(stem).await).await
-        },);
-        let (direct, mut listed) = (direct?, listed?);
-        listed.retain(|one| one.name.starts_with(stem));
-        let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
-        let beside = self.beside(desired, &listed).await?;
-        let mut runs = Runs { latest: direct, number: 1, other: None, beside };
-        if last > 1
-            && let Some(name) = desired.name_of_run(last)
-            && let Some(latest) = self.job(name).await?
-        {
-            runs.latest = Some(latest);
-            runs.number = last;
-        }
-        if let Some((own, tags)) = &runs.latest
-            && !own.is_over()
-            && super::diff::is_same(desired, tags)
-        {
-            runs.other = self.rival(desired, (own, tags), &listed).await?;
-        }
-        let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| super::diff::lacked_capacity(own));
-        if runs.latest.is_none() || lacked.is_some() {
-            // After a run that found no machines only what came later counts.
-            let since = lacked.map_or(f64::NEG_INFINITY, |own| own.created);
-            // The newest that is ours; names that only begin alike belong to other jobs.
-            let others = listed.iter().filter(|one| desired.run_of(&one.name).is_none());
-            for one in others.take(MOST_OTHERS) {
-                if let Some((job, tags)) = self.job(&one.name).await?
-                    && super::diff::is_ours(&tags, &desired.job)
-                    && job.created > since
-                {
-                    runs.other = Some((job, tags));
-                    break;
-                }
-            }
-        }
-        Ok(runs)
-    }
-}
-
-impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// A run of another digest that goes on beside this one's, though nobody asked for both: whoever started the later one
-    /// was cut off before it could look again.
-    async fn rival(
-        &self,
-        desired: &Desired,
-        (own, own_tags): (&TrainingJob, &Tags),
-        listed: &[JobSummary],
-    ) -> Answer<Option<(TrainingJob, Tags)>> {
-        let going =
-            listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
-        for one in going.take(MOST_OTHERS) {
-            let Some((job, tags)) = self.job(&one.name).await? else { continue };
-            if !super::diff::is_ours(&tags, &desired.job) || job.status != "InProgress" {
-                continue;
-            }
-            let is_later = (job.created, job.name.as_str()) > (own.created, own.name.as_str());
-            if !super::diff::is_asked_for(if is_later { &tags } else { own_tags }) {
-                return Ok(Some((job, tags)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
-    async fn beside(&self, desired: &Desired, listed: &[JobSummary]) -> Answer<Vec<String>> {
-        let Some(role) = &desired.role else { return Ok(Vec::new()) };
-        let running = listed.iter().filter(|one| {
-            desired.run_of(&one.name).is_none() && matches!(one.status.as_str(), "InProgress" | "Stopping")
-        });
-        let asked = running.enumerate().map(async |(at, one)| {
-            // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
-            let found = match at {
-                ..MOST_BESIDE => absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?,
-                _ => return Ok(Some(one.name.clone())),
-            };
-            // A role that was taken over has its name at another path.
-            let name = format!("/{}", role.create.role_name);
-            let is_role = |job: &TrainingJob| {
-                let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str());
-                arn.is_some_and(|arn| arn.ends_with(&name)) && !job.is_over()
-            };
-            Ok(found.filter(is_role).map(|job| job.name))
-        });
-        let found: Vec<Option<String>> = try_join_all(asked).await?;
-        Ok(found.into_iter().flatten().collect())
     }
 }
 
@@ -378,21 +291,20 @@ fn spoiled(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Spoi
     other.collect()
 }
 
-/// The most running jobs of a like name whose role is looked at.
-const MOST_BESIDE: usize = 5;
-
-/// The most jobs of a like name whose tags are looked at.
-const MOST_OTHERS: usize = 5;
-
-/// Those of all file systems that carry the tags of one storage.
+/// Those of all file systems that carry the tags of one storage; where none of them is alive, those that did before one of
+/// the tags was lost.
 pub(super) fn of_storage(
     all: &[FileSystem],
     desired: &Desired,
     wanted: &WantedFileSystem,
 ) -> Vec<FileSystem> {
     let resource = format!("file-system/{}", wanted.name);
-    all.iter()
-        .filter(|system| super::diff::is_resource(&system.tags, &desired.job, &resource))
-        .cloned()
-        .collect()
+    let is_ours = |system: &&FileSystem| super::diff::is_resource(&system.tags, &desired.job, &resource);
+    let mut found: Vec<FileSystem> = all.iter().filter(is_ours).cloned().collect();
+    if super::diff::live_file_system(&found).is_none() {
+        let alone = desired.file_systems.len() == 1;
+        let lost = all.iter().filter(|system| super::diff::lost_its_tag(wanted, system, alone));
+        found.extend(lost.cloned());
+    }
+    found
 }

@@ -50,8 +50,12 @@ impl Wait {
 
     /// Whether it has lasted long enough.
     pub fn is_over(&self, clock: &impl Clock) -> bool {
-        let looks_allowed = u32::try_from(self.most.as_secs() / 5).unwrap_or(u32::MAX).max(LEAST_LOOKS);
-        clock.now() - self.since >= self.most.as_secs_f64() || self.looks >= looks_allowed
+        self.has_lasted(clock, self.most)
+    }
+
+    fn has_lasted(&self, clock: &impl Clock, most: Duration) -> bool {
+        let looks_allowed = u32::try_from(most.as_secs() / 5).unwrap_or(u32::MAX).max(LEAST_LOOKS);
+        clock.now() - self.since >= most.as_secs_f64() || self.looks >= looks_allowed
     }
 
     /// Seconds since it began.
@@ -88,6 +92,59 @@ pub async fn ask<T, K: Clock>(
                 wait.short(clock, patience).await;
             }
             other => return other,
+        }
+    }
+}
+
+/// How long whoever follows a job goes on asking a service that throttles: it answers in the end.
+const THROTTLED: Duration = Duration::from_hours(4);
+
+/// What keeps a job from being followed for now: who follows one for days is not sent away by a service that is slow for
+/// minutes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    since: Option<Wait>,
+    is_told: bool,
+}
+
+/// What follows a call that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is asked again after a pause.
+    AskAgain {
+        /// Whether nobody was told yet.
+        first: bool,
+    },
+    /// It is the end.
+    GiveUp,
+}
+
+impl Trouble {
+    /// What follows a fault: one that does not pass is the end, and so is one that lasts: 4 hours of throttling, 40 minutes
+    /// of silence, and 2 minutes of either once there is nothing else left to wait for.
+    pub fn meets(&mut self, clock: &impl Clock, patience: &Patience, fault: &Fault, is_last: bool) -> Next {
+        let since = self.since.get_or_insert_with(|| Wait::start(clock, patience.unseen));
+        let most = match fault.class {
+            _ if is_last => patience.unseen,
+            Class::Throttled => THROTTLED,
+            _ => patience.making,
+        };
+        if !fault.is_passing() || since.has_lasted(clock, most) {
+            return Next::GiveUp;
+        }
+        Next::AskAgain { first: !std::mem::replace(&mut self.is_told, true) }
+    }
+
+    /// It answered.
+    pub fn passed(&mut self) {
+        self.since = None;
+    }
+
+    /// Waits for one poll interval.
+    pub async fn pause(&mut self, clock: &impl Clock, patience: &Patience) {
+        match &mut self.since {
+            Some(since) => since.long(clock, patience).await,
+            None => clock.sleep(patience.poll).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The operator's own least-privilege policy, generated from the table of calls.
 
-use super::calls::{Call, Command, Scope};
+use super::calls::{Call, Command, Guard, Scope};
 use super::{desired, preflight};
 use crate::emit::{self, iam};
 use crate::ir::Plan;
@@ -190,7 +190,7 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
 }
 
 /// Reads and writes are told apart, so that a person who only looks gets less.
-fn sid(scope: Scope, write: bool, guard: Guard) -> String {
+fn sid(scope: Scope, write: bool, guard: Option<Guard>) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
         Scope::Role => "Roles",
@@ -204,64 +204,28 @@ fn sid(scope: Scope, write: bool, guard: Guard) -> String {
         Scope::Image => "Images",
         Scope::Secret => "Secrets",
     };
-    format!("{}{}{what}", if write { "Change" } else { "See" }, guard.word())
-}
-
-/// Under which of trainc's tags an action is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Guard {
-    /// Under none: the resource alone says what is meant, or the action knows no tags.
-    Open,
-    /// What is changed carries the tag.
-    Own,
-    /// What is made, or taken over, is given the tag.
-    New,
+    let guard = match guard {
+        None => "",
+        Some(Guard::Own) => "Own",
+        Some(Guard::New) => "New",
+    };
+    format!("{}{guard}{what}", if write { "Change" } else { "See" })
 }
 
 /// The tag that everything of a job carries.
 const TAG: &str = "trainc:job";
 
-impl Guard {
-    /// The guards under which an action is allowed, each by itself. All of these know both keys (service authorization
-    /// reference: FSx, SageMaker, IAM). What writes into a role has none: it follows its creation at once, while its tags may
-    /// not be seen everywhere yet, and its path is trainc's or its name is the job's.
-    fn of(action: &str) -> &'static [Self] {
-        match action {
-            "fsx:UpdateFileSystem"
-            | "fsx:DeleteFileSystem"
-            | "fsx:DeleteDataRepositoryAssociation"
-            | "sagemaker:StopTrainingJob"
-            | "iam:DeleteRole"
-            | "iam:DeleteRolePolicy" => &[Self::Own],
-            "fsx:CreateFileSystem" | "sagemaker:CreateTrainingJob" | "iam:CreateRole" => &[Self::New],
-            // Tags that drifted are set again without the others, and `--adopt` gives them to what has none; a link is
-            // made on a file system of trainc's.
-            "fsx:TagResource" | "sagemaker:AddTags" | "iam:TagRole" => &[Self::Own, Self::New],
-            "fsx:CreateDataRepositoryAssociation" => &[Self::New],
-            _ => &[Self::Open],
-        }
-    }
-
-    fn condition(self) -> Option<Value> {
-        let key = match self {
-            Self::Open => return None,
-            Self::Own => "aws:ResourceTag",
-            Self::New => "aws:RequestTag",
-        };
-        Some(json!({"Null": {format!("{key}/{TAG}"): "false"}}))
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Open => "",
-            Self::Own => "Own",
-            Self::New => "New",
-        }
-    }
+/// The condition under which a statement holds.
+fn condition(guard: Guard) -> Value {
+    let key = match guard {
+        Guard::Own => "aws:ResourceTag",
+        Guard::New => "aws:RequestTag",
+    };
+    json!({"Null": {format!("{key}/{TAG}"): "false"}})
 }
 
 /// Statements by what they are about: the guard, whether they change it, and the scope.
-type Statements = BTreeMap<(bool, Scope, Guard), BTreeSet<String>>;
+type Statements = BTreeMap<(bool, Scope, Option<Guard>), BTreeSet<String>>;
 
 /// The policy that lets a caller run these commands in these places, and nothing else.
 pub fn policy(commands: &[Command], places: &[Place]) -> Value {
@@ -299,7 +263,7 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
         if !resources.is_empty() {
             let sid = sid(scope, write, guard);
             let mut one = json!({"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources});
-            if let (Some(condition), Some(members)) = (guard.condition(), one.as_object_mut()) {
+            if let (Some(condition), Some(members)) = (guard.map(condition), one.as_object_mut()) {
                 members.insert("Condition".to_owned(), condition);
             }
             out.push(one);
@@ -367,8 +331,12 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
 }
 
 fn allow(statements: &mut Statements, write: bool, scope: Scope, action: &str) {
-    for guard in Guard::of(action) {
-        statements.entry((write, scope, *guard)).or_default().insert(action.to_owned());
+    let mut add = |guard: Option<Guard>| {
+        statements.entry((write, scope, guard)).or_default().insert(action.to_owned());
+    };
+    match Call::guards_of(action) {
+        [] => add(None),
+        guards => guards.iter().for_each(|guard| add(Some(*guard))),
     }
 }
 
@@ -410,7 +378,9 @@ mod tests {
     fn what_is_not_tagged_as_a_job_s_is_neither_changed_nor_deleted() {
         let policy = policy(&[Command::Apply, Command::Destroy, Command::Stop], &[Place::default()]);
         let conditions = |action: &str| -> Vec<String> {
+            // The first link of an account writes into FSx's own role, which it names.
             let statements = policy["Statement"].as_array().unwrap().iter();
+            let statements = statements.filter(|one| one["Sid"] != "FirstLink");
             let allowing =
                 statements.filter(|one| one["Action"].as_array().unwrap().iter().any(|one| one == action));
             allowing.map(|one| one["Condition"].to_string()).collect()
@@ -423,6 +393,8 @@ mod tests {
             "fsx:DeleteDataRepositoryAssociation",
             "sagemaker:StopTrainingJob",
             "iam:DeleteRole",
+            "iam:PutRolePolicy",
+            "iam:UpdateAssumeRolePolicy",
         ] {
             assert_eq!(conditions(action), [own], "{action}");
         }

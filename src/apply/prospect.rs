@@ -7,6 +7,7 @@ use super::diff::{self, Action, Change, Choices, Obstacle, Target};
 use super::fault::Fault;
 use super::observed::{Look, Observed};
 use crate::ir::Plan;
+use std::cell::Cell;
 
 /// What the account has, and what a plan would change in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub struct Prospect {
     pub changes: Vec<Change>,
     /// Which training job is meant.
     pub target: Target,
+    /// How many calls that took.
+    pub calls: usize,
 }
 
 impl Prospect {
@@ -46,9 +49,11 @@ impl Prospect {
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's.
     pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
-        let caller = self.ask(async |cloud| cloud.caller_identity().await).await?;
+        let asked = Cell::new(0);
+        let look = Look { asked: Some(&asked), ..*self };
+        let caller = look.ask(async |cloud| cloud.caller_identity().await).await?;
         let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
-        let observed = self.observe(&desired).await?;
+        let observed = look.observe(&desired, choices).await?;
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);
             if let Some(policy) = &found.policy {
@@ -57,6 +62,6 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let changes = diff::diff(&desired, &observed, choices);
         let target = diff::target(&desired, &observed.runs, choices);
-        Ok(Some(Prospect { caller, desired, observed, changes, target }))
+        Ok(Some(Prospect { caller, desired, observed, changes, target, calls: asked.get() }))
     }
 }

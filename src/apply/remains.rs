@@ -8,6 +8,7 @@ use super::fault::{Class, Fault};
 use super::ledger::Item;
 use super::observed::{Look, ObservedRole};
 use super::patience::absent;
+use super::preflight::monthly_usd;
 use crate::emit::iam::POLICY_NAME;
 use crate::emit::{WORKER_BINARY, WORKER_CONFIG};
 
@@ -18,6 +19,8 @@ pub struct Remains {
     pub job: String,
     /// What the names of its runs begin with.
     pub stem: String,
+    /// The region: prices are its own.
+    pub region: String,
     /// Training jobs of this job that are not over: stopped.
     pub running: Vec<TrainingJob>,
     /// File systems with this job's tags, with their links.
@@ -48,7 +51,7 @@ pub struct Consent {
 }
 
 /// One line of what destroy does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// What.
     pub item: Item,
@@ -56,6 +59,8 @@ pub struct Removal {
     pub action: &'static str,
     /// Why.
     pub because: String,
+    /// What it costs for a month while it stays, US dollars, where it does and the price is known.
+    pub usd_per_month: Option<f64>,
 }
 
 /// The most source archives that one look finds.
@@ -108,6 +113,7 @@ impl Remains {
             item: Item::new(kind, name),
             action,
             because,
+            usd_per_month: None,
         };
         let mut out = Vec::new();
         for job in &self.running {
@@ -129,7 +135,13 @@ impl Remains {
             }
             let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
             let size = format!("{said}{} GiB, with all data in it", crate::text::group(system.capacity_gib));
-            out.push(line("file-system", &system.id, action, keep.unwrap_or(size)));
+            let usd_per_month = keep.as_ref().and_then(|_| monthly_usd(&self.region, system));
+            let keep = keep.map(|why| match usd_per_month {
+                Some(usd) => format!("{why}; it costs {} a month", crate::text::dollars(usd)),
+                None => why,
+            });
+            let one = line("file-system", &system.id, action, keep.unwrap_or(size));
+            out.push(Removal { usd_per_month, ..one });
         }
         if let Some(found) = &self.role {
             let name = found.role.name.as_str();
@@ -171,7 +183,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
     /// its uploads (`s3://bucket/prefix`).
     pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
-        let mut out = Remains { job: desired.job.clone(), stem: desired.stem.clone(), ..Remains::default() };
+        let mut out = Remains {
+            job: desired.job.clone(),
+            stem: desired.stem.clone(),
+            region: desired.region.clone(),
+            ..Remains::default()
+        };
         out.running = self.ours_running(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
             let ours =
@@ -205,8 +222,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         for (bucket, prefix) in homes.iter().filter_map(|home| split_uri(home)) {
             let prefix = format!("{}/", prefix.trim_end_matches('/'));
-            let found =
-                absent(self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS).await).await)?;
+            let found = absent(
+                self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS, None).await).await,
+            )?;
             let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
             out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
             // Whoever may not list them leaves them to a lifecycle rule of the bucket.

@@ -105,6 +105,23 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
     ((Some((done * 1000.0).round() / 10.0)), remaining)
 }
 
+/// The last step that a log tells and the plan's, where the one lies well before the other.
+pub fn short(plan: &Plan, last: f64) -> Option<(u64, u64)> {
+    /// How much of the steps a log must have come to.
+    const MOST_OF: f64 = 0.9;
+    let steps = plan.run.steps.as_ref()?.value;
+    (last < steps as f64 * MOST_OF).then(|| (whole(last), steps))
+}
+
+/// A completed run whose log ends at a step well before the plan's last.
+pub fn short_words((last, steps): (u64, u64)) -> String {
+    format!(
+        "the last step in its log is {} of {}: the program ended early, or logs few of its steps",
+        text::group(last),
+        text::group(steps)
+    )
+}
+
 fn whole(seconds: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default().as_secs()
 }
@@ -129,6 +146,13 @@ impl Status {
     pub fn simulated(mut self, simulated: bool) -> Self {
         self.simulated = simulated;
         self
+    }
+
+    /// Where a completed run's log ends well before the plan's last step: the last that it tells, and the plan's. Programs
+    /// do not log every step, so the last tenth of a run says nothing.
+    pub fn ends_short(&self, plan: &Plan) -> Option<(u64, u64)> {
+        let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
+        if self.status == "Completed" { short(plan, step) } else { None }
     }
 
     /// What stands behind dollars that nobody pays.

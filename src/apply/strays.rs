@@ -90,7 +90,7 @@ pub fn named(plan: &Plan, job: &str) -> Plan {
 }
 
 /// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
-fn job_of(run: &str) -> Option<&str> {
+pub(super) fn job_of(run: &str) -> Option<&str> {
     let digit = |c: char| c.is_ascii_digit();
     let first = match run.rsplit_once("-r") {
         Some((first, number)) if !number.is_empty() && number.chars().all(digit) => first,

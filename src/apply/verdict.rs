@@ -1,10 +1,11 @@
 //! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
 //! code and the next step.
 
+mod obstacle;
+mod region;
 mod room;
 mod worker;
 
-use super::diff::{Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
 use crate::declare_code;
@@ -13,6 +14,7 @@ use crate::ir::Plan;
 use crate::source::Span;
 use crate::text;
 
+pub use obstacle::obstacle;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
 
@@ -33,12 +35,13 @@ declare_code!(T0615, "object-in-use", Error, "an object that something else hold
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
 declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
+declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669,
 ];
 
 /// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
@@ -141,82 +144,6 @@ pub fn place(plan: &Plan, item: &Item) -> Span {
     place.unwrap_or(job.span)
 }
 
-/// What an obstacle means.
-pub fn obstacle(change: &Change, span: Span) -> Verdict {
-    let Action::Stop(kind) = change.action else {
-        return Verdict {
-            diagnostic: Diagnostic::new(&T0611, span, change.because.clone()),
-            exit: exit::BUG,
-            flag: None,
-        };
-    };
-    let name = &change.name;
-    let (code, message, exit) = match kind {
-        Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
-        Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
-        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
-        Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
-        Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
-        Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
-    };
-    let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
-    for one in &change.differences {
-        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
-        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
-    }
-    if !change.differences.is_empty() {
-        diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
-    }
-    diagnostic = match kind {
-        // What is uploaded there, that account could replace: nobody takes over a bucket.
-        Obstacle::Foreign if change.kind == "bucket" => diagnostic
-            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
-            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
-        Obstacle::Foreign => diagnostic
-            .help("give the job another name, or take it over with `--adopt`")
-            .note("trainc changes nothing that does not carry its tags"),
-        Obstacle::Unlike => diagnostic
-            .help("give the job another name")
-            .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
-        Obstacle::OtherDigest => diagnostic
-            .help("add `--new-run`: it is started beside the other, which `trainc stop MANIFEST --run NAME` ends if it still runs and is not wanted")
-            .note("a running job is never stopped or replaced by an edit of its manifest"),
-        Obstacle::Beside => diagnostic
-            .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
-            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
-        Obstacle::Started => diagnostic
-            .help("run `trainc destroy MANIFEST` again: it shows that job as well")
-            .note("nothing is deleted under a running job"),
-        // Storage only grows: with what is there already the rest stays as it is.
-        Obstacle::Replace if only_shrinks(change) => {
-            let there = change.differences.first().map_or("", |one| one.found.as_str());
-            diagnostic
-                .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
-                .note("FSx makes no storage smaller, and a new file system begins empty")
-        }
-        Obstacle::Replace => diagnostic
-            .help(
-                "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",
-            )
-            .note("FSx cannot change this in place, and a new file system begins empty"),
-        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
-            .help(format!("aws s3 rm {} && trainc apply MANIFEST", crate::emit::quoted(name)))
-            .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
-        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
-    };
-    let flag = match kind {
-        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
-        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
-        Obstacle::Unlike | Obstacle::Started | Obstacle::Replace | Obstacle::Broken => None,
-    };
-    Verdict { diagnostic, exit, flag }
-}
-
-/// Whether less storage is all that is asked for.
-fn only_shrinks(change: &Change) -> bool {
-    matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
-}
-
 /// The most differences that a short message lists.
 const MOST_DIFFERENCES: usize = 12;
 
@@ -235,9 +162,6 @@ pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// The most characters of a value that differs.
-const MOST_CHARACTERS: usize = 60;
-
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
     // Who may not do something may do it nowhere; what does not answer is asked in a region.
@@ -252,7 +176,11 @@ pub fn asking_failed(fault: &Fault, span: Span) -> Verdict {
 
 fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
     let call = fault.call.words();
-    let what = if item.name.is_empty() { String::new() } else { format!("{} `{}`: ", item.kind, item.name) };
+    let what = match (&fault.about, item.name.as_str()) {
+        (Some(about), "") => format!("{about}: "),
+        (None, "") => String::new(),
+        (_, name) => format!("{} `{name}`: ", item.kind),
+    };
     let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
     let again = "run the same command again: it goes on where this one stopped";
     let (diagnostic, exit) = match fault.class {
@@ -288,7 +216,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
         Class::Mismatch => (
             new(&T0613, format!("{what}{}", words(fault)))
-                .help("see what there is with `aws fsx describe-file-systems`; once what was made with the token shows there, or is gone, run the same command again")
+                .help("see what there is with `aws fsx describe-file-systems`; once what was made with the token shows there, or is gone, run the same command again; or give the storage another `name=`, and with it another token")
                 .note("the token follows from the settings that cannot be changed: an object with other settings was made with it before"),
             exit::INCOMPLETE,
         ),
@@ -296,6 +224,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             new(&T0618, format!("{what}{call} answered: {}", words(fault))).help(again),
             exit::INCOMPLETE,
         ),
+        Class::Elsewhere => (region::elsewhere(fault, &what, span), exit::MANIFEST),
         Class::Invalid | Class::Unasked => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
                 .help("mend what it names: `trainc emit` writes each request as it is sent")

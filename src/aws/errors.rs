@@ -40,7 +40,8 @@ where
         SdkError::DispatchFailure(_) => Fault::of(call, Class::Lost, &words(error)),
         _ => Fault::of(call, Class::Bug, &words(error)),
     };
-    said.request(request.as_deref())
+    let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
+    said.request(request.as_deref()).of_region(region)
 }
 
 /// What is said of an answer that says nothing itself, as one to HEAD.

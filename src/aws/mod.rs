@@ -128,8 +128,14 @@ impl Observe for Account {
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket> {
         s3::bucket(&self.s3, name, owner).await
     }
-    async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>> {
-        s3::objects(&self.s3, bucket, prefix, most).await
+    async fn objects(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+        owner: Option<&str>,
+    ) -> Answer<Vec<Object>> {
+        s3::objects(&self.s3, bucket, prefix, most, owner).await
     }
     async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
         s3::uploads(&self.s3, bucket, prefix).await

@@ -57,9 +57,16 @@ pub(super) async fn bucket(client: &Client, name: &str, owner: Option<&str>) -> 
     }
 }
 
-pub(super) async fn objects(client: &Client, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>> {
+pub(super) async fn objects(
+    client: &Client,
+    bucket: &str,
+    prefix: &str,
+    most: usize,
+    owner: Option<&str>,
+) -> Answer<Vec<Object>> {
     let most = i32::try_from(most.min(1000)).unwrap_or(1000);
     let asked = client.list_objects_v2().bucket(bucket).prefix(prefix).max_keys(most);
+    let asked = asked.set_expected_bucket_owner(owner.map(str::to_owned));
     let answer = asked.send().await.map_err(|error| fault(Call::ListObjectsV2, &error))?;
     Ok(answer
         .contents()

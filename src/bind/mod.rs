@@ -16,6 +16,7 @@ use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{Slot, inside, visit};
+use std::cell::OnceCell;
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -43,15 +44,15 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
     let table = Table::of(&plan);
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
-    let context = table.context();
-    let binder = Binder { table: &table, context: &context, env: &env, sources };
+    let binder = Binder { table: &table, context: OnceCell::new(), env: &env, sources };
     visit(&mut plan, &mut |slot| binder.slot(slot, problems));
     plan
 }
 
 struct Binder<'a> {
     table: &'a Table,
-    context: &'a Value,
+    /// The table as the template engine wants it: made for the first expression that needs the engine.
+    context: OnceCell<Value>,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
 }
@@ -196,7 +197,7 @@ impl Binder<'_> {
         if !fine {
             return None;
         }
-        match compiled.eval(self.context) {
+        match compiled.eval(self.context.get_or_init(|| self.table.context())) {
             Ok(value) => scalar(&value).or_else(|| {
                 problems.push(
                     Diagnostic::new(

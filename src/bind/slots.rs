@@ -165,6 +165,9 @@ pub(super) fn inside(sources: &SourceMap, span: Span, piece: &str) -> Span {
 /// What opens and closes a statement or a comment of a template that stands in a text, outside of its placeholders. In
 /// `${#list[@]}` none does.
 fn statement(text: &str) -> Option<(&'static str, &'static str)> {
+    if !text.contains('{') {
+        return None;
+    }
     let mut outside = String::new();
     let mut rest = text;
     while let Some((before, inside)) = rest.split_once("{{") {

@@ -12,25 +12,40 @@ use std::collections::BTreeMap;
 /// that a row is there to show).
 const NEAR: f64 = 0.01;
 
+/// What a row would be judged by another prediction for than the layout's: a lowercase fragment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// The whole of it, its time first.
+    #[error("{0}")]
+    Row(String),
+    /// Its memory alone: without those cells the row is sound.
+    #[error("{0}")]
+    Memory(String),
+}
+
+/// The cells that only memory is judged by.
+pub const MEMORY_CELLS: [&str; 2] = ["peak_mem_gib", "mem_kind"];
+
 /// Holds what a table would read of these cells against the layout that they were written of.
 ///
 /// # Errors
 ///
-/// What is lost, a lowercase fragment, where what was measured would be judged by another prediction than the layout's.
+/// What is lost where what was measured would be judged by another prediction than the layout's.
 pub fn carried(
     layout: &Layout,
     cells: &BTreeMap<&'static str, String>,
     constants: &Constants,
-) -> Result<(), String> {
+) -> Result<(), Lost> {
     let run = Row::new(cells.iter().map(|(column, cell)| (*column, cell.as_str())).collect()).run();
-    let read = run.layout.as_ref().map_err(|why| format!("a table cannot say this layout: {why}"))?;
+    let read =
+        run.layout.as_ref().map_err(|why| Lost::Row(format!("a table cannot say this layout: {why}")))?;
     let seconds = |layout: &Layout| speed(layout, constants).ok().map(|speed| speed.step_seconds);
     if run.step_seconds.is_ok()
         && let Some((own, other)) = seconds(layout).zip(seconds(read))
         && is_far(own, other)
     {
         let words = format!("a step of {other:.2} s is predicted of such a row, not {own:.2}");
-        return Err(format!("{}: {words}", lost(layout, read)));
+        return Err(Lost::Row(format!("{}: {words}", lost(layout, read))));
     }
     let peak = run.peak_memory.map(|(_, kind)| instrument(kind));
     if let (Some(kind), Ok(read)) = (peak, &run.memory_layout) {
@@ -38,7 +53,7 @@ pub fn carried(
         let (own, other) = (of(layout), of(read));
         if is_far(own, other) {
             let words = format!("{other:.1} GiB are predicted of such a row, not {own:.1}");
-            return Err(format!("{}: {words}", lost(layout, read)));
+            return Err(Lost::Memory(format!("{}: {words}", lost(layout, read))));
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use super::goals::{Group, missing};
 use super::noise::noise;
 use super::open::{open, ratios};
 use super::outside::outside;
+use super::questions::answers;
 use super::runs::{MemoryKind, Run, Table};
 use super::tiers::{Tier, half_width, left_out, own_half_width, residual_half_width};
 pub use super::verdict::{Bytes, Errors, Family, Grouped, Line, Ooms, Summary, Tiered, Time, Verdict};
@@ -251,6 +252,7 @@ fn verdict(
         format_version: "1.0",
         open_ratios: ratios(&table.runs, &open),
         open,
+        questions: answers(constants),
         constants_outside: outside(constants),
         summary: Summary {
             step_seconds: of_times(&times),

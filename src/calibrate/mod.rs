@@ -14,6 +14,7 @@ mod memory;
 pub mod noise;
 pub mod open;
 pub mod outside;
+pub mod questions;
 mod row;
 pub mod runs;
 pub mod tiers;
@@ -21,5 +22,5 @@ mod time;
 mod verdict;
 pub mod words;
 
-pub use carried::carried;
+pub use carried::{Lost, MEMORY_CELLS, carried};
 pub use runs::{Run, Table, read};

@@ -154,7 +154,11 @@ impl<'a> Row<'a> {
             sequence_parallel: engine.contains("+sp") || engine.contains("fsdp2") && tensor > 1.0,
             offload: self.offload(),
             quantisation: self.quantisation(),
-            moments: if engine.contains("8-bit") { Moments::TwoInt8 } else { Moments::Two },
+            moments: if engine.contains("8-bit") {
+                Moments::TwoInt8 { wide_embeddings: false }
+            } else {
+                Moments::Two
+            },
             smddp: engine.contains("smddp"),
             optimizer_copies: false,
             frees_frozen: engine.contains("fsdp2"),

@@ -73,9 +73,9 @@ pub struct Table {
 #[error("{0}")]
 pub struct NoTable(String);
 
-/// Reads a table of runs.
+/// Reads a table of runs. A byte-order mark at its head, which spreadsheets write, is passed over.
 pub fn read(text: &str) -> Result<Table, NoTable> {
-    let mut rows = csv::rows(text).into_iter();
+    let mut rows = csv::rows(text.trim_start_matches('\u{feff}')).into_iter();
     let head = rows.next().ok_or_else(|| NoTable("it has no line".to_owned()))?;
     let missing: Vec<&str> =
         NEEDED.into_iter().filter(|name| !head.iter().any(|column| column.trim() == *name)).collect();
@@ -94,4 +94,18 @@ pub fn read(text: &str) -> Result<Table, NoTable> {
         })
         .collect();
     Ok(Table { runs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_column() {
+        let shipped = include_str!("../../data/runs.csv");
+        let (plain, marked) = (read(shipped).unwrap(), read(&format!("\u{feff}{shipped}")).unwrap());
+        assert_eq!(plain.runs.len(), marked.runs.len());
+        assert_eq!(plain.runs.first().map(|run| &run.id), marked.runs.first().map(|run| &run.id));
+        assert!(marked.runs.first().is_some_and(|run| !run.id.is_empty()));
+    }
 }

@@ -3,6 +3,7 @@
 use super::noise::Noise;
 use super::open::{Open, Ratio};
 use super::outside::Outside;
+use super::questions::Answer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,6 +18,9 @@ pub struct Verdict {
     pub open: Vec<Open>,
     /// How many times as fast one of them is as another of the same training.
     pub open_ratios: Vec<Ratio>,
+    /// Published figures whose sources leave more open than that, as ranges by the constants that judged the table:
+    /// calibration, not evidence, and in no error.
+    pub questions: Vec<Answer>,
     /// Constants that judged it and lie outside of what is physical.
     pub constants_outside: Vec<Outside>,
     /// All rows together.

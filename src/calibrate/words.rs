@@ -98,6 +98,9 @@ pub fn human(verdict: &Verdict) -> String {
         }
     }
     open(&mut out, verdict);
+    if verdict.rows.len() >= OWN {
+        questions(&mut out, verdict);
+    }
     if !verdict.constants_outside.is_empty() {
         out.push_str("\nconstants outside of what is physical, and why\n");
     }
@@ -198,6 +201,34 @@ fn open(out: &mut String, verdict: &Verdict) {
             "  {} over {}: published {:.2} times as fast, predicted {:.2} to {:.2}",
             one.fast, one.slow, one.published, one.low, one.high
         );
+    }
+}
+
+/// Published figures of which more than the micro-batch is open, as ranges; of a table of one's own they say nothing.
+fn questions(out: &mut String, verdict: &Verdict) {
+    if !verdict.questions.is_empty() {
+        out.push_str(
+            "\nmore of a run not given, varied over what it may have been: calibration, not evidence\n",
+        );
+    }
+    for answer in &verdict.questions {
+        let _ = writeln!(out, "  {} ({})", answer.what, answer.source);
+        let open: Vec<String> =
+            answer.open.iter().map(|it| format!("{} {}", it.what, text::list(&it.values, "or"))).collect();
+        let _ = writeln!(out, "    open: {}", open.join("; "));
+        for case in &answer.cases {
+            let range = match (case.low, case.high) {
+                (Some(low), Some(high)) => format!("{} to {}", text::short(low), text::short(high)),
+                _ => "nothing: no combination fits".to_owned(),
+            };
+            let verdict = match case.inside {
+                Some(true) => "inside",
+                Some(false) => "outside",
+                None => "not known",
+            };
+            let published = text::short(case.published);
+            let _ = writeln!(out, "    {}: published {published}, predicted {range}: {verdict}", case.id);
+        }
     }
 }
 

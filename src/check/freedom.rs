@@ -72,6 +72,7 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
         nf4: nf4(plan),
         offload_states: !steps_on_gpu(optimizer),
         nodes,
+        ..Freedom::default()
     }
 }
 

@@ -19,6 +19,7 @@ use crate::predict::Constants;
 use crate::source::{SourceMap, Span};
 
 /// What a rule sees.
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The plan, with all placeholders replaced.
     pub plan: &'a Plan,
@@ -30,6 +31,12 @@ pub struct Context<'a> {
     pub complete: bool,
     /// Constants of the cost model.
     pub constants: &'a Constants,
+    /// Prices from the command line: instance type and US dollars per hour.
+    pub prices: &'a [(String, f64)],
+    /// A discount from the command line, a fraction.
+    pub discount: Option<f64>,
+    /// Whether the plan is one that a rule tries out: the rule on memory, which does, is silent about it.
+    pub is_trial: bool,
 }
 
 impl Context<'_> {
@@ -63,7 +70,16 @@ pub fn check(
     problems: &mut Problems,
 ) {
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
-    let context = Context { plan, today: &options.today, sources, complete: options.complete, constants };
+    let context = Context {
+        plan,
+        today: &options.today,
+        sources,
+        complete: options.complete,
+        constants,
+        prices: &options.prices,
+        discount: options.discount,
+        is_trial: false,
+    };
     for rule in rules::RULES {
         rule(&context, problems);
     }

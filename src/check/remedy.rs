@@ -49,6 +49,11 @@ impl Line {
         }
     }
 
+    /// The node's own argument.
+    fn argument(node: &'static str, value: impl ToString) -> Self {
+        Self { node, child: None, property: None, value: value.to_string(), beside: None, without: None }
+    }
+
     /// With a property behind the argument.
     fn and(self, property: &'static str, value: impl ToString) -> Self {
         Self { beside: Some((property, value.to_string())), ..self }
@@ -110,15 +115,7 @@ fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
         }
         Edit::Nf4 => {
             let precision = plan.job.train.precision.value().map_or("bf16", String::as_str);
-            let line = Line {
-                node: "quantize",
-                child: None,
-                property: None,
-                value: "\"nf4\"".to_owned(),
-                beside: None,
-                without: None,
-            };
-            vec![line.and("compute", format!("\"{precision}\""))]
+            vec![Line::argument("quantize", "\"nf4\"").and("compute", format!("\"{precision}\""))]
         }
         Edit::ShardDegree(degree) => vec![Line::child("parallel", "shard-degree", degree)],
         Edit::ShardOptimizerState => vec![Line::child("parallel", "shard-optimizer-state", "#true")],
@@ -127,6 +124,7 @@ fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
         Edit::Nodes(nodes) => {
             vec![Line::property("cluster", "nodes", nodes)]
         }
+        Edit::Instance(name) => vec![Line::argument("cluster", format!("\"{name}\""))],
     }
 }
 
@@ -225,6 +223,9 @@ fn overridden(
         }
         ("parallel", None) => parallel.and_then(|parallel| parallel.engine.span()),
         ("parallel", Some("shard-degree")) => parallel.and_then(|parallel| parallel.shard_degree.span()),
+        ("cluster", None) if line.property.is_none() => {
+            plan.cluster.as_ref().and_then(|cluster| cluster.instance.span())
+        }
         ("cluster", _) => plan.cluster.as_ref().and_then(|cluster| cluster.nodes.span()),
         _ => None,
     };
@@ -264,6 +265,7 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
                 None => set,
             }
         }
+        (None, None) if line.node == "cluster" => edit::set_argument(text, &node, 0, &line.value),
         (None, None) => edit::insert_child(text, top, &words(line)),
     };
     edited.ok().map(|edited| edited.text)

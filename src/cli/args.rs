@@ -293,6 +293,11 @@ impl Input {
         out
     }
 
+    /// The constants of the command's own file, else those that ship with trainc.
+    pub(super) fn constants(&self) -> &Constants {
+        self.calibration.as_ref().map_or_else(|| Constants::shipped(), |file| &file.constants)
+    }
+
     /// What the compiler is told beside the text.
     pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
         Options {

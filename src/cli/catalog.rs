@@ -133,7 +133,8 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
 
 fn tables() -> Listing {
     let mut listing = listing::tables_listing();
-    for (name, rows) in [("models", models::ids().count()), ("rules", crate::codes().len())] {
+    for (name, all) in [("models", models_listing()), ("rules", rules_listing())] {
+        let rows = all.rows.len();
         listing.rows.push(vec![name.to_owned(), rows.to_string()]);
         if let Value::Array(items) = &mut listing.json {
             items.push(json!({ "table": name, "rows": rows }));

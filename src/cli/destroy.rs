@@ -169,7 +169,7 @@ impl Destroy {
             if self.output == "json" {
                 let object = json!({
                     "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
-                    "because": one.because,
+                    "because": one.because, "usd_per_month": one.usd_per_month,
                 });
                 self.about.tell(io, object);
             } else {

@@ -31,7 +31,7 @@ pub(super) struct Expanded {
     pub files: Vec<Named>,
     /// Whether a directory or a glob was named: results are then lists.
     pub many: Option<bool>,
-    /// Why nothing was found.
+    /// Why nothing was found, or not all that may be there.
     pub fault: Option<String>,
 }
 
@@ -43,8 +43,7 @@ pub(super) fn expand(argument: &str) -> Expanded {
     }
     let path = Path::new(argument);
     if path.is_dir() {
-        let mut found = Vec::new();
-        let fault = walk(path, &mut found, 0).err();
+        let (mut found, fault) = Walk::below(path);
         found.sort();
         let files = found
             .into_iter()
@@ -68,31 +67,54 @@ pub(super) fn expand(argument: &str) -> Expanded {
     }
 }
 
+/// Directories inside one another that a walk goes down. No repository that people work in comes near it.
+pub(super) const MOST_NESTED: usize = 64;
+
 /// Names that a walk passes over: hidden ones, and directories that others made.
 pub(super) fn is_passed_over(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "target" | "__pycache__")
 }
 
-fn walk(dir: &Path, out: &mut Vec<PathBuf>, depth: usize) -> Result<(), String> {
-    if depth > 32 {
-        return Ok(());
+/// The manifests below a directory.
+#[derive(Default)]
+struct Walk {
+    found: Vec<PathBuf>,
+    /// A directory that lies too deep to be looked into.
+    too_deep: bool,
+}
+
+impl Walk {
+    /// What was found, in no order, and why that may not be all.
+    fn below(dir: &Path) -> (Vec<PathBuf>, Option<String>) {
+        let mut walk = Self::default();
+        let fault = walk.through(dir, 0).err();
+        let deep = || format!("directories more than {MOST_NESTED} deep are not searched for manifests");
+        let fault = fault.or_else(|| walk.too_deep.then(deep));
+        (walk.found, fault)
     }
-    let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if is_passed_over(&name) {
-            continue;
+
+    fn through(&mut self, dir: &Path, depth: usize) -> Result<(), String> {
+        if depth > MOST_NESTED {
+            self.too_deep = true;
+            return Ok(());
         }
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        if path.is_dir() && !is_link {
-            // An unreadable directory does not hide its neighbours.
-            let _ = walk(&path, out, depth + 1);
-        } else if path.extension().is_some_and(|extension| extension == "kdl") {
-            out.push(path);
+        let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_passed_over(&name) {
+                continue;
+            }
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if path.is_dir() && !is_link {
+                // An unreadable directory does not hide its neighbours.
+                let _ = self.through(&path, depth + 1);
+            } else if path.extension().is_some_and(|extension| extension == "kdl") {
+                self.found.push(path);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn glob(pattern: &str) -> Expanded {
@@ -108,8 +130,8 @@ fn glob(pattern: &str) -> Expanded {
         .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
         .collect();
     let base = if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed };
-    let mut found = Vec::new();
-    let _ = walk(&base, &mut found, 0);
+    let (found, fault) = Walk::below(&base);
+    let fault = fault.filter(|_| base.is_dir());
     let mut files: Vec<Named> = found
         .into_iter()
         .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
@@ -117,15 +139,16 @@ fn glob(pattern: &str) -> Expanded {
         .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Expanded { files, many: Some(true), fault: None }
+    Expanded { files, many: Some(true), fault }
 }
 
 /// What to say where an argument leads to nothing.
 pub(super) fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic {
     let path = Path::new(argument);
-    let message = if let Some(fault) = fault {
-        format!("`{argument}`: {fault}")
-    } else if path.is_dir() {
+    if let Some(fault) = fault {
+        return Diagnostic::new(&T0141, Span::whole(source), format!("`{argument}`: {fault}"));
+    }
+    let message = if path.is_dir() {
         format!("no `*.kdl` below `{argument}`")
     } else if argument.contains(['*', '?', '[']) {
         format!("nothing matches `{argument}`")

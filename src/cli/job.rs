@@ -258,7 +258,7 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
         return Err(other);
     }
     let Some(desired) = Desired::of(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
-    let runs = look.runs(&desired).await.map_err(failed)?;
+    let runs = look.runs(&desired, crate::apply::diff::Choices::default()).await.map_err(failed)?;
     let is_other = runs.latest.is_none();
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }

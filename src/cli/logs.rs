@@ -8,10 +8,10 @@ use super::job::{About, Form, JobArgs, clock, each, existing};
 use super::since::{self, Since};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Answer, Clock, Cloud};
-use crate::apply::fault::{Class, Fault};
+use crate::apply::fault::Fault;
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
-use crate::apply::patience::Wait;
+use crate::apply::patience::{Next, Trouble};
 use crate::apply::verdict;
 use serde_json::json;
 
@@ -74,8 +74,7 @@ impl Task for Logs {
         let mut tail = Tail::new(self.host.as_deref()).since(since);
         let mut lines: u64 = 0;
         let mut last: Option<i64> = None;
-        let mut trouble: Option<Wait> = None;
-        let mut told = false;
+        let mut trouble = Trouble::default();
         loop {
             let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
@@ -95,22 +94,20 @@ impl Task for Logs {
             };
             let over = match round(&look, &job.name, self.follow, &mut tail, &mut sink).await {
                 Ok(over) => {
-                    trouble = None;
+                    trouble.passed();
                     over
                 }
                 Err(fault) => {
-                    let wait = trouble.get_or_insert_with(|| Wait::start(look.clock, look.patience.making));
-                    // Who is throttled for long is answered in the end; what is silent for long may be gone.
-                    let given_up = fault.class != Class::Throttled && wait.is_over(look.clock);
-                    if !self.follow || !fault.is_passing() || given_up {
+                    let next = trouble.meets(look.clock, &look.patience, &fault, false);
+                    let Next::AskAgain { first } = next else { return self.fail(io, &fault, last) };
+                    if !self.follow {
                         return self.fail(io, &fault, last);
                     }
-                    if !told {
+                    if first {
                         let words = verdict::look_failed(&self.about.plan, &fault).diagnostic.message;
                         io.note(&format!("note: {words}; it is asked again until it answers\n"));
-                        told = true;
                     }
-                    wait.long(look.clock, &look.patience).await;
+                    trouble.pause(look.clock, &look.patience).await;
                     continue;
                 }
             };

@@ -99,7 +99,7 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         if let Some(walked) = found.many {
             many |= walked;
         }
-        if found.files.is_empty() {
+        if found.files.is_empty() || found.fault.is_some() {
             let source = sources.add(argument.as_str(), "");
             let mut problems = Problems::default();
             problems.push(expand::nothing(source, argument, found.fault.as_deref()));
@@ -210,9 +210,13 @@ pub(super) fn compile_from(
 
 impl Part {
     fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
-        let manifest = one(file, options, reader, &mut self.sources);
+        let mut manifest = one(file, options, reader, &mut self.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
-            return;
+            // It is no job; what cannot be read of it is said all the same.
+            manifest.compiled.keep_own();
+            if manifest.compiled.problems.is_empty() {
+                return;
+            }
         }
         let swept = sweep(file, &manifest, options, reader, &mut self.sources);
         if swept.is_empty() {
@@ -238,18 +242,17 @@ impl Part {
 }
 
 fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
-    let fail = |problems: Problems| Manifest::failed(&file.shown, problems);
+    let fail = |problem: Diagnostic| {
+        let mut problems = Problems::default();
+        problems.push(problem);
+        Manifest::failed(&file.shown, problems)
+    };
     let bytes = match reader.read(&file.path) {
         Ok(bytes) => bytes,
         Err(why) => {
             let source = sources.add(file.shown.as_str(), "");
-            let mut problems = Problems::default();
-            problems.push(Diagnostic::new(
-                &T0140,
-                Span::whole(source),
-                format!("`{}` cannot be read: {why}", file.shown),
-            ));
-            return fail(problems);
+            let words = format!("`{}` cannot be read: {why}", file.shown);
+            return fail(Diagnostic::new(&T0140, Span::whole(source), words));
         }
     };
     let sha256 = crate::ir::digest::sha256_hex(&bytes);
@@ -257,9 +260,7 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
             if let Some(saved) = SavedPlan::read(&text) {
-                let mut problems = Problems::default();
-                problems.push(saved_plan(source, &file.shown, saved.ok().as_ref()));
-                return fail(problems);
+                return fail(saved_plan(source, &file.shown, saved.ok().as_ref()));
             }
             Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
         }
@@ -269,9 +270,7 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
             let is_binary = error.as_bytes().iter().take(8_192).any(|byte| *byte == 0);
             let source = sources.add(file.shown.as_str(), text.as_str());
             if is_binary {
-                let mut problems = Problems::default();
-                problems.push(recover::not_text(source, at));
-                return fail(problems);
+                return fail(recover::not_text(source, at));
             }
             let mut compiled = compile(source, &text, options, reader, sources);
             compiled.problems.push(recover::not_utf8(source, at));

@@ -98,25 +98,31 @@ fn allows(compiled: &Compiled, plan: &Plan) -> bool {
 #[derive(Default)]
 struct Seen {
     by_prefix: BTreeMap<(&'static str, String), Vec<Writer>>,
-    writers: usize,
 }
 
 struct Writer {
-    /// Its place in the run.
+    /// Its manifest's place in the run.
     number: usize,
     job: String,
+    /// Its manifest's path.
+    path: String,
     span: Span,
 }
 
+impl Writer {
+    /// Whether the same letters of the same file say it: the jobs are of one sweep.
+    fn is_same_place(&self, path: &str, one: &Written) -> bool {
+        self.path == path && (self.span.start, self.span.end) == (one.span.start, one.span.end)
+    }
+}
+
 impl Seen {
-    fn add(&mut self, job: &str, one: Written) {
-        self.writers += 1;
-        let writer = Writer { number: self.writers, job: job.to_owned(), span: one.span };
+    fn add(&mut self, writer: Writer, one: Written) {
         self.by_prefix.entry((one.what, one.uri)).or_default().push(writer);
     }
 
     /// The first job of the run that writes above, below or at the prefix.
-    fn clash(&self, job: &str, one: &Written) -> Option<(&str, Span)> {
+    fn clash(&self, job: &str, one: &Written) -> Option<&Writer> {
         let above = one.uri.match_indices('/').filter_map(|(at, _)| {
             let prefix = one.uri.get(..at + 1).filter(|prefix| prefix.len() < one.uri.len())?;
             self.by_prefix.get(&(one.what, prefix.to_owned()))
@@ -126,42 +132,43 @@ impl Seen {
             .range((one.what, one.uri.clone())..)
             .take_while(|((what, uri), _)| *what == one.what && uri.starts_with(&one.uri))
             .map(|(_, writers)| writers);
-        above
-            .chain(below)
-            .flatten()
-            .filter(|writer| writer.job != job)
-            .min_by_key(|writer| writer.number)
-            .map(|writer| (writer.job.as_str(), writer.span))
+        above.chain(below).flatten().filter(|writer| writer.job != job).min_by_key(|writer| writer.number)
     }
 }
 
 fn prefixes(manifests: &mut [Manifest]) {
     let mut seen = Seen::default();
-    for manifest in manifests {
+    let mut found: BTreeMap<usize, Vec<Diagnostic>> = BTreeMap::new();
+    for (number, manifest) in manifests.iter_mut().enumerate() {
         let Some(job) = manifest.compiled.job.clone() else { continue };
-        let mut found: Vec<Diagnostic> = Vec::new();
         let Beside { written: mine, silenced, .. } = std::mem::take(&mut manifest.beside);
-        for one in &mine {
-            let Some((other, theirs)) = seen.clash(&job, one) else { continue };
-            let mut diagnostic = Diagnostic::new(
-                &T0467,
-                one.span,
-                format!("jobs `{other}` and `{job}` write their {}s to one place", one.what),
-            )
-            .help(format!("put `{{{{ job.digest }}}}` into `{}`: it differs from job to job", one.what))
-            .note("run at the same time, each overwrites the other's files; run one after the other, the second begins with the first's");
-            // One layer may say it for both.
-            if theirs != one.span {
-                diagnostic = diagnostic.label(theirs, format!("of `{other}`"));
+        for one in mine.iter().filter(|_| !silenced) {
+            let Some(other) = seen.clash(&job, one) else { continue };
+            if other.is_same_place(&manifest.path, one) {
+                // One mistake: said of the place, in the same words for each job of the sweep.
+                let what = format!("the jobs of this sweep write their {}s to one place", one.what);
+                let firsts = found.entry(other.number).or_default();
+                if firsts.iter().all(|diagnostic| diagnostic.span != other.span) {
+                    firsts.push(shared(other.span, what.clone(), one.what));
+                }
+                found.entry(number).or_default().push(shared(one.span, what, one.what));
+                continue;
             }
-            found.push(diagnostic);
+            let what = format!("jobs `{}` and `{job}` write their {}s to one place", other.job, one.what);
+            let mut diagnostic = shared(one.span, what, one.what);
+            // One layer may say it for both.
+            if other.span != one.span {
+                diagnostic = diagnostic.label(other.span, format!("of `{}`", other.job));
+            }
+            found.entry(number).or_default().push(diagnostic);
         }
         for one in mine {
-            seen.add(&job, one);
+            let writer = Writer { number, job: job.clone(), path: manifest.path.clone(), span: one.span };
+            seen.add(writer, one);
         }
-        if found.is_empty() || silenced {
-            continue;
-        }
+    }
+    for (at, found) in found {
+        let Some(manifest) = manifests.get_mut(at) else { continue };
         // What one of them says of its checkpoints alone is said with it.
         let spans: Vec<Span> = found.iter().map(|diagnostic| diagnostic.span).collect();
         let problems = &mut manifest.compiled.problems;
@@ -171,4 +178,10 @@ fn prefixes(manifests: &mut [Manifest]) {
         }
         problems.sort();
     }
+}
+
+fn shared(span: Span, message: String, what: &str) -> Diagnostic {
+    Diagnostic::new(&T0467, span, message)
+        .help(format!("put `{{{{ job.digest }}}}` into `{what}`: it differs from job to job"))
+        .note("run at the same time, each overwrites the other's files; run one after the other, the second begins with the first's")
 }

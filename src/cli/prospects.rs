@@ -86,7 +86,7 @@ async fn one<C: Observe, K: Clock>(
         return failed(other);
     }
     let starting = matches!(prospect.target, Target::Start(_));
-    let facts = look.facts(plan, &prospect.desired, &prospect.caller, starting).await;
+    let facts = look.facts(plan, &prospect, starting).await;
     let mut findings = preflight::judge(plan, &facts);
     preflight::left(plan, &prospect.observed.left, &mut findings);
     if let Target::Attach(run) = &prospect.target {

@@ -11,7 +11,8 @@ use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
-use crate::calibrate;
+use crate::apply::status::{short, short_words};
+use crate::calibrate::{self, Lost, MEMORY_CELLS};
 use crate::diag::Format;
 use crate::ir::Plan;
 use crate::measure::{self, Job, Measured, Reader};
@@ -186,6 +187,12 @@ impl Shared {
         if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
             notes.push(format!("the job is {}: its time and cost are not those of a whole run", run.status));
         }
+        let last = measured.steps.map(|(_, last)| last as f64);
+        if let Some(short) =
+            last.filter(|_| run.as_ref().is_some_and(Job::completed)).and_then(|last| short(plan, last))
+        {
+            notes.push(short_words(short));
+        }
         let mut code = exit::DONE;
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
@@ -238,12 +245,23 @@ fn add(
         return Err("nothing was measured that a table of runs could take".to_owned());
     }
     let year = io.today.get(..4).unwrap_or_default();
-    let cells = measure::cells(plan, measured, id, year)
+    let mut cells = measure::cells(plan, measured, id, year)
         .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
-    if let Ok(layout) = Layout::of_plan(plan) {
-        // A row of another job would move constants that are fitted to it.
-        calibrate::carried(&layout, &cells, constants)
-            .map_err(|why| format!("nothing is added to `{}`: {why}", path.display()))?;
+    let mut without = String::new();
+    if let Ok(layout) = Layout::of_plan(plan)
+        && let Err(lost) = calibrate::carried(&layout, &cells, constants)
+    {
+        let has_time = measured.step_seconds.is_some() && !measured.out_of_memory;
+        match lost {
+            Lost::Memory(why) if has_time => {
+                cells.retain(|column, _| !MEMORY_CELLS.contains(column));
+                without = format!("; its peak memory is left out: {why}");
+            }
+            // A row of another job would move constants that are fitted to it.
+            Lost::Row(why) | Lost::Memory(why) => {
+                return Err(format!("nothing is added to `{}`: {why}", path.display()));
+            }
+        }
     }
     let fault = |error: std::io::Error| {
         format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
@@ -258,7 +276,10 @@ fn add(
     };
     let file = fs::OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
-    Ok(format!("added to `{0}` as `{id}`: `trainc calibrate {0}` holds it against the model", path.display()))
+    let table = path.display();
+    Ok(format!(
+        "added to `{table}` as `{id}`: `trainc calibrate {table}` holds it against the model{without}"
+    ))
 }
 
 /// A run that the account knows.

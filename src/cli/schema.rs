@@ -10,9 +10,9 @@ use super::io::Io;
 )]
 pub(super) struct Args {
     /// Which: `manifest`, the language node by node (KDL); `plan`, what `plan -o json` prints; `bill`, what
-    /// `plan --against REF -o json` prints; `report`, what `report -o json` prints; `diagnostic`, what `check -o json` prints; `worker`, the config of the training worker (JSON Schema)
+    /// `plan --against REF -o json` prints; `report`, what `report -o json` prints; `tune`, what `tune -o json` prints; `diagnostic`, what `check -o json` prints; `worker`, the config of the training worker (JSON Schema)
     #[arg(
-        value_parser = ["manifest", "plan", "bill", "report", "diagnostic", "worker"],
+        value_parser = ["manifest", "plan", "bill", "report", "tune", "diagnostic", "worker"],
         default_value = "manifest",
         hide_possible_values = true
     )]
@@ -24,6 +24,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     io.print(match args.schema.as_str() {
         "plan" => include_str!("../../schemas/plan.v1.json"),
         "report" => include_str!("../../schemas/report.v1.json"),
+        "tune" => include_str!("../../schemas/tune.v1.json"),
         "bill" => include_str!("../../schemas/bill.v1.json"),
         "worker" => include_str!("../../schemas/worker.v1.json"),
         "diagnostic" => include_str!("../../schemas/diagnostic.v1.json"),

@@ -16,7 +16,8 @@ use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::logs::{GROUP, Tail};
 use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
-use crate::apply::status::{Status, status};
+use crate::apply::patience::{Next, Trouble};
+use crate::apply::status::{Status, short_words, status};
 use crate::apply::verdict;
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
@@ -133,6 +134,8 @@ struct Following {
     autopsy: Autopsy,
     /// Whether the logs may be read.
     logs: bool,
+    /// What keeps them from being read for now.
+    trouble: Trouble,
 }
 
 impl Following {
@@ -142,18 +145,21 @@ impl Following {
             metrics: Metrics::of(&job.request),
             autopsy: Autopsy::default(),
             logs: true,
+            trouble: Trouble::default(),
         }
     }
 
-    /// Reads what the hosts have written since; of a job that is over, all that is left.
+    /// Reads what the hosts have written since; of a job that is over, all that is left. Whether that is all: what could
+    /// not be read for now is read later, from where the last page ended.
     async fn read<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
         job: &TrainingJob,
         io: &mut Io<'_>,
-    ) {
+        progress: &Progress,
+    ) -> bool {
         if !self.logs {
-            return;
+            return true;
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
         let mut sink = |host: &str, event: &LogEvent| {
@@ -165,10 +171,23 @@ impl Following {
         } else {
             self.tail.round(look, &job.name, &mut sink).await
         };
-        if let Err(fault) = read {
-            self.logs = false;
-            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        let Err(fault) = read else {
+            self.trouble.passed();
+            return true;
+        };
+        let said = &fault.message;
+        match self.trouble.meets(look.clock, &look.patience, &fault, job.is_over()) {
+            Next::AskAgain { first: false } => return false,
+            Next::AskAgain { first: true } => {
+                let words =
+                    format!("note: the logs are not read: {said}; they are asked for again until they are\n");
+                progress.aside(|| io.note(&words));
+                return false;
+            }
+            Next::GiveUp => progress.aside(|| io.note(&format!("note: the logs are not read: {said}\n"))),
         }
+        self.logs = false;
+        true
     }
 }
 
@@ -201,12 +220,26 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
+    let mut trouble = Trouble::default();
     loop {
         let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
-            Ok(job) => job,
+            Ok(job) => {
+                trouble.passed();
+                job
+            }
             Err(fault) => {
-                progress.clear();
                 let verdict = verdict::look_failed(plan, &fault);
+                if let Next::AskAgain { first } = trouble.meets(look.clock, &look.patience, &fault, false) {
+                    if first {
+                        let words = &verdict.diagnostic.message;
+                        progress.aside(|| {
+                            io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                        });
+                    }
+                    trouble.pause(look.clock, &look.patience).await;
+                    continue;
+                }
+                progress.clear();
                 if mode == Mode::Json {
                     let problem = problem(&set.sources, &verdict.diagnostic);
                     let job = plan.job.name.value();
@@ -220,7 +253,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             }
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
-        following.read(look, &job, io).await;
+        let read = following.read(look, &job, io, progress).await;
         let now =
             status(plan, &job, &following.metrics, look.clock.now()).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
@@ -233,6 +266,11 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
             progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
             told = Some((now.secondary_status.clone(), now.elapsed_seconds));
+        }
+        if job.is_over() && !read {
+            // Why it failed stands in its last lines.
+            following.trouble.pause(look.clock, &look.patience).await;
+            continue;
         }
         if job.is_over() {
             progress.clear();
@@ -279,6 +317,10 @@ pub(super) fn end(
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
             members.insert("next".to_owned(), json!(finding.kind.next(again, plan, job)));
         }
+        if let (Some((last, steps)), Some(members)) = (now.ends_short(plan), value.as_object_mut()) {
+            members.insert("last_step".to_owned(), json!(last));
+            members.insert("planned_steps".to_owned(), json!(steps));
+        }
         json_line(&value);
         return if completed { exit::DONE } else { exit::JOB };
     }
@@ -294,6 +336,9 @@ pub(super) fn end(
         io.print(&format!("{words}\n"));
         if let Some(model) = &job.model_artifacts {
             io.print(&format!("  model  {model}\n"));
+        }
+        if let Some(short) = now.ends_short(plan) {
+            io.print(&format!("  note   {}\n", short_words(short)));
         }
         return exit::DONE;
     }

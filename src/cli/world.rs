@@ -1,5 +1,6 @@
 //! Files: manifests, layers, program directories, all below the repository's root.
 
+use super::expand::MOST_NESTED;
 use crate::ir::{SourceFile, SourceTree};
 use crate::resolve::{LayerFault, Loaded, Loader};
 use crate::{Options, Repository, World};
@@ -223,6 +224,10 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             return Err(too_large());
         }
         above.push(dir.clone());
+        if above.len() > MOST_NESTED + 1 {
+            let why = format!("it holds directories more than {MOST_NESTED} deep");
+            return Err(LayerFault::Unreadable(why));
+        }
         for entry in fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -231,10 +236,14 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             }
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             // Links are followed, as the SageMaker SDK does, but not out of the repository.
-            let target = entry
-                .path()
-                .canonicalize()
-                .map_err(|_| LayerFault::Unreadable(format!("the link `{path}` leads nowhere")))?;
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let target = entry.path().canonicalize().map_err(|error| {
+                LayerFault::Unreadable(if is_link {
+                    format!("the link `{path}` leads nowhere")
+                } else {
+                    format!("`{path}`: {}", describe(&error))
+                })
+            })?;
             if !target.starts_with(limit) {
                 return Err(LayerFault::Unreadable(format!("the link `{path}` leaves the repository")));
             }
@@ -298,6 +307,13 @@ mod tests {
         symlink(root.join("a"), root.join("a/b/up")).unwrap();
         let fault = read_tree(&root, ".", &root).unwrap_err();
         assert_eq!(fault, LayerFault::Unreadable("the link `a/b/up` leads in a circle".to_owned()));
+        fs::remove_file(root.join("a/b/up")).unwrap();
+        let deep = root.join("d/".repeat(MOST_NESTED + 1));
+        fs::create_dir_all(&deep).unwrap();
+        let fault = read_tree(&root, ".", &root).unwrap_err();
+        assert_eq!(fault, LayerFault::Unreadable("it holds directories more than 64 deep".to_owned()));
+        fs::remove_dir(deep).unwrap();
+        assert_eq!(read_tree(&root, ".", &root).unwrap().files.len(), 1);
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -270,5 +270,9 @@ fn visible(character: char) -> char {
 
 /// Text from anywhere without characters that a terminal would obey; line ends stay.
 pub(crate) fn safe(text: &str) -> String {
+    // As nearly every text is, and every line of every message comes through here.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+        return text.to_owned();
+    }
     text.replace("\r\n", "\n").chars().map(|c| if c == '\n' { c } else { visible(c) }).collect()
 }

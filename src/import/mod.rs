@@ -196,7 +196,8 @@ impl Reader {
         let (storage, channels, code) =
             data::channels(&mut self.rest, by_channel, mode.as_deref(), described, &mut self.unsaid);
         let environment = self.rest.map("Environment");
-        let program = script.node(code.as_deref(), &environment, &mut algorithm, &mut self.unsaid);
+        let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
+        let program = script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsaid);
         nodes.extend(own_machines.then(|| program.apart()));
         if let Some(uri) = &uri {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).apart());

@@ -19,6 +19,9 @@ pub(super) struct Script {
     pub(super) launcher: Decoded,
 }
 
+/// The script of a request that names none where one is needed.
+const PLACEHOLDER: &str = "train.py";
+
 /// The keys that launchers read, besides `sagemaker_…`.
 const LAUNCHER: &[&str] = &["mp_parameters"];
 
@@ -64,9 +67,10 @@ impl Script {
         self.entry.is_some() && self.entrypoint.is_empty()
     }
 
-    /// `program …`.
+    /// `program …`; `toolkit` says that the image is one in which the training toolkit starts a script.
     pub(super) fn node(
         &mut self,
+        toolkit: bool,
         code: Option<&str>,
         environment: &[(String, String)],
         algorithm: &mut Rest,
@@ -77,6 +81,12 @@ impl Script {
             unsaid.lose(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));
         }
         let mut node = Node::new("program");
+        if toolkit && self.entry.is_none() && self.entrypoint.is_empty() {
+            self.entry = Some(PLACEHOLDER.to_owned());
+            unsaid.lose(&format!(
+                "`program`: the request names no script (`sagemaker_program`), and the toolkit of this image starts nothing else; `{PLACEHOLDER}` in the manifest is a placeholder"
+            ));
+        }
         if let Some(entry) = &self.entry {
             node = node.arg(&string(entry));
         }
@@ -86,9 +96,11 @@ impl Script {
             node = node.said("The archive that the job ran; write `source=\"./…\"` once its files are here.");
             unsaid.add("`program source=`: the source directory; `s3=` names the archive that the job ran");
         } else if self.is_script() {
-            let submit = self.submit.clone().unwrap_or_default();
             node = node.prop("s3", &string("s3://placeholder/sourcedir.tar.gz"));
-            node = node.said(&format!("Placeholder: the job took its code from {submit}."));
+            node = node.said(&match &self.submit {
+                Some(submit) => format!("Placeholder: the job took its code from {submit}."),
+                None => "Placeholders: the request does not say where its code is.".to_owned(),
+            });
             unsaid.add("`program s3=`: where the archive lies; the one in the manifest is a placeholder");
         }
         let script = self.is_script();

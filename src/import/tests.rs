@@ -53,6 +53,29 @@ fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
+/// A toolkit's image starts a script, and a request may name none: the manifest compiles, and says what it made up.
+#[test]
+fn a_request_without_a_script_compiles_with_a_placeholder() {
+    let of = |image: &str| {
+        serde_json::json!({
+            "TrainingJobName": "bare",
+            "RoleArn": "arn:aws:iam::111122223333:role/training",
+            "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
+            "OutputDataConfig": {"S3OutputPath": "s3://example-runs/out/"},
+            "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        })
+        .to_string()
+    };
+    let framework = of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312");
+    let framework = imported(&framework);
+    assert!(framework.lost.iter().any(|line| line.starts_with("`program`: ")), "{:?}", framework.lost);
+    assert_eq!(emitted(&framework.manifest)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
+    let own = imported(&of("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"));
+    assert!(own.lost.iter().all(|line| !line.starts_with("`program`")), "{:?}", own.lost);
+    assert!(emitted(&own.manifest)["HyperParameters"]["sagemaker_program"].is_null());
+}
+
 /// A capture becomes a manifest, that becomes a request, and that becomes the same manifest: nothing gets lost on the
 /// way. Whether the two requests are the same is for `tests/python/test_import.py`, which knows all defaults.
 #[test]

@@ -17,17 +17,11 @@ const SOURCE: &str = "trainc";
 /// Codes whose place has no effect, so that an editor may fade it.
 const WITHOUT_EFFECT: [&str; 2] = ["T0241", "T0250"];
 
-/// That a layer has no job of its own is no problem of it.
-const LAYER: &str = "T0207";
-
 /// The problems of one open file, by the URI of the file that each is in.
 pub(super) fn by_file(opened: &Opened, encoding: Encoding) -> BTreeMap<String, Vec<Diagnostic>> {
     let mut out: BTreeMap<String, Vec<Diagnostic>> = BTreeMap::new();
     out.insert(opened.uri.as_str().to_owned(), Vec::new());
-    for problem in opened.compiled.problems.iter() {
-        if opened.compiled.is_layer && problem.code.id == LAYER {
-            continue;
-        }
+    for problem in opened.compiled.own_problems() {
         // A problem of no file (`--set`) is shown at the top of the one that was opened.
         let (uri, range) = place(&opened.sources, opened, problem.span, encoding)
             .unwrap_or_else(|| (opened.uri.as_str().to_owned(), Range::default()));

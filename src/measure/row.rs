@@ -132,7 +132,7 @@ fn engine(plan: &Plan, layout: &Layout) -> String {
     if layout.lora.is_some() {
         out.push_str(" LoRA");
     }
-    if layout.moments == Moments::TwoInt8 {
+    if matches!(layout.moments, Moments::TwoInt8 { .. }) {
         out.push_str(" 8-bit");
     }
     out

@@ -149,6 +149,18 @@ fn digits(size: &str) -> Option<u32> {
     size.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
+/// What a node of a catalogue's type is.
+pub(super) fn of_row(row: &Instance) -> Machine {
+    Machine {
+        gpus_per_node: u64::from(row.accelerators),
+        gpu: Some(row.accelerator.product.clone()),
+        ranks_per_gpu: row.accelerator.ranks,
+        gpu_memory_bytes: row.accelerator.memory_bytes,
+        bf16: (row.accelerator.kind == AcceleratorKind::Gpu).then_some(row.accelerator.bf16).or(Some(true)),
+        efa: row.efa,
+    }
+}
+
 /// What each node is, for catalogue, custom and local clusters alike.
 pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
@@ -164,16 +176,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         });
     }
     if let Some(row) = instance {
-        return Some(Machine {
-            gpus_per_node: u64::from(row.accelerators),
-            gpu: Some(row.accelerator.product.clone()),
-            ranks_per_gpu: row.accelerator.ranks,
-            gpu_memory_bytes: row.accelerator.memory_bytes,
-            bf16: (row.accelerator.kind == AcceleratorKind::Gpu)
-                .then_some(row.accelerator.bf16)
-                .or(Some(true)),
-            efa: row.efa,
-        });
+        return Some(of_row(row));
     }
     let kind = job.rank_instance();
     match kind.map(|kind| kind.value.as_str()) {

@@ -2,6 +2,7 @@
 
 use super::neuron_image::{self, neuron_gap, substituted, too_old};
 use super::newest;
+use super::other_version;
 use super::own_image::own;
 use super::smp::is_smp_v2;
 use crate::catalog::images::{self, Framework, ImageProblem, ImageQuery};
@@ -108,7 +109,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         if let Err(problem) = answer.as_ref()
             && !meant.version_substituted
         {
-            problems.push(refused(ask, job.region.span().unwrap_or(ask.span), problem));
+            problems.push(refused((job, ask), &query, problem));
         }
         answer = Ok(meant);
     }
@@ -139,7 +140,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             },
         }),
         Err(problem) => {
-            problems.push(refused(ask, job.region.span().unwrap_or(ask.span), &problem));
+            problems.push(refused((job, ask), &query, &problem));
             // Which Pythons there are hangs on the version; how one is spelled does not.
             if !matches!(problem, ImageProblem::UnknownPython { .. })
                 && let Some(misspelled) = misspelled_python(ask)
@@ -210,20 +211,21 @@ fn versions(
     problems: &mut Problems,
 ) -> Option<(String, Option<String>)> {
     let mut fine = true;
-    let mut stray = |field: &crate::ir::Field<String>, name: &str, instead: &str| {
+    let mut stray = |field: &crate::ir::Field<String>, name: &str, instead: &dyn Fn() -> String| {
         if let Some(span) = field.span() {
             problems.push(
-                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`"))
-                    .help(instead.to_owned()),
+                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`")).help(instead()),
             );
             fine = false;
         }
     };
     if family == "pytorch" {
-        stray(&ask.pytorch, "pytorch", "write `version=` instead");
-        stray(&ask.transformers, "transformers", "write `image \"huggingface\" transformers=… pytorch=…`");
+        stray(&ask.pytorch, "pytorch", &|| "write `version=` instead".to_owned());
+        stray(&ask.transformers, "transformers", &|| {
+            "write `image \"huggingface\" transformers=… pytorch=…`".to_owned()
+        });
     } else {
-        stray(&ask.version, "version", &format!("write `{}`", fitting()));
+        stray(&ask.version, "version", &|| format!("write `{}`", fitting()));
     }
     // A version under another name is the one that is missing.
     let stray_version = !fine;
@@ -280,7 +282,8 @@ pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> boo
 }
 
 /// One problem of the catalogue in words.
-fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
+fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImageProblem) -> Diagnostic {
+    let region = job.region.span().unwrap_or(ask.span);
     let span_of = |field: &crate::ir::Field<String>| field.span().unwrap_or(ask.span);
     let pytorch_span =
         if ask.version.span().is_some() { span_of(&ask.version) } else { span_of(&ask.pytorch) };
@@ -288,19 +291,7 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
     match problem {
         ImageProblem::UnknownVersion { of, found, known } => {
             let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
-            let diagnostic = Diagnostic::new(
-                &T0330,
-                span,
-                format!(
-                    "there is no container with {} {found}",
-                    if *of == "pytorch" { "PyTorch" } else { of }
-                ),
-            );
-            match closest_version(found, known) {
-                Some(near) => diagnostic.help(format!("write `\"{near}\"`; the newest is {}", newest(known))),
-                None => diagnostic.help(format!("the newest is `\"{}\"`", newest(known))),
-            }
-            .fact("known", known.clone())
+            other_version::unknown((job, ask), query, span, (*of, found.as_str(), known.as_slice()))
         }
         ImageProblem::MissingTransformers => {
             Diagnostic::new(&T0336, asked(ask), "image `huggingface` lacks `transformers=`")
@@ -386,14 +377,4 @@ fn refused(ask: &ImageAsk, region: Span, problem: &ImageProblem) -> Diagnostic {
 /// The place that chose the container: its family, which a layer may have put over another's.
 fn asked(ask: &ImageAsk) -> Span {
     ask.family.span().unwrap_or(ask.span)
-}
-
-/// The known version with the same first two numbers, if there is one.
-fn closest_version(found: &str, known: &[String]) -> Option<String> {
-    let wanted: Vec<u32> = images::version_key(found).into_iter().take(2).collect();
-    known
-        .iter()
-        .rev()
-        .find(|version| images::version_key(version).into_iter().take(2).collect::<Vec<_>>() == wanted)
-        .cloned()
 }

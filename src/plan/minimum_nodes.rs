@@ -1,6 +1,6 @@
 //! One node for each 3 billion parameters of the shard group.
 
-use crate::ir::{Engine, ModelFacts, Parallel, Val};
+use crate::ir::{Engine, ModelFacts, Parallel, Plan, Val};
 use crate::text;
 
 /// Parameters for which one node joins the shard group (AWS blog on sharded data parallelism, 2022-10).
@@ -13,6 +13,29 @@ fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
         Engine::Worker => true,
         Engine::Smp => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
         Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
+    }
+}
+
+/// Why the rule says nothing of a plan.
+pub fn why_none(plan: &Plan) -> String {
+    let Some(parallel) = &plan.job.parallel else { return "`parallel` is not written".to_owned() };
+    match parallel.engine.get() {
+        Some(engine) if is_sharded(parallel, engine) => {
+            "one node per 3 billion parameters: the model's size is not known".to_owned()
+        }
+        Some(engine @ (Engine::Fsdp | Engine::Smp)) => {
+            format!(
+                "one node per 3 billion parameters is a rule for shards, and here `{}` makes none",
+                engine.name()
+            )
+        }
+        Some(engine) => {
+            format!(
+                "one node per 3 billion parameters is a rule for shards, which engine `{}` does not make",
+                engine.name()
+            )
+        }
+        None => "the engine is not known".to_owned(),
     }
 }
 

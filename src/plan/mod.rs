@@ -14,16 +14,17 @@ mod model;
 mod network;
 mod neuron_image;
 mod newest;
+mod other_version;
 mod own_image;
 pub mod sequences;
 mod shard_of_part;
 mod smp;
 pub mod worker;
 
-use crate::catalog::prices;
+use crate::catalog::{instances, prices};
 use crate::diag::{Code, Problems};
 use crate::ir::job::Storage;
-use crate::ir::{Engine, Job, Known, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice};
+use crate::ir::{Engine, Field, Job, Known, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice};
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
@@ -162,6 +163,22 @@ fn storage_price(key: &str, written: &[(String, f64)]) -> Option<StoragePrice> {
         date: Some(row.provenance.date),
         source: row.provenance.source,
     })
+}
+
+/// The same plan on as many nodes of another instance type with as many accelerators: the mesh and all that follows from
+/// it stay. None where the catalogue does not know the type, or its nodes have another number of ranks.
+pub fn on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option<Plan> {
+    let row = instances::get(name)?;
+    let machine = cluster::of_row(&row);
+    let own = plan.machine.as_ref()?;
+    if (machine.gpus_per_node, machine.ranks_per_gpu) != (own.gpus_per_node, own.ranks_per_gpu) {
+        return None;
+    }
+    let mut plan = plan.clone();
+    let Field::Is(written) = &mut plan.job.cluster.as_mut()?.instance else { return None };
+    name.clone_into(&mut written.value);
+    (plan.instance, plan.machine, plan.price) = (Some(row), Some(machine), price);
+    Some(plan)
 }
 
 /// The price of an instance type in a region: the user's own (type and US dollars per hour, the last counts), else the

@@ -363,9 +363,18 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
+/// Whether the moments of token embeddings stay in 32 bit beside an 8-bit optimizer. bitsandbytes quantises every tensor of
+/// 4,096 elements and more (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to leave embeddings out
+/// (#15622), which reached nothing from 4.30 on, when the optimizer's class got another name, until 4.52 (#37331). Of a
+/// script without it nothing is known, and bitsandbytes' own way is taken.
+fn wide_embeddings(plan: &Plan) -> bool {
+    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
+    transformers.is_some_and(|version| !at_least(version, (4, 30)) || at_least(version, (4, 52)))
+}
+
 fn moments(plan: &Plan) -> Moments {
     match optimizer(&plan.job.train) {
-        name if name.contains("8bit") => Moments::TwoInt8,
+        name if name.contains("8bit") => Moments::TwoInt8 { wide_embeddings: wide_embeddings(plan) },
         // torch.optim.SGD keeps a buffer for its momentum, which is 0 unless the program is told otherwise.
         "sgd" if !has_momentum(plan) => Moments::Zero,
         "sgd" | "lion" => Moments::One,

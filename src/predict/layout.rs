@@ -379,7 +379,10 @@ pub enum Moments {
     /// Two (Adam, AdamW).
     Two,
     /// Two in 8 bit.
-    TwoInt8,
+    TwoInt8 {
+        /// Whether the script keeps those of token embeddings in 32 bit; bitsandbytes itself does not.
+        wide_embeddings: bool,
+    },
     /// One (SGD with momentum, Lion).
     One,
     /// None (plain SGD).

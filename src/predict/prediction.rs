@@ -42,8 +42,12 @@ pub struct Memory {
     pub interval: Interval,
     /// What one host needs beside.
     pub host_bytes: Option<f64>,
+    /// Where that is expected; `None` where no run says how far it is off: of GPU jobs none of the table measured a host.
+    pub host_interval: Option<Interval>,
     /// The peak while a checkpoint is saved.
     pub peak_checkpoint_bytes: Option<f64>,
+    /// Where that is expected; `None` as for hosts: what was measured are peaks of a step.
+    pub peak_checkpoint_interval: Option<Interval>,
     /// Its parts.
     pub parts: MemoryParts,
 }
@@ -255,9 +259,13 @@ impl Run {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
     }
 
-    /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts.
+    /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts, with what interruptions at
+    /// a given rate make of it.
     pub fn cost_interval(&self) -> Option<Interval> {
-        Some(self.over_interval(self.cost_usd?))
+        match &self.spot {
+            Some(spot) => spot.expected_usd_interval,
+            None => Some(self.over_interval(self.cost_usd?)),
+        }
     }
 
     /// The same of what is known of it.
@@ -285,7 +293,9 @@ pub struct RunParts {
 }
 
 impl RunParts {
-    /// What is known of the time before the first step, seconds.
+    /// What is known of the time before the first step, seconds. A download of unknown size is left out of it and of what is
+    /// summed from it: without it the run's time would not be known at all, and with it longer; [`RunParts::download`]
+    /// stays `None`, and a note of plan.json says what is missing.
     pub fn start(&self) -> f64 {
         self.startup + self.download.unwrap_or(0.0)
     }
@@ -310,14 +320,23 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same where a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
+    /// Where the expected time lies as the run without interruptions does in its interval; `None` where at the high end
+    /// no end is expected.
+    pub interval: Option<Interval>,
     /// Time that nine runs in ten stay below, seconds; of the interruptions alone, at the predicted step time.
     pub p90_seconds: f64,
+    /// The same at both ends of the interval of a run without interruptions.
+    pub p90_interval: Option<Interval>,
     /// Interruptions that are expected.
     pub interruptions: f64,
     /// US dollars of the expected time, work that is done again included; where prices are known.
     pub expected_usd: Option<f64>,
+    /// US dollars of both ends of the expected time's interval.
+    pub expected_usd_interval: Option<Interval>,
     /// US dollars of the time that nine runs in ten stay below.
     pub p90_usd: Option<f64>,
+    /// US dollars of both ends of that time's interval.
+    pub p90_usd_interval: Option<Interval>,
 }
 
 /// Parts of the cost, US dollars.

@@ -4,6 +4,7 @@ use super::bills::Bills;
 use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
+use super::memory::wide_moments;
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
 use super::spot::spot;
 use crate::ir::hardware::Instance;
@@ -143,9 +144,18 @@ impl Terms {
             let training = self.steps * step;
             spot(interruptions, start, training, between(step).unwrap_or(training), save)
         };
-        let spot = self.interruptions.map(|_| Spot {
-            low_seconds: interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save).expected_seconds,
-            ..interrupted(parts.start(), speed.step_seconds, save)
+        let spot = self.interruptions.map(|_| {
+            // As the run without interruptions at the ends of its own interval.
+            let low = interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save);
+            let high = interrupted(2.0 * parts.start(), speed.interval.high, 2.0 * save);
+            let ends = high.expected_seconds <= NEVER;
+            let between = |low, high| ends.then_some(Interval { low, high });
+            Spot {
+                low_seconds: low.expected_seconds,
+                interval: between(low.expected_seconds, high.expected_seconds),
+                p90_interval: between(low.p90_seconds, high.p90_seconds),
+                ..interrupted(parts.start(), speed.step_seconds, save)
+            }
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
@@ -153,9 +163,16 @@ impl Terms {
             (Some(_), None) => CostParts::default(),
             _ => self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
         };
+        let usd = |seconds: f64| self.bills.cost(nodes, seconds).usd();
+        let in_dollars = |seconds: Option<Interval>| {
+            let Interval { low, high } = seconds?;
+            Some(Interval { low: usd(low)?, high: usd(high)? })
+        };
         let spot = spot.map(|spot| Spot {
             expected_usd: cost_parts.usd(),
-            p90_usd: self.bills.cost(nodes, spot.p90_seconds).usd(),
+            expected_usd_interval: in_dollars(spot.interval),
+            p90_usd: usd(spot.p90_seconds),
+            p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
         let rate_is_given = self.node_failures.is_some() || self.interruptions.is_some();
@@ -182,11 +199,12 @@ impl Terms {
 pub fn checkpoint_bytes(layout: &Layout) -> f64 {
     let moments = match layout.moments {
         Moments::Two => 8.0,
-        Moments::TwoInt8 => 2.0,
+        Moments::TwoInt8 { .. } => 2.0,
         Moments::One => 4.0,
         Moments::Zero | Moments::Factored => 0.0,
     };
-    layout.lora.map_or(layout.model.parameters, |lora| lora.trainable) * (2.0 + 4.0 + moments)
+    let wide = if layout.lora.is_none() { (8.0 - 2.0) * wide_moments(layout) } else { 0.0 };
+    layout.lora.map_or(layout.model.parameters, |lora| lora.trainable) * (2.0 + 4.0 + moments) + wide
 }
 
 /// Bytes per second that a file system offers.
@@ -279,6 +297,15 @@ mod tests {
         let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        // The expectation lies in its interval, which begins at the low end and is wider than the steps' alone.
+        let (expected, tenth) = (spot.interval.unwrap(), spot.p90_interval.unwrap());
+        assert!((expected.low - spot.low_seconds).abs() < 1e-9 && expected.high > spot.expected_seconds);
+        assert!(tenth.low < spot.p90_seconds && spot.p90_seconds < tenth.high, "{tenth:?}");
+        // At either end interruptions only add to the run without them.
+        assert!(expected.low > rare.interval.low && expected.high > rare.interval.high, "{expected:?}");
+        let usd = spot.expected_usd_interval.zip(spot.expected_usd);
+        assert!(usd.is_none_or(|(interval, usd)| interval.low < usd && usd < interval.high), "{usd:?}");
+        assert_eq!(rare.cost_interval(), spot.expected_usd_interval);
         let often = Terms { interruptions: Some(0.01), ..terms() };
         assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
         assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));

@@ -26,7 +26,7 @@ fn price(document: &Document, plan: &Plan) -> String {
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
             Some(name) if plan.deployable => {
-                format!("{UNKNOWN}: no price in the catalogue; `--price {name}=USD` gives one")
+                format!("{UNKNOWN} to the catalogue; `--price {name}=USD` gives it")
             }
             _ => UNKNOWN.to_owned(),
         };
@@ -45,7 +45,7 @@ fn from(date: Option<&str>, source: &str) -> String {
     match date {
         None => format!("from {source}"),
         Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!("price of {day}"),
-        Some(words) => format!("price from {words}"),
+        Some(words) => format!("price {words}"),
     }
 }
 

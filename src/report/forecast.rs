@@ -44,7 +44,9 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
         fits: memory.fits,
         interval: Some(interval(memory.interval)),
         host_bytes: memory.host_bytes.map(bytes),
+        host_bytes_interval: memory.host_interval.map(interval),
         peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(bytes),
+        peak_checkpoint_bytes_interval: memory.peak_checkpoint_interval.map(interval),
         parts: MemoryParts {
             parameters: Some(parameters),
             gradients: Some(gradients),
@@ -151,10 +153,14 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     });
     out.spot = run.spot.map(|spot| Spot {
         expected_seconds: spot.expected_seconds,
+        expected_seconds_interval: spot.interval.map(interval),
         p90_seconds: spot.p90_seconds,
+        p90_seconds_interval: spot.p90_interval.map(interval),
         interruptions: spot.interruptions,
         expected_usd: spot.expected_usd,
+        expected_usd_interval: spot.expected_usd_interval.map(interval),
         p90_usd: spot.p90_usd,
+        p90_usd_interval: spot.p90_usd_interval.map(interval),
     });
     out.cost_usd = run.cost_usd;
     out.cost_usd_interval = run.cost_interval().map(interval);

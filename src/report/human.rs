@@ -8,6 +8,7 @@ use crate::ir::size::GIB;
 use crate::ir::{Override, Plan};
 use crate::text;
 use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr as _;
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +61,8 @@ pub fn plan(
         if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
             run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
         }
-        lines_of(&mut page, "run", &run);
-        lines_of(&mut page, "cost", &costs);
+        packed(&mut page, "run", &run);
+        packed(&mut page, "cost", &costs);
     }
     resources(&mut page, document, depth);
     overrides(&mut page, subject);
@@ -71,6 +72,10 @@ pub fn plan(
         page.blank();
         page.title("where every value comes from", "");
         origins_of(&mut page, subject, plan);
+        page.blank();
+    }
+    if document.resources.is_empty() {
+        page.blank();
     }
     problems::warnings(&mut page, subject, depth, problems);
     page.finish()
@@ -146,13 +151,27 @@ fn heading(page: &mut Page, subject: &Subject, document: &Document) {
         (None, 0) => String::new(),
     };
     page.title(name, &rest);
-    page.blank();
 }
 
 fn lines_of(page: &mut Page, label: &str, lines: &[String]) {
     for (at, line) in lines.iter().enumerate() {
         page.field(if at == 0 { label } else { "" }, line);
     }
+}
+
+/// The same, with what fits beside an earlier line joined to it.
+fn packed(page: &mut Page, label: &str, lines: &[String]) {
+    let mut out: Vec<String> = Vec::new();
+    for line in lines {
+        let room = page.columns().saturating_sub(line.width() + "; ".len());
+        match out.iter_mut().find(|before| before.width() <= room) {
+            Some(before) => {
+                let _ = write!(before, "; {line}");
+            }
+            None => out.push(line.clone()),
+        }
+    }
+    lines_of(page, label, &out);
 }
 
 fn mesh(page: &mut Page, plan: &crate::ir::Plan) {

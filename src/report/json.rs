@@ -151,7 +151,9 @@ pub struct Memory {
     pub fits: Option<bool>,
     pub interval: Option<Interval>,
     pub host_bytes: Option<u64>,
+    pub host_bytes_interval: Option<Interval>,
     pub peak_checkpoint_bytes: Option<u64>,
+    pub peak_checkpoint_bytes_interval: Option<Interval>,
     pub parts: MemoryParts,
 }
 
@@ -307,8 +309,12 @@ pub struct Checkpoint {
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct Spot {
     pub expected_seconds: f64,
+    pub expected_seconds_interval: Option<Interval>,
     pub p90_seconds: f64,
+    pub p90_seconds_interval: Option<Interval>,
     pub interruptions: f64,
     pub expected_usd: Option<f64>,
+    pub expected_usd_interval: Option<Interval>,
     pub p90_usd: Option<f64>,
+    pub p90_usd_interval: Option<Interval>,
 }

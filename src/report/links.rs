@@ -44,17 +44,17 @@ pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
         return None;
     }
     let each = if layers.is_multiple_of(stages) {
-        format!("{} to a stage", layers / stages)
+        (layers / stages).to_string()
     } else {
-        format!("{} or {} to a stage", layers / stages, layers / stages + 1)
+        format!("{} or {}", layers / stages, layers / stages + 1)
     };
     let who = match mesh.engine {
-        Engine::DeviceMap => "laid by the library as memory is free",
-        Engine::Smp if automatic(plan) => "divided by the library (auto-partition)",
-        Engine::Smp => "divided by the script",
+        Engine::DeviceMap => "the library decides",
+        Engine::Smp if automatic(plan) => "the library decides",
+        Engine::Smp => "the script decides",
         Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
     };
-    Some(format!("{layers} over {stages} stages, {each} if even: {who}"))
+    Some(format!("{layers} over {stages} stages, {each} each if even; {who}"))
 }
 
 /// SMP v1 partitions by itself unless told otherwise.

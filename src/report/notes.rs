@@ -3,6 +3,7 @@
 use super::json::Document;
 use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
+use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
 use crate::predict::{Beyond, Past, Prediction, Unknown};
 use crate::text;
@@ -113,6 +114,12 @@ fn reason<'a>(
         {
             say("not known for this machine")
         }
+        "memory.host_bytes_interval" if prediction.memory.is_some() => {
+            say("no run of the table measured what its hosts hold, so that nothing says how far this is off")
+        }
+        "memory.peak_checkpoint_bytes_interval" if prediction.memory.is_some() => say(
+            "no run of the table measured a GPU while a checkpoint was saved; the intervals of `memory` are of steps",
+        ),
         _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
         "speed.parts.input" if prediction.speed.is_some() => {
             say("nothing is known of the program's data loader; it is taken to keep up")
@@ -128,9 +135,17 @@ fn reason<'a>(
         _ if path.starts_with("run.cost") && rate_is_hopeless(plan, prediction) => {
             say("follows from the expected time, which at this rate of interruptions has no end")
         }
-        "run.parts.download" if prediction.run.is_some() => {
-            say("a channel is copied before the start, and `dataset` does not say how much it holds")
+        "run.spot.expected_seconds_interval" | "run.spot.p90_seconds_interval" => {
+            say("at the high end of the run's interval no end is expected at this rate of interruptions")
         }
+        "run.spot.expected_usd_interval" | "run.spot.p90_usd_interval" | "run.cost_usd_interval"
+            if prediction.run.as_ref().is_some_and(|run| run.spot.is_some()) =>
+        {
+            say("follows from the expected time's interval and the price, of which one is not known")
+        }
+        "run.parts.download" if prediction.run.is_some() => say(
+            "a channel is copied before the start, and `dataset` does not say how much it holds: `run.seconds` and the cost are without it, the least that they can be",
+        ),
         "run.spot" if prediction.run.is_some() => {
             say("`spot` is not written, or not with `interruptions-per-hour`")
         }
@@ -159,7 +174,7 @@ fn reason<'a>(
             } else if plan.is_some_and(|plan| !plan.deployable) {
                 "the cluster is not SageMaker's"
             } else {
-                "the price of spot instances is not known; `--discount` gives one"
+                "spot prices are not known; `--discount` gives one"
             })
         }
         "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
@@ -191,7 +206,7 @@ fn reason<'a>(
             say("the catalogue has no price of this instance type in this region; `--price` gives one")
         }
         "mesh.minimum_nodes" | "mesh.recommended_nodes" => {
-            say("one node per 3 billion parameters is a rule for what is sharded, and needs the model's size")
+            say(&plan.map_or_else(|| "no plan".to_owned(), minimum_nodes::why_none))
         }
         "mesh" => say("`parallel` or `cluster` is not written"),
         "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => {

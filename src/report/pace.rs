@@ -27,15 +27,10 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let uncounted: Vec<String> =
         predict::uncounted(plan).into_iter().map(|name| format!("`{name}`")).collect();
     let without =
-        (!uncounted.is_empty()).then(|| format!("without what {} in memory and time", changes(&uncounted)));
+        (!uncounted.is_empty()).then(|| format!("memory and time without {}", text::list(&uncounted, "and")));
     std::iter::once(line)
         .chain(wider.map(|why| format!("interval {why}")))
         .chain(predict::taken_for(plan).into_iter().map(|(_, words)| words))
         .chain(without)
         .collect()
-}
-
-/// `` `a` and `b` change ``, `` `a` changes ``.
-fn changes(names: &[String]) -> String {
-    format!("{} {}", text::list(names, "and"), if names.len() == 1 { "changes" } else { "change" })
 }

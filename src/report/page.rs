@@ -143,7 +143,7 @@ impl Page {
     }
 
     /// Text after a word in a style; further lines hang two columns in.
-    pub(super) fn hanging(&mut self, word: &str, style: &str, text: &str) {
+    pub(super) fn hanging(&mut self, label: &str, word: &str, style: &str, text: &str) {
         let indent = word.len() - word.trim_start().len() + 2;
         let (word, text) = (self.spelled(word), self.spelled(text));
         let columns = self.columns().saturating_sub(indent);
@@ -151,7 +151,7 @@ impl Page {
             text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate()
         {
             let before = if at == 0 {
-                format!("{}{} ", self.label(""), self.paint(style, &word))
+                format!("{}{} ", self.label(label), self.paint(style, &word))
             } else {
                 " ".repeat(LABEL + indent)
             };

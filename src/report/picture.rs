@@ -1,6 +1,6 @@
 //! The mesh as a picture: a row for each node, a cell for each GPU, named by where it stands on every axis.
 //!
-//! Nodes that only continue what their neighbours show are left out and counted.
+//! Of nodes that go on with what the one above shows, only the last is drawn: `to 15`. Others are left out and counted.
 
 use crate::ir::{Axis, Engine, Mesh};
 use crate::text;
@@ -9,6 +9,8 @@ use crate::text;
 const MOST_NODES: u64 = 4_096;
 /// GPUs of a node that are looked at.
 const MOST_CELLS: u64 = 64;
+/// Begins what names a replica.
+const REPLICA: &str = "replica ";
 /// Replicas up to this many are named by letters.
 const LETTERS: u64 = 26;
 
@@ -21,14 +23,34 @@ pub(super) struct Piece {
     pub(super) group: Option<u64>,
 }
 
+/// Worlds up to this many nodes are drawn node by node.
+const ALL_NODES: u64 = 4;
+/// Blocks up to this many are all drawn; of more, the first two and the last.
+const ALL_BLOCKS: usize = 3;
+
 /// One node, or a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Row {
-    Node { node: u64, cells: Vec<Piece>, note: String },
+    /// `word` is `node`, or `to` where the nodes since the row above are like it.
+    Node {
+        word: &'static str,
+        node: u64,
+        cells: Vec<Piece>,
+        note: String,
+    },
     Gap(u64),
 }
 
-/// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell.
+/// How to read a cell.
+struct Legend {
+    /// On every axis that is split.
+    full: String,
+    /// Without the replica, for where the rows name it.
+    short: Option<String>,
+}
+
+/// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell; the
+/// latter is empty where it stands beside the last row.
 pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
     let picture = Cells { mesh };
     let rows = picture.rows();
@@ -41,14 +63,19 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
     let (bar, gap) = if unicode { ("│", "⋮") } else { ("|", ":") };
     let frame = "node ".len() + digits + 1 + 2;
     let room = columns.saturating_sub(frame + 1) / (cell + 1);
+    let mut legend = picture.legend();
+    let last = rows.len().saturating_sub(1);
+    // Whether the rows of the block that is being drawn say whose replica it is.
+    let mut named = false;
     let lines = rows
         .into_iter()
-        .map(|row| match row {
+        .enumerate()
+        .map(|(at, row)| match row {
             Row::Gap(nodes) => {
                 vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group(nodes)))]
             }
-            Row::Node { node, cells, note } => {
-                let mut line = vec![plain(format!("node {node:>digits$} {bar}"))];
+            Row::Node { word, node, cells, note } => {
+                let mut line = vec![plain(format!("{word:>4} {node:>digits$} {bar}"))];
                 let mut used = frame;
                 for piece in elided(cells, mesh.places_per_node(), room) {
                     let text = format!(" {:>cell$}", piece.text);
@@ -57,14 +84,27 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
                 }
                 line.push(plain(format!(" {bar}")));
                 used += 1;
-                if !note.is_empty() && used + 2 + note.len() <= columns {
+                let fits = |text: &str| !text.is_empty() && used + 2 + text.len() <= columns;
+                let beside = if at == last {
+                    let short = legend.short.as_ref().filter(|_| named && note.is_empty());
+                    [Some(&legend.full), short].into_iter().flatten().find(|text| fits(text)).cloned()
+                } else {
+                    None
+                };
+                if !note.is_empty() {
+                    named = note.starts_with(REPLICA) && fits(&note);
+                }
+                if let Some(text) = beside {
+                    line.push(plain(format!("  {text}")));
+                    legend.full.clear();
+                } else if fits(&note) {
                     line.push(plain(format!("  {note}")));
                 }
                 line
             }
         })
         .collect();
-    (lines, picture.legend())
+    (lines, legend.full)
 }
 
 /// Where the rank of a GPU stands, as far as cells tell: its replica's name, and its place on the other axes that are
@@ -188,42 +228,39 @@ impl Cells<'_> {
             return Vec::new();
         }
         let blocks = if nodes > MOST_NODES { vec![(0, nodes - 1)] } else { self.blocks() };
-        let mut wanted: Vec<u64> = Vec::new();
-        if nodes <= 8 {
-            wanted.extend(0..nodes);
-        } else {
-            match blocks.as_slice() {
-                few if few.len() <= 2 => wanted
-                    .extend(few.iter().flat_map(|(first, last)| [*first, (first + 1).min(*last), *last])),
-                few if few.len() <= 3 => wanted.extend(few.iter().flat_map(|(first, last)| [*first, *last])),
-                [one, two, three, .., end] => wanted.extend([one.0, one.1, two.0, three.0, end.0, end.1]),
-                _ => {}
+        let ends = |(first, last): &(u64, u64)| [*first, *last];
+        let mut wanted: Vec<u64> = match blocks.as_slice() {
+            _ if nodes <= ALL_NODES => (0..nodes).collect(),
+            [one, two, .., end] if blocks.len() > ALL_BLOCKS => {
+                [one, two, end].into_iter().flat_map(ends).collect()
             }
-        }
-        wanted.sort_unstable();
+            few => few.iter().flat_map(ends).collect(),
+        };
         wanted.dedup();
         let mut rows = Vec::new();
         let mut next = 0;
         for node in wanted {
-            match node.saturating_sub(next) {
+            // The last of a block stands for those between it and the block's first.
+            let goes_on = blocks.iter().any(|(first, last)| *last == node && *first < next && next < node);
+            match if goes_on { 0 } else { node.saturating_sub(next) } {
                 0 => {}
-                1 => rows.push(self.row(next, &blocks)),
+                1 => rows.push(self.row("node", next, &blocks)),
                 gap => rows.push(Row::Gap(gap)),
             }
-            rows.push(self.row(node, &blocks));
+            rows.push(self.row(if goes_on { "to" } else { "node" }, node, &blocks));
             next = node + 1;
         }
         rows
     }
 
-    fn row(&self, node: u64, blocks: &[(u64, u64)]) -> Row {
+    fn row(&self, word: &'static str, node: u64, blocks: &[(u64, u64)]) -> Row {
         let cells = self.gpus().map(|gpu| self.cell(node, gpu)).collect();
         let note = blocks
             .iter()
             .find(|(first, _)| *first == node)
             .map(|(first, _)| self.note(*first))
             .unwrap_or_default();
-        Row::Node { node, cells, note }
+        Row::Node { word, node, cells, note }
     }
 
     /// First and last node of each run of nodes with one key.
@@ -251,7 +288,7 @@ impl Cells<'_> {
             && key.iter().all(|other| other.0 == one.0)
         {
             what.push(format!(
-                "replica {}",
+                "{REPLICA}{}",
                 self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()
             ));
         }
@@ -265,13 +302,14 @@ impl Cells<'_> {
     }
 
     /// How to read a cell: the last one, in words.
-    fn legend(&self) -> String {
+    fn legend(&self) -> Legend {
+        let only = |full: String| Legend { full, short: None };
         let last = self.mesh.nodes.saturating_sub(1);
         let gpu = self.mesh.ranks_per_node().saturating_sub(1);
-        let Some(rank) = self.rank(last, gpu) else { return String::new() };
+        let Some(rank) = self.rank(last, gpu) else { return only(String::new()) };
         let mut words = Vec::new();
         if self.mesh.replicas.value > 1 {
-            words.push(format!("replica {}", self.replica(rank)));
+            words.push(format!("{REPLICA}{}", self.replica(rank)));
         }
         for axis in self.axes() {
             let word = match axis {
@@ -287,12 +325,15 @@ impl Cells<'_> {
         }
         if words.is_empty() {
             let holder = if self.mesh.gpus_per_node > 0 { "accelerator" } else { "process" };
-            return format!("A: one {holder} holds everything");
+            return only(format!("A: one {holder} holds everything"));
         }
         if self.axes().next().is_none() {
             let name = if self.mesh.replicas.value <= LETTERS { "letter" } else { "number" };
-            return format!("one {name} for each replica");
+            return only(format!("one {name} for each replica"));
         }
-        format!("{}: {}", self.label(rank), words.join(", "))
+        let cell = self.label(rank);
+        let short =
+            words.iter().filter(|word| !word.starts_with(REPLICA)).cloned().collect::<Vec<_>>().join(", ");
+        Legend { full: format!("{cell}: {}", words.join(", ")), short: Some(format!("{cell}: {short}")) }
     }
 }

@@ -223,13 +223,18 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     if batch.microbatches > 1 {
         factors.push(format!("{} microbatches", text::group(batch.microbatches)));
     }
-    factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+    // Microbatches are accumulated, mostly without more.
+    if batch.microbatches <= 1 || batch.accumulation.value > 1 {
+        factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+    }
     if let Some(mesh) = &plan.mesh {
         factors.push(text::count(mesh.data_ranks.value, "data rank"));
     }
     let sequences = text::count(batch.global_sequences.value, "sequence");
     let mut out = vec![format!("{} = {sequences}", factors.join(" × "))];
-    if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
+    if tokens_of_steps(plan).is_some() {
+        // The tokens of a step stand in the run's length.
+    } else if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
         out.push(format!("× {} tokens = {} tokens a step", text::group(length), text::group(tokens)));
     } else if let Some(line) = out.first_mut() {
         line.push_str(" a step");
@@ -237,12 +242,23 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     out
 }
 
+/// The tokens of a step, where its steps make the run's tokens.
+fn tokens_of_steps(plan: &Plan) -> Option<u64> {
+    let (steps, tokens) = (plan.run.steps.as_ref()?.value, plan.run.tokens.as_ref()?.value);
+    let each = plan.batch.as_ref()?.global_tokens?;
+    (steps.checked_mul(each) == Some(tokens)).then_some(each)
+}
+
 /// Steps and tokens.
 pub(super) fn length(plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
     match (&plan.run.steps, &plan.run.tokens) {
         (Some(steps), Some(tokens)) => {
-            out.push(format!("{}, {} tokens", text::count(steps.value, "step"), text::group(tokens.value)));
+            let [all, steps] = [text::group(tokens.value), text::count(steps.value, "step")];
+            out.push(match tokens_of_steps(plan) {
+                Some(each) => format!("{steps} × {} tokens = {all} tokens", text::group(each)),
+                None => format!("{steps}, {all} tokens"),
+            });
         }
         (Some(steps), None) => out.push(text::count(steps.value, "step")),
         (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),

@@ -204,6 +204,7 @@ fn predicted(sample: &Sample) -> Document {
         interruptions: 0.5,
         expected_usd: Some(539.0),
         p90_usd: None,
+        ..super::json::Spot::default()
     });
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
@@ -376,7 +377,10 @@ fn worlds_of_any_size() {
             assert!(line.chars().count() <= 68, "{line}");
             let _ = writeln!(out, "  {line}");
         }
-        let _ = writeln!(out, "  {legend}\n");
+        if !legend.is_empty() {
+            let _ = writeln!(out, "  {legend}");
+        }
+        out.push('\n');
         for width in [0, 20, 60, 80, 120] {
             page(&sample, Options { color: false, unicode: false, width });
         }

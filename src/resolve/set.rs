@@ -146,7 +146,11 @@ impl Path<'_> {
             return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
         };
         let Some(spec) = parent.child(first.value) else {
-            return Err(Box::new(unknown(first, parents, parent)));
+            return Err(Box::new(if parents.is_empty() && first.value == JOB.name {
+                from_the_job(first, rest)
+            } else {
+                unknown(first, parents, parent)
+            }));
         };
         let mut node = Node {
             spec: Some(spec),
@@ -365,6 +369,18 @@ fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic
     }
 }
 
+/// A path that begins with `job`, below which all paths are.
+fn from_the_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagnostic {
+    let steps: Vec<&str> = rest.iter().map(|step| step.value).collect();
+    let (message, help) = if steps.is_empty() {
+        ("a job's name is not set, it stands in the file", "--set cluster.nodes=4".to_owned())
+    } else {
+        ("a path does not name the job", format!("--set {}=…", steps.join(".")))
+    };
+    Diagnostic::new(&T0211, first.span, message)
+        .help(format!("a path begins with a node of the job, as `{help}`"))
+}
+
 /// The paths of everything of a name in a node, ours for another tool's: `parents` leads to the node, with its dot.
 fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
     let name = other_property(name).unwrap_or(name);
@@ -433,6 +449,8 @@ mod tests {
             ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
             ("train.max-run=1d", "did you mean `cluster.max-run`?"),
             ("nodes=4", "did you mean `cluster.nodes`?"),
+            ("job=x", "a path begins with a node of the job, as `--set cluster.nodes=4`"),
+            ("job.train.steps=4", "a path begins with a node of the job, as `--set train.steps=…`"),
             ("micro-batch=2", "did you mean `train.micro-batch`?"),
             ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
             ("role.read.s3=s3://bucket/", "write `--set role.read=…`: it adds one"),

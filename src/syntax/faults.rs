@@ -352,10 +352,10 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
-    if let Some(number) = shortened(raw) {
+    if let numbers @ [_, ..] = shortened(raw).as_slice() {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
             .here("a number with something behind it")
-            .help(format!("write `{number}` for the number, or `{text}` for the text"));
+            .help(format!("write {} for the number, or `{text}` for the text", text::ticked(numbers, "or")));
     }
     if let Some(number) = number_before(raw) {
         // Which of the two is meant is not known: there is no edit.

@@ -45,7 +45,7 @@ impl Reader<'_> {
         for entry in node.entries() {
             self.annotation(entry);
             let span = self.value_span(entry);
-            let value = self.value(entry, span, Ty::Scalar, &format!("`{}`", read.name.value));
+            let value = self.value(entry, span, Ty::Scalar, &read.name.value);
             match entry.name() {
                 None => read.args.push(Spanned::new(value, span)),
                 Some(key) => {

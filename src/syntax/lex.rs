@@ -169,6 +169,10 @@ pub(super) fn is_disallowed(c: char) -> bool {
 }
 
 fn is_word(c: char) -> bool {
+    // Most of a manifest's letters.
+    if c.is_ascii_alphanumeric() {
+        return true;
+    }
     !matches!(c, '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '=')
         && !is_newline(c)
         && !is_space(c)

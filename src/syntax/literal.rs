@@ -4,6 +4,7 @@
 
 use super::lex::{Fault, FaultKind, is_disallowed, is_newline, is_space};
 use super::units;
+use crate::text;
 use kdl::KdlValue;
 
 /// What the letters of a number come to.
@@ -59,7 +60,10 @@ fn integer(digits: &str, radix: u32, negative: bool) -> Number {
     if !is_digits(digits, radix) {
         return Number::Malformed;
     }
-    let signed = format!("{}{}", if negative { "-" } else { "" }, digits.replace('_', ""));
+    // Signed before it is read: the least number has no positive twin.
+    let mut signed = String::with_capacity(digits.len() + 1);
+    signed.extend(negative.then_some('-'));
+    signed.extend(digits.chars().filter(|&c| c != '_'));
     i128::from_str_radix(&signed, radix)
         .map_or(Number::TooLarge, |value| Number::Value(KdlValue::Integer(value)))
 }
@@ -224,14 +228,18 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// The number that a letter behind digits stands for, as `100B` for 100 billion, written out.
-pub(super) fn shortened(raw: &str) -> Option<String> {
+/// The numbers that a letter behind digits may stand for, written out: `100B` for 100 billion; `4k` also for 4 × 1,024,
+/// as lengths of sequences are said. Empty where there is no such letter.
+pub(super) fn shortened(raw: &str) -> Vec<String> {
     let zeros = [("k", "_000"), ("K", "_000"), ("M", "_000_000"), ("B", "_000_000_000")];
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    zeros.iter().find_map(|(letter, zeros)| {
+    let found = zeros.iter().find_map(|(letter, zeros)| {
         let digits = raw.strip_suffix(letter).filter(|rest| is_number(rest))?;
-        Some(format!("{digits}{zeros}"))
-    })
+        let binary = digits.parse::<u64>().ok().filter(|n| *n > 0 && letter.eq_ignore_ascii_case("k"));
+        let binary = binary.and_then(|n| n.checked_mul(1_024)).map(|n| text::group(n).replace(',', "_"));
+        Some(std::iter::once(format!("{digits}{zeros}")).chain(binary).collect())
+    });
+    found.unwrap_or_default()
 }
 
 /// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a

@@ -165,7 +165,7 @@ impl Reader<'_> {
             return (name, Spanned::new(value, at), require::example(prop.ty));
         };
         let span = self.value_span(entry);
-        let value = self.value(entry, span, prop.ty, &format!("`{}`", prop.name));
+        let value = self.value(entry, span, prop.ty, prop.name);
         let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("…").to_owned();
         (name, Spanned::new(value, span), shown)
     }
@@ -195,10 +195,10 @@ impl Reader<'_> {
                     .label(first, "the first")
                     .help("keep one of them"),
             );
-            self.value(entry, span, ty, &format!("`{}`", key.value));
+            self.value(entry, span, ty, &key.value);
             return;
         }
-        let value = self.value(entry, span, ty, &format!("`{}`", key.value));
+        let value = self.value(entry, span, ty, &key.value);
         read.props.push((key, Spanned::new(value, span)));
     }
 
@@ -213,17 +213,16 @@ impl Reader<'_> {
         read: &mut Node,
     ) {
         let Some(meant) = Meant::of(&key.value, spec) else { return };
-        let name = format!("`{}`", key.value);
         match meant {
             Meant::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
-                    let value = self.value(entry, span, arg.ty, &name);
+                    let value = self.value(entry, span, arg.ty, &key.value);
                     read.args.push(Spanned::new(value, span));
                 }
             }
             Meant::Child(child) | Meant::Elsewhere(_, child) => {
                 let Some(arg) = child.arg(0) else { return };
-                let value = self.value(entry, span, arg.ty, &name);
+                let value = self.value(entry, span, arg.ty, &key.value);
                 let node = Node {
                     spec: Some(child),
                     name: Spanned::new(child.name.to_owned(), key.span),
@@ -241,8 +240,7 @@ impl Reader<'_> {
             Meant::Property(prop) => {
                 // A value that does not fit may as well be of something else: the name is one mistake, and said.
                 let fits = typed(entry.value(), prop.ty).is_ok();
-                let of = format!("`{}`", prop.name);
-                let value = if fits { self.value(entry, span, prop.ty, &of) } else { Value::Bad };
+                let value = if fits { self.value(entry, span, prop.ty, prop.name) } else { Value::Bad };
                 if !read.props.iter().any(|(name, _)| name.value == prop.name) {
                     let name = Spanned::new(prop.name.to_owned(), key.span);
                     read.props.push((name, Spanned::new(value, span)));

@@ -232,7 +232,7 @@ impl Reader<'_> {
             });
             return false;
         };
-        let value = self.value(entry, span, arg.ty, &format!("`{}`", spec.name));
+        let value = self.value(entry, span, arg.ty, spec.name);
         read.args.push(Spanned::new(value, span));
         true
     }
@@ -415,6 +415,7 @@ impl Reader<'_> {
     }
 
     /// Reads a value by the type of its place.
+    /// Reads a value of the node or property `of`.
     pub(super) fn value(&mut self, entry: &KdlEntry, span: Span, ty: Ty, of: &str) -> Value {
         let written = self.text.get(span.start as usize..span.end as usize).unwrap_or("");
         match typed(entry.value(), ty) {
@@ -425,9 +426,9 @@ impl Reader<'_> {
             Err(_) if recover::is_mended(entry) => Value::Bad,
             Err(fault) => {
                 let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
-                let diagnostic = fault.diagnostic(ty, &shown, span, of);
+                let diagnostic = fault.diagnostic(ty, &shown, span, &format!("`{of}`"));
                 let words = matches!(ty, Ty::Word(_));
-                self.push(match left_out(&shown).filter(|_| words && of == "`type`") {
+                self.push(match left_out(&shown).filter(|_| words && of == "type") {
                     Some(why) => diagnostic.note(why),
                     None => diagnostic,
                 });

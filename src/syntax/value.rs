@@ -166,7 +166,8 @@ impl Fault {
                 };
                 let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
                 let other = other_word(word).filter(|other| words.contains(other));
-                match other.or_else(|| text::nearest(word, words.iter().copied())) {
+                let near = || text::nearest(word, words.iter().copied()).or_else(|| part_of(word, words));
+                match other.or_else(near) {
                     Some(near) => diagnostic
                         .help(format!("did you mean `\"{near}\"`?"))
                         .fix(span, format!("\"{near}\"")),
@@ -280,6 +281,12 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
         }
         units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
     }
+}
+
+/// The one of the words of which a part was written, as `hybrid` of `hybrid-shard`; none where several have it.
+fn part_of<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let mut with = words.iter().filter(|known| known.split('-').any(|part| part.eq_ignore_ascii_case(word)));
+    with.next().copied().filter(|_| with.next().is_none())
 }
 
 /// Words that other tools use for ours.

@@ -73,6 +73,18 @@ pub fn first(offered: &[&Point]) -> usize {
     priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 
+/// Whether another sound point beats one in time or in cost and does not lose to it in the other. Of the offered points
+/// those are beaten that stand there because they fit more surely.
+pub fn is_beaten(points: &[Point], at: usize) -> bool {
+    let measure = Measure::of(points);
+    let Some(own) = points.get(at) else { return false };
+    let (seconds, cost) = (own.seconds, measure.cost(own));
+    points.iter().filter(|other| other.standing == Standing::Sound).any(|other| {
+        let (quicker, cheaper) = (other.seconds, measure.cost(other));
+        quicker <= seconds && cheaper <= cost && (quicker < seconds || cheaper < cost)
+    })
+}
+
 /// The front of those points that are kept, measured by what all can be compared by.
 fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     let measure = Measure::of(points);

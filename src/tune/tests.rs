@@ -1,4 +1,5 @@
 use super::front::Measure;
+use super::front::is_beaten;
 use super::meshes::Degrees;
 use super::reasons::next_best;
 use super::space::{Choice, Waiting};
@@ -62,6 +63,9 @@ proptest! {
 
     #[test]
     fn the_front_is_what_brute_force_finds(all in points()) {
+        for at in front(&all) {
+            prop_assert!(!is_beaten(&all, at), "{at} of {all:?}");
+        }
         prop_assume!(all.iter().any(|point| point.usd.is_some()));
         let sound: Vec<&Point> = all.iter().filter(|point| point.standing == Standing::Sound).collect();
         let figures = |point: &Point| (point.seconds.to_bits(), point.usd.map(f64::to_bits));
@@ -117,6 +121,11 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     // Farther off both are: the faster as it is, and the fastest that surely fits.
     let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
     assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
+    // What stands there because it fits more surely is marked: the others beat it, and nothing beats them.
+    let beaten = |points: &[Point]| -> Vec<bool> {
+        offered(points).into_iter().map(|at| is_beaten(points, at)).collect()
+    };
+    assert_eq!((beaten(&near), beaten(&far)), (vec![true], vec![false, true]));
     // Cheaper in the noise of time but dearer beyond it is another layout.
     let dear = [risky(100.0, 100.0), sure(100.3, 110.0)];
     assert_eq!(offered(&dear), [0, 1]);
@@ -124,6 +133,9 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
     let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
     assert_eq!(offered(&all), front(&all));
+    assert_eq!(beaten(&all), [false, false]);
+    // Equals do not beat each other.
+    assert_eq!(beaten(&[sure(100.0, 100.0), sure(100.0, 100.0)]), [false]);
 }
 
 /// What has no price is taken only where nothing that surely fits has one.

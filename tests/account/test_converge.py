@@ -1,16 +1,14 @@
 """Apply converges: from nothing, from any crash, under every fault; once, and with nothing left over."""
 
 import collections
-import concurrent.futures
 import json
 import os
 import subprocess
-import threading
 import time
 
 import pytest
-from hold import held
 from job import Example, Run
+from kills import at_every_request
 
 EXAMPLES = ["llama-7b-fsdp", "gpt2-30b-seq512", "distilbert-spot", "neox-20b-fsdp"]
 LARGEST = "llama-7b-fsdp"
@@ -54,8 +52,8 @@ def test_a_plan_only_reads(account, largest, table):
     assert planned.code == 4, planned
     assert [e["call"] for e in account.requests() if writes_to(e)] == []
     calls = collections.Counter(e["call"] for e in account.requests())
-    # No quota of this account was ever changed: the two that a new one does not have room for are asked twice.
-    assert calls["servicequotas:GetAWSDefaultServiceQuota"] == 2, calls
+    # No quota of this account was ever changed, and a new one has no room: the service is asked once whether that is so.
+    assert calls["servicequotas:GetAWSDefaultServiceQuota"] == 1, calls
     assert sum(calls.values()) < 25, calls
     table(f"{largest.name}: plan in an account without raised quotas", 1, f"{sum(calls.values())} calls", 0.0)
 
@@ -105,52 +103,13 @@ def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
 # --- crashes
 
 
-def killed(run, phase, k, pidfile):
-    """One apply that is killed at its k-th request, and one after it. What is wrong then."""
-    run.account.faults({"do": phase, "nth": k, "pidfile": str(pidfile)})
-    process = run.start("apply", "--yes", pidfile=pidfile)
-    out, _ = process.communicate(timeout=120)
-    if process.returncode == 0 and run.account.admin("met") == [0]:
-        return "past the end"
-    # A request that the program no longer waits for may end it before the kill arrives: that is an end like any other.
-    if process.returncode not in (-9, 0):
-        return f"not killed: exit {process.returncode}: {out[-800:]}"
-    run.account.faults()
-    again = run.apply()
-    if again.code != 0:
-        return f"the run after it: {again!r}"
-    wrong = run.faults_against_one()
-    return "; ".join(wrong)
-
-
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
 def test_killed_at_every_request(largest, tmp_path, table, phase):
     """SIGKILL with the request sent and no effect yet (`kill`), and with the effect there and no answer (`kill-after`)."""
-    workers = 2
-    ends, wrong, began = {}, {}, time.monotonic()
-    lock, numbers = threading.Lock(), iter(range(1, 500))
-
-    def work(index):
-        with held() as account:
-            while not ends:
-                with lock:
-                    k = next(numbers)
-                found = killed(Run(account, largest), phase, k, tmp_path / f"pid-{index}")
-                if found == "past the end":
-                    ends[k] = True
-                elif found:
-                    wrong[k] = found
-                    if len(wrong) > 3:
-                        ends[k] = True
-                with lock:
-                    done.append(k)
-
-    done = []
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(work, index) for index in range(workers)]:
-            future.result()
-    assert not wrong, "\n".join(f"k={k}: {what}" for k, what in sorted(wrong.items()))
-    table(f"{largest.name}: {phase} at each request, then again", len(done), "one of everything", time.monotonic() - began)
+    began = time.monotonic()
+    ends = at_every_request(lambda account, _: Run(account, largest), phase, tmp_path)
+    runs = sum(ends.values())
+    table(f"{largest.name}: {phase} at each request, then again", runs, "one of everything", time.monotonic() - began)
 
 
 def test_destroy_killed_at_every_request(account, largest, tmp_path, table):

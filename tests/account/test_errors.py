@@ -1,5 +1,6 @@
 """Every error that the account can answer: its exit code, its words, a next step, and no debug form."""
 
+import json
 import re
 
 import pytest
@@ -27,9 +28,16 @@ PORTS = (
 ROWS = [
     ("sts:GetCallerIdentity", "ExpiredToken", 403, "The security token included in the request is expired", 6),
     ("sts:GetCallerIdentity", "InvalidClientTokenId", 403, "The security token included in the request is invalid.", 6),
+    ("sts:GetCallerIdentity", "UnrecognizedClientException", 403, "The security token is invalid.", 6),
     ("sts:GetCallerIdentity", "SignatureDoesNotMatch", 403, "Signature expired: 20261121T0000Z is now earlier", 6),
     ("sts:GetCallerIdentity", "AccessDenied", 403, DENIED.format(*["sts:GetCallerIdentity"] * 2), 6),
     ("iam:GetRole", "AccessDenied", 403, DENIED.format(*["iam:GetRole"] * 2), 6),
+    ("iam:GetRolePolicy", "AccessDenied", 403, DENIED.format(*["iam:GetRolePolicy"] * 2), 6),
+    ("s3:HeadBucket", "AccessDenied", 403, "access denied (HTTP 403)", 6),
+    ("fsx:DescribeFileSystems", "BadRequest", 400, "The request is not valid.", 5),
+    ("fsx:DescribeDataRepositoryAssociations", "AccessDeniedException", 400,
+     DENIED.format(*["fsx:DescribeDataRepositoryAssociations"] * 2), 6),
+    ("sagemaker:ListTags", "AccessDeniedException", 400, DENIED.format(*["sagemaker:ListTags"] * 2), 6),
     ("fsx:DescribeFileSystems", "AccessDeniedException", 400, DENIED.format(*["fsx:DescribeFileSystems"] * 2), 6),
     ("sagemaker:DescribeTrainingJob", "AccessDeniedException", 400, DENIED.format(*["sagemaker:DescribeTrainingJob"] * 2), 6),
     ("sagemaker:ListTrainingJobs", "UnrecognizedClientException", 400, "The security token is invalid.", 6),
@@ -39,6 +47,9 @@ ROWS = [
     ("iam:CreateRole", "InvalidInput", 400, "Duplicate tag keys found.", 5),
     ("iam:CreateRole", "ConcurrentModification", 409, "The request was rejected: submit it again later", 5),
     ("iam:CreateRole", "ServiceFailure", 500, "The request processing has failed", 5),
+    ("iam:CreateRole", "EntityAlreadyExists", 409, "Role with name x already exists.", 5),
+    ("iam:PutRolePolicy", "MalformedPolicyDocument", 400, "Syntax errors in policy.", 5),
+    ("iam:PutRolePolicy", "ConcurrentModification", 409, "The request was rejected: submit it again later", 5),
     ("iam:PutRolePolicy", "LimitExceeded", 409, "Maximum policy size of 10240 bytes exceeded for role x", 5),
     ("iam:PutRolePolicy", "NoSuchEntity", 404, "The role with name x cannot be found.", 5),
     ("iam:PutRolePolicy", "UnmodifiableEntity", 400, "Cannot perform the operation on the protected role", 5),
@@ -53,15 +64,24 @@ ROWS = [
     ("fsx:CreateFileSystem", "IncompatibleParameterError", 400, "Parameters do not match the client request token", 5),
     ("fsx:CreateFileSystem", "InvalidImportPath", 400, "The path provided for data repository import isn't valid.", 5),
     ("fsx:CreateFileSystem", "InvalidExportPath", 400, "The path provided for data repository export isn't valid.", 5),
+    ("fsx:CreateFileSystem", "ActiveDirectoryError", 400, "An Active Directory error.", 5),
+    ("fsx:CreateFileSystem", "ThrottlingException", 400, "Rate exceeded", 5),
+    ("fsx:CreateDataRepositoryAssociation", "FileSystemNotFound", 400, "File system 'fs-1' does not exist.", 5),
+    ("fsx:CreateDataRepositoryAssociation", "InternalServerError", 500, "An internal server error occurred.", 5),
     ("fsx:CreateDataRepositoryAssociation", "IncompatibleParameterError", 400, "Parameters do not match the token", 5),
     ("fsx:CreateDataRepositoryAssociation", "UnsupportedOperation", 400, "not supported on this file system", 5),
     ("fsx:CreateDataRepositoryAssociation", "ServiceLimitExceeded", 400, "8 associations per file system", 5),
     ("fsx:CreateDataRepositoryAssociation", "BadRequest", 400, "unable to validate access to the S3 bucket", 5),
     ("s3:PutObject", "AccessDenied", 403, "Access Denied", 6),
     ("s3:PutObject", "NoSuchBucket", 404, "The specified bucket does not exist", 5),
+    ("s3:PutObject", "PreconditionFailed", 412, "At least one of the pre-conditions did not hold", 5),
+    ("s3:PutObject", "PermanentRedirect", 301, "The bucket must be addressed using the specified endpoint.", 3),
+    ("s3:PutObject", "SlowDown", 503, "Please reduce your request rate.", 5),
     ("s3:PutObject", "KMS.DisabledException", 400, "arn:aws:kms:us-west-2:111122223333:key/k is disabled.", 5),
     ("sagemaker:CreateTrainingJob", "ResourceLimitExceeded", 400, LIMIT, 5),
+    ("sagemaker:CreateTrainingJob", "ResourceInUse", 400, "Training job names must be unique within an account", 5),
     ("sagemaker:CreateTrainingJob", "ResourceNotFound", 400, "Requested image not found.", 5),
+    ("sagemaker:CreateTrainingJob", "ResourceNotFound", 400, "Requested training plan not found.", 5),
     ("sagemaker:CreateTrainingJob", "ValidationException", 400, ASSUME, 5),
     ("sagemaker:CreateTrainingJob", "ValidationException", 400, "1 validation error detected: Value", 5),
     ("sagemaker:CreateTrainingJob", "ThrottlingException", 400, "Rate exceeded", 5),
@@ -92,6 +112,116 @@ def test_an_error_is_told(account, example, call, code, status, message, ends):
     again = run.apply()
     assert again.code == 0, again
     assert run.faults_against_one() == []
+
+
+def told(run, verb, call, code, status, message, ends, *flags):
+    """One command under one error: its exit code, the service's code, a next step."""
+    run.account.faults({"where": call, "do": "error", "code": code, "status": status, "message": message})
+    done = run.trainc(verb, "--yes", *flags)
+    said = re.sub(r"\s+", " ", done.out + done.err)
+    assert done.code == ends, (call, code, done)
+    assert code in said, (call, code, done)
+    assert STEP.search(said), (call, code, done)
+    run.account.faults()
+
+
+def test_errors_while_drift_is_mended(account, example):
+    """What somebody changed is written again; each refusal of that is told, and the next apply goes on."""
+    run = Run(account, example)
+    account.settings(job_steps=["Starting", "Training"])
+    assert run.apply().code == 0
+    iam, fsx = account.client("iam"), account.client("fsx", example.region)
+    (system,) = [one for one in account.state()["file_systems"] if one["Tags"]]
+    trust = (
+        '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole",'
+        '"Principal":{"Service":"ec2.amazonaws.com"}}]}'
+    )
+    iam.update_assume_role_policy(RoleName=example.role, PolicyDocument=trust)
+    for code, status, ends in [
+        ("NoSuchEntity", 404, 5), ("MalformedPolicyDocument", 400, 5), ("LimitExceeded", 409, 5),
+        ("UnmodifiableEntity", 400, 5), ("ServiceFailure", 500, 5), ("AccessDenied", 403, 6),
+    ]:
+        told(run, "apply", "iam:UpdateAssumeRolePolicy", code, status, "of the test", ends)
+    assert run.apply().code == 0
+    iam.untag_role(RoleName=example.role, TagKeys=["team"])
+    for code, status, ends in [
+        ("NoSuchEntity", 404, 5), ("InvalidInput", 400, 5), ("LimitExceeded", 409, 5), ("ConcurrentModification", 409, 5),
+        ("AccessDenied", 403, 6),
+    ]:
+        told(run, "apply", "iam:TagRole", code, status, "of the test", ends)
+    assert run.apply().code == 0
+    fsx.untag_resource(ResourceARN=system["ResourceARN"], TagKeys=["team"])
+    for code, status, ends in [
+        ("BadRequest", 400, 5), ("ResourceNotFound", 400, 5), ("NotServiceResourceError", 400, 5),
+        ("ResourceDoesNotSupportTagging", 400, 5), ("InternalServerError", 500, 5), ("AccessDeniedException", 400, 6),
+    ]:
+        told(run, "apply", "fsx:TagResource", code, status, "of the test", ends)
+    assert run.apply().code == 0
+    assert run.trainc("plan", "--detailed-exit-code").code == 0
+    assert run.faults_against_one() == []
+
+
+def test_errors_of_a_destroy(account, example):
+    run = Run(account, example)
+    account.settings(job_steps=["Starting", "Training"])
+    assert run.apply().code == 0
+    # What fails leaves the rest to go: the role comes first, with what holds data kept.
+    for call, code, status, ends in [
+        ("sagemaker:StopTrainingJob", "AccessDeniedException", 400, 6),
+        ("iam:DeleteRolePolicy", "UnmodifiableEntity", 400, 5),
+        ("iam:DeleteRole", "UnmodifiableEntity", 400, 5),
+        ("iam:DeleteRole", "DeleteConflict", 409, 7),
+    ]:
+        told(run, "destroy", call, code, status, "of the test", ends)
+    for call, code, status, ends in [
+        ("fsx:DeleteDataRepositoryAssociation", "ServiceLimitExceeded", 400, 5),
+        ("fsx:DeleteDataRepositoryAssociation", "IncompatibleParameterError", 400, 5),
+        ("fsx:DeleteFileSystem", "BadRequest", 400, 5),
+        ("fsx:DeleteFileSystem", "IncompatibleParameterError", 400, 5),
+        ("fsx:DeleteFileSystem", "ServiceLimitExceeded", 400, 5),
+        ("fsx:DeleteFileSystem", "InternalServerError", 500, 5),
+    ]:
+        told(run, "destroy", call, code, status, "of the test", ends, "--delete-data")
+    assert run.destroy().code == 0
+    assert run.left() == []
+
+
+@pytest.mark.parametrize(
+    "call, code, status",
+    [
+        ("ec2:DescribeSubnets", "UnauthorizedOperation", 403),
+        ("ec2:DescribeSecurityGroups", "UnauthorizedOperation", 403),
+        ("ec2:DescribeInstanceTypeOfferings", "UnauthorizedOperation", 403),
+        ("servicequotas:GetServiceQuota", "AccessDeniedException", 400),
+        ("s3:ListObjectsV2", "AccessDenied", 403),
+    ],
+)
+def test_who_may_not_look_is_told_and_goes_on(account, example, call, code, status):
+    """A missing permission to look is no mistake: a note says what was not looked at."""
+    run = Run(account, example)
+    account.faults({"where": call, "do": "error", "code": code, "status": status, "message": "not allowed"})
+    planned = run.trainc("plan", "-o", "json")
+    assert planned.code == 0, planned
+    notes = [one for one in json.loads(planned.out)["problems"] if one["code"] == "T0636"]
+    action = {"s3:ListObjectsV2": "s3:ListBucket"}.get(call, call)
+    assert notes and all(action in one["message"] and one["severity"] == "note" for one in notes), planned
+    done = run.apply()
+    assert done.code == 0, done
+    assert run.faults_against_one() == []
+
+
+def test_a_bucket_of_another_region_is_named_with_its_region(account, example):
+    """The bucket that trainc would make is there, and elsewhere: S3 redirects, and names where."""
+    run = Run(account, example)
+    name = f"sagemaker-{example.region}-111122223333"
+    account.client("s3", "eu-west-1").create_bucket(
+        Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    done = run.apply()
+    said = re.sub(r"\s+", " ", done.out + done.err)
+    assert done.code == 3 and "T0629" in said, done
+    assert name in said and "eu-west-1" in said, done
+    assert [job["name"] for job in account.state()["jobs"]] == []
 
 
 def test_what_is_not_ours_stands_in_the_way(account, example):

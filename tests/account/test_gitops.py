@@ -171,3 +171,27 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         body = (repository.folder / "comment.md").read_text()
         assert body.startswith("<!-- trainc-plan -->") and len(body) <= 2 * 65_536 + 100
     assert repository.jobs() == []
+
+
+def test_what_a_plan_reads_may_lie_anywhere(account, repository):
+    """A layer beside jobs/ decides what a job is: its edit alone runs the pipelines, and is another digest."""
+    for name in ("main.yml", "pull-request.yml"):
+        workflow = yaml.safe_load((GITOPS / "github" / name).read_text())
+        trigger = workflow[True].get("push") or workflow[True]["pull_request"]  # YAML reads `on` as true
+        assert "paths" not in trigger and trigger["paths-ignore"] == ["**/*.md"], name
+    rules = yaml.safe_load((GITOPS / "gitlab/.gitlab-ci.yml").read_text())["apply"]["rules"]
+    assert all("changes" not in rule for rule in rules)
+    starter = repository.folder / "jobs/starter.kdl"
+    text = starter.read_text()
+    assert "        steps 1200\n" in text
+    (repository.folder / "layers").mkdir()
+    (repository.folder / "layers/base.kdl").write_text("train {\n    steps 1200\n}\n")
+    starter.write_text('extends "../layers/base.kdl"\n' + text.replace("        steps 1200\n", ""))
+    (name, (text, flags)), = steps_of_github("main.yml", "apply").items()
+    done = repository.shell(text, *flags, NEW_RUN="")
+    assert done.returncode == 0, (name, done)
+    before = repository.jobs()
+    (repository.folder / "layers/base.kdl").write_text("train {\n    steps 1300\n}\n")
+    again = repository.shell(text, *flags, NEW_RUN="")
+    assert again.returncode == 4 and "T0606" in again.stderr, again
+    assert repository.jobs() == before

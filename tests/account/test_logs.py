@@ -1,5 +1,6 @@
 """Logs of 32 hosts with 20,000 lines each and twice that: whole, each line once, in the order of time, in flat memory."""
 
+import json
 import re
 import subprocess
 import sys
@@ -130,3 +131,46 @@ def test_a_follow_outlasts_throttling_and_names_where_it_was_cut_off(account):
     account.faults()
     rest = run.trainc("logs", "--since", since[1])
     assert rest.code == 0 and rest.out.splitlines()[0] == cut.out.splitlines()[-1], (cut, rest)
+
+
+def test_a_watch_outlasts_what_does_not_answer(account):
+    """Logs that cannot be read for now, and a job that cannot be described for now: said once, and gone on with."""
+    for rule in (
+        {"where": "logs:*", "do": "throttle", "times": 60},
+        {"where": "logs:GetLogEvents", "do": "503", "from": 3, "times": 40},
+        {"where": "sagemaker:DescribeTrainingJob", "do": "throttle", "from": 4, "times": 60},
+    ):
+        run = Run(account, Example("starter"))
+        account.settings(job_steps=["Starting", *["Training"] * 12, "Completed"])
+        assert run.apply().code == 0
+        account.faults(rule)
+        done = run.trainc("watch", "-o", "json")
+        assert done.code == 0, (rule, done)
+        assert done.err.count("asked") == 1, (rule, done)
+        last = json.loads(done.out.splitlines()[-2])
+        assert last["status"]["metrics"], "its figures are those of the log"
+        assert account.admin("met")[0] > 30, rule
+    # Who may not read them is told once, and the job is followed all the same.
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Starting", "Training", "Completed"])
+    assert run.apply().code == 0
+    account.faults({"where": "logs:*", "do": "denied"})
+    done = run.trainc("watch")
+    assert done.code == 0 and done.err.count("the logs are not read") == 1, done
+
+
+def test_a_run_that_ends_long_before_its_last_step_is_remarked(account):
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Training", "Completed"], log_text={"1": ["step=10 loss=2.5"]})
+    assert run.apply().code == 0
+    watched = run.trainc("watch")
+    assert watched.code == 0 and "the last step in its log is 10 of 1,000" in watched.out, watched
+    ended = json.loads(run.trainc("watch", "-o", "json").out.splitlines()[-1])
+    assert (ended["last_step"], ended["planned_steps"]) == (10, 1000), ended
+    reported = run.trainc("report")
+    assert "the last step in its log is 10 of 1,000" in " ".join((reported.out + reported.err).split()), reported
+    run = Run(account, Example("starter"))
+    account.settings(job_steps=["Training", "Completed"], log_text={"1": ["step=995 loss=2.5"]})
+    assert run.apply().code == 0
+    watched = run.trainc("watch")
+    assert watched.code == 0 and "step" not in watched.out, watched

@@ -69,8 +69,8 @@ def asks(entry, roles):
         name = form["RoleName"]
         keys = {key: urllib.parse.unquote_plus(value) for key, value in form.items() if key.endswith(".Key")}
         context = {f"aws:requesttag/{value.lower()}": "job" for value in keys.values()}
-        if operation in ("DeleteRole", "DeleteRolePolicy"):
-            context |= OWN
+        if operation in ("DeleteRole", "DeleteRolePolicy", "PutRolePolicy", "UpdateAssumeRolePolicy"):
+            context |= OWN  # CreateRole gave it the tags
         out = [(action, roles.get(name, f"arn:aws:iam::111122223333:role/trainc/{name}"), context)]
         if keys and operation == "CreateRole":
             out.append(("iam:TagRole", roles[name], context))
@@ -217,7 +217,8 @@ NEVER = [
     ("sagemaker:StopTrainingJob", arn("sagemaker", "us-west-2", "training-job/somebody-elses")),
     ("sagemaker:AddTags", arn("sagemaker", "us-west-2", "training-job/somebody-elses")),
     ("sagemaker:CreateTrainingJob", arn("sagemaker", "us-west-2", "training-job/untagged")),
-    ("iam:DeleteRole", f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged"),
+    *[(f"iam:{verb}", f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged")
+      for verb in ("DeleteRole", "PutRolePolicy", "UpdateAssumeRolePolicy", "TagRole")],
 ]
 
 
@@ -226,7 +227,7 @@ def test_what_nobody_needs_is_denied(command):
     policy = granted(command)
     passed = {"iam:passedtoservice": "ec2.amazonaws.com"}
     wide = [f"{a} on {r}" for a, r in NEVER if decide(policy, "us-west-2", a, r, passed) == "Allow"]
-    assert wide == [] and len(NEVER) == 39
+    assert wide == [] and len(NEVER) == 42
     admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
     to_jobs = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
     assert decide(policy, "us-west-2", "iam:PassRole", admin, to_jobs) != "Allow"

@@ -6,7 +6,7 @@ use trainc::apply::account::Tags;
 use trainc::apply::calls::{Call, Effect};
 use trainc::apply::diff::{Action, Change, Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake};
-use trainc::apply::ledger::{Cause, Event, Ledger, Silence, Telling};
+use trainc::apply::ledger::{Cause, Event, Item, Ledger, Silence, Telling};
 use trainc::apply::prospect::Prospect;
 use trainc::apply::run::Driver;
 use trainc::apply::turns::Shared;
@@ -70,9 +70,17 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
 
         let refused = Fake::new(account.clone());
         let end = run(&refused, apply(&refused, &plan(LLAMA, &[]), Choices::default())).unwrap();
-        let End::Failed(causes) = &end else { panic!("{end:?}") };
-        let [(item, Cause::Obstacle(found))] = causes.as_slice() else { panic!("{causes:?}") };
-        assert_eq!((item.kind, &found.action), ("file-system", &Action::Stop(Obstacle::Foreign)));
+        let seen = prospect(&refused, LLAMA, &[], Choices::default());
+        let found = match &end {
+            // What is left of its tags says what it is.
+            End::Stopped(_) => change(&seen, "file-system"),
+            End::Failed(causes) => match causes.as_slice() {
+                [(Item { kind: "file-system", .. }, Cause::Obstacle(found))] => found,
+                _ => panic!("{causes:?}"),
+            },
+            End::Done(_) => panic!("{end:?}"),
+        };
+        assert_eq!(found.action, Action::Stop(Obstacle::Foreign));
         assert!(found.because.starts_with(&id), "{}", found.because);
         assert!(found.differences.iter().any(|one| one.what.starts_with("tag trainc:")), "{found:#?}");
         let after = refused.account();
@@ -93,6 +101,62 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
         assert_eq!(state.file_systems[&id].system.tags["trainc:job"], LLAMA);
         second_plan_is_empty(&cloud, LLAMA);
     }
+}
+
+/// A second file system is paid for by the month: none is made where the first may only have lost its tags.
+#[test]
+fn a_file_system_that_lost_its_tags_is_never_made_twice() {
+    let whole = applied(LLAMA);
+    type Edit = fn(&mut Tags);
+    let edits: [(&str, Edit); 4] = [
+        ("has lost `trainc:resource`", |tags| drop(tags.remove("trainc:resource"))),
+        ("has no `trainc:job`, and", |tags| drop(tags.remove("trainc:job"))),
+        ("it may be what that made", Tags::clear),
+        ("it may be what that made", |tags| tags.retain(|key, _| !key.starts_with("trainc:"))),
+    ];
+    // Grown since, so that its own token was used with another capacity.
+    let grown = ["storage.corpus.capacity=9600GiB"];
+    for (words, edit) in edits {
+        let mut account = whole.clone();
+        account.jobs.clear();
+        let state = account.file_systems.values_mut().next().unwrap();
+        edit(&mut state.system.tags);
+        let id = state.system.id.clone();
+        let refused = Fake::new(account.clone());
+        let end = run(&refused, apply(&refused, &plan(LLAMA, &grown), Choices::default())).unwrap();
+        let seen = prospect(&refused, LLAMA, &grown, Choices::default());
+        let found = match &end {
+            End::Stopped(why) if why == &[Obstacle::Foreign] => change(&seen, "file-system"),
+            End::Failed(causes) => match causes.as_slice() {
+                [(_, Cause::Obstacle(found))] => found,
+                _ => panic!("{causes:?}"),
+            },
+            _ => panic!("{end:?}"),
+        };
+        assert!(found.because.starts_with(&id) && found.because.contains(words), "{}", found.because);
+        let verdict = verdict::obstacle(found, plan(LLAMA, &grown).job.span);
+        assert_eq!((verdict.exit, verdict.flag), (7, Some("--adopt")), "{verdict:?}");
+        let after = refused.account();
+        assert_eq!((after.file_systems.len(), after.jobs.len()), (1, 0), "{words}");
+        // Taken over, it grows.
+        let cloud = Fake::new(account);
+        let end = run(&cloud, apply(&cloud, &plan(LLAMA, &grown), ADOPT)).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        let state = cloud.account();
+        assert_eq!((state.file_systems.len(), state.jobs.len()), (1, 1));
+        assert_eq!(state.file_systems[&id].system.tags["trainc:resource"], "file-system/corpus");
+        assert_eq!(state.file_systems[&id].system.capacity_gib, 9_600);
+    }
+    // One of other settings, which nobody tagged, stands in nobody's way.
+    let mut account = whole.clone();
+    account.jobs.clear();
+    let state = account.file_systems.values_mut().next().unwrap();
+    state.system.tags.clear();
+    state.system.subnets = vec!["subnet-0fedcba9876543210".to_owned()];
+    let cloud = Fake::new(account);
+    let end = run(&cloud, apply(&cloud, &plan(LLAMA, &grown), Choices::default())).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(cloud.account().file_systems.len(), 2);
 }
 
 /// A job is never changed: taken over it would be called this digest, and it was started with something else.

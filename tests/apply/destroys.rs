@@ -183,7 +183,7 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
         }
         // The last call of an apply that needs no file system.
         let desired = Desired::of(&plan, &shared.caller_identity().await.unwrap()).unwrap();
-        let mut request = desired.request_as(desired.name_of_run(2).unwrap(), &[]);
+        let mut request = desired.request_as(&desired.name_of_run(2).unwrap(), &[]);
         request.as_object_mut().unwrap().remove("InputDataConfig");
         shared.create_training_job(&request).await
     };

@@ -128,7 +128,7 @@ pub fn patience() -> Patience {
 }
 
 pub fn look(cloud: &Fake) -> Look<'_, Fake, Fake> {
-    Look { cloud, clock: cloud, patience: patience(), turns: None }
+    Look { cloud, clock: cloud, patience: patience(), turns: None, asked: None }
 }
 
 /// How an apply ended.

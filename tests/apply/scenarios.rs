@@ -3,7 +3,7 @@
 use super::{End, apply, cloud, counts, look, plan, run};
 use trainc::apply::calls::{Call, Effect};
 use trainc::apply::cloud::Observe;
-use trainc::apply::diff::{Action, Choices, Obstacle};
+use trainc::apply::diff::{Action, Choices, Obstacle, Target};
 use trainc::apply::fake::{Account, Fake, Faults, Refusal, RoleState};
 use trainc::apply::ledger::Cause;
 
@@ -26,7 +26,8 @@ struct OnlyLooks<'a>(&'a Fake);
 
 /// A type that implements [`Observe`] alone is enough for all of `plan`: that this compiles is the test.
 async fn plans_with<O: Observe>(cloud: &O, clock: &Fake, plan: &trainc::ir::Plan) -> usize {
-    let look = trainc::apply::observed::Look { cloud, clock, patience: super::patience(), turns: None };
+    let look =
+        trainc::apply::observed::Look { cloud, clock, patience: super::patience(), turns: None, asked: None };
     look.prospect(plan, Choices::default()).await.unwrap().unwrap().changes.len()
 }
 
@@ -56,7 +57,7 @@ looks! {
     running_jobs(stopping: bool) -> Vec<a::JobSummary>;
     job_tags(arn: &str) -> a::Tags;
     bucket(name: &str, owner: Option<&str>) -> a::Bucket;
-    objects(bucket: &str, prefix: &str, most: usize) -> Vec<a::Object>;
+    objects(bucket: &str, prefix: &str, most: usize, owner: Option<&str>) -> Vec<a::Object>;
     uploads(bucket: &str, prefix: &str) -> Vec<(String, String)>;
     object(bucket: &str, key: &str) -> a::Object;
     subnets(ids: &[String]) -> Vec<a::Subnet>;
@@ -462,4 +463,32 @@ fn two_versions_at_once_leave_one() {
     run(&shared, async { futures_util::join!(apply(&shared, &a, again), apply(&shared, &b, again)) })
         .unwrap();
     assert_eq!(shared.account().jobs.values().filter(|state| state.job.status == "InProgress").count(), 2);
+}
+
+/// Runs are numbered with three digits, and the last has no next.
+#[test]
+fn the_run_after_the_999th_is_refused_with_words() {
+    let calm = Fake::default();
+    let plan = plan("llama-7b-fsdp", &[]);
+    run(&calm, apply(&calm, &plan, Choices::default())).unwrap();
+    let (first, mut job) = calm.account().jobs.into_iter().next().unwrap();
+    let after = |number: usize, job: &mut trainc::apply::fake::JobState| {
+        let mut account = calm.account();
+        job.job.name = format!("{first}-r{number}");
+        job.job.status = "Completed".to_owned();
+        account.jobs.insert(job.job.name.clone(), job.clone());
+        let cloud = Fake::new(account);
+        let seen = run(&cloud, look(&cloud).prospect(&plan, NEW_RUN)).unwrap().unwrap().unwrap();
+        (seen.target, seen.changes)
+    };
+    for number in [2, 9, 10, 99, 100, 998] {
+        let (target, _) = after(number, &mut job);
+        assert_eq!(target, Target::Start(format!("{first}-r{}", number + 1)));
+    }
+    let (target, changes) = after(999, &mut job);
+    assert_eq!(target, Target::Blocked(Obstacle::LastRun));
+    let change = changes.iter().find(|change| change.kind == "training-job").unwrap();
+    assert_eq!(change.because, format!("{first}-r999 is run 999 of this digest: no further one has a name"));
+    let verdict = trainc::apply::verdict::obstacle(change, plan.job.span);
+    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0669", 3));
 }

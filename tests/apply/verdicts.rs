@@ -72,7 +72,7 @@ const ANSWERS: &[(Call, u16, &str, &str, &str, u8)] = &[
         5,
     ),
     (Call::PutObject, 404, "NoSuchBucket", "The specified bucket does not exist", "T0618", 5),
-    (Call::PutObject, 301, "PermanentRedirect", "must be addressed using the specified endpoint", "T0608", 5),
+    (Call::PutObject, 301, "PermanentRedirect", "must be addressed using the specified endpoint", "T0629", 3),
     (Call::PutObject, 403, "AccessDenied", "Access Denied", "T0601", 6),
     (Call::PutObject, 503, "SlowDown", "Please reduce your request rate.", "T0609", 5),
     (

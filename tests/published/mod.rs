@@ -6,10 +6,10 @@
 mod tiers;
 
 use crate::support::{compile_in, options, read};
+use std::collections::BTreeMap;
 use trainc::Compiled;
-use trainc::predict::{Constants, Layout, System, predict};
-
-const SHARDED: &str = "examples/gpt2-30b-sharded/trainc.kdl";
+use trainc::calibrate::{self, open, questions};
+use trainc::predict::{Constants, Layout};
 
 fn compiled(path: &str, sets: &[(&str, String)]) -> Compiled {
     let flags: Vec<String> = sets.iter().map(|(path, value)| format!("--set {path}={value}")).collect();
@@ -17,35 +17,23 @@ fn compiled(path: &str, sets: &[(&str, String)]) -> Compiled {
     compile_in(crate::support::Memory::default(), "job.kdl", &read(path), &options).compiled
 }
 
-fn layout(path: &str, sets: &[(&str, String)]) -> Layout {
-    Layout::of_plan(compiled(path, sets).plan.as_ref().unwrap()).unwrap()
+/// Rows of the shipped table whose micro-batch alone is open, as `trainc calibrate` prints them.
+fn open_rows() -> Vec<open::Open> {
+    let table = calibrate::read(&read("data/runs.csv")).unwrap();
+    open::open(&table.runs, Constants::shipped())
 }
 
-/// Samples per second of a 30-billion-parameter GPT-2 with these micro-batches, least and most.
-fn range(nodes: u64, sequence_length: u64, global: u64, system: System, micro: &[u64]) -> (f64, f64) {
-    let rates: Vec<f64> = micro
-        .iter()
-        .map(|micro| {
-            let mut layout = layout(
-                SHARDED,
-                &[
-                    ("cluster.nodes", nodes.to_string()),
-                    ("train.sequence-length", sequence_length.to_string()),
-                    ("train.micro-batch", micro.to_string()),
-                    ("train.global-batch", global.to_string()),
-                ],
-            );
-            layout.system = system;
-            if system == System::DeepSpeed {
-                // ZeRO-3 knows no replicas.
-                layout.degrees.shard *= layout.degrees.replicas;
-                layout.degrees.replicas = 1.0;
-            }
-            layout.offload.activations = false;
-            predict(&layout, Constants::shipped()).speed.unwrap().samples_per_second
-        })
-        .collect();
-    (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max))
+/// Samples per second of such a row, least and most.
+fn open_rate(id: &str, global: f64) -> (f64, f64) {
+    let rows = open_rows();
+    let row = rows.iter().find(|row| row.id == id).unwrap();
+    (global / row.high, global / row.low)
+}
+
+/// Figures of which more is open, as `trainc calibrate` prints them.
+fn asked() -> BTreeMap<String, questions::Range> {
+    let answers = questions::answers(Constants::shipped());
+    answers.into_iter().flat_map(|answer| answer.cases).map(|case| (case.id.clone(), case)).collect()
 }
 
 #[track_caller]
@@ -54,31 +42,46 @@ fn inside((low, high): (f64, f64), published: f64) {
 }
 
 /// AWS, "Train gigantic models with near-linear scaling using sharded data parallelism on Amazon SageMaker", 31 October
-/// 2022. The micro-batch is not stated: 24 sequences a GPU on 16 nodes, 6 on 32.
+/// 2022: rows of the table, at every micro-batch that fits.
 #[test]
-fn sharded_data_parallelism_of_30b_on_16_and_32_nodes() {
-    inside(range(16, 512, 3072, System::SmpV1, &[8, 12, 24]), 181.05);
-    inside(range(32, 2048, 1536, System::SmpV1, &[2, 3, 6]), 73.52);
+fn thirty_billion_parameters_over_every_micro_batch() {
+    for (id, global, published) in [
+        ("aws-smp-30b-s512", 3_072.0, 181.05),
+        ("aws-smp-30b-s2048", 1_536.0, 73.52),
+        ("aws-ds-30b-s2048", 1_536.0, 52.6),
+    ] {
+        inside(open_rate(id, global), published);
+    }
 }
 
-/// The same article: DeepSpeed 0.7.2, the best of its stages.
+/// Every figure that `questions.toml` asks after: 30 billion parameters under SMP, under DeepSpeed and one over the other,
+/// the 10 billion, BERT's scaling, GPT-J's minutes, GPT-NeoX's seconds.
 #[test]
-fn deepspeed_of_30b_on_16_and_32_nodes() {
-    inside(range(16, 512, 3072, System::DeepSpeed, &[12, 24]), 142.0);
-    inside(range(32, 2048, 1536, System::DeepSpeed, &[3, 6]), 52.6);
-}
-
-/// The same article: 39.77 % and 27.5 % faster than DeepSpeed; calibration, not evidence, since the batch is open.
-#[test]
-fn sharded_data_parallelism_over_deepspeed() {
-    for (nodes, length, global, micro, published) in
-        [(32, 2048, 1536, [3, 6], 73.52 / 52.6), (16, 512, 3072, [12, 24], 181.05 / 142.0)]
-    {
-        let (smp, ds) = (
-            range(nodes, length, global, System::SmpV1, &micro),
-            range(nodes, length, global, System::DeepSpeed, &micro),
-        );
-        inside((smp.0 / ds.1, smp.1 / ds.0), published);
+fn what_a_source_leaves_open_lies_inside_its_range() {
+    let found = asked();
+    for (id, published) in [
+        ("smp-30b-16-nodes", 181.05),
+        ("smp-30b-32-nodes", 73.52),
+        ("deepspeed-30b-16-nodes", 142.0),
+        ("deepspeed-30b-32-nodes", 52.6),
+        ("smp-over-deepspeed-30b-16-nodes", 181.05 / 142.0),
+        ("smp-over-deepspeed-30b-32-nodes", 73.52 / 52.6),
+        ("smp-10b-s512", 564.0),
+        ("bert-squad-2n", 1.80),
+        ("bert-squad-4n", 3.67),
+        ("bert-squad-8n", 7.33),
+        ("gptj-training", 480.0),
+        ("neox-20b-job", 9_407.0),
+    ] {
+        let range = &found[id];
+        assert!((range.published / published - 1.0).abs() < 1e-4, "{range:?}");
+        inside((range.low.unwrap(), range.high.unwrap()), published);
+        assert_eq!(range.inside, Some(true), "{range:?}");
+    }
+    assert_eq!(found.len(), 12, "a figure that is not named here");
+    // Near-linear scaling: at the best of the batches more than nine tenths of it.
+    for (id, nodes) in [("bert-squad-2n", 2.0), ("bert-squad-4n", 4.0), ("bert-squad-8n", 8.0)] {
+        assert!(found[id].high.unwrap() > 0.9 * nodes, "{:?}", found[id]);
     }
 }
 
@@ -94,72 +97,37 @@ fn days_for_100_and_500_billion_tokens() {
     ] {
         assert!((days(samples, length, tokens) - published).abs() < 0.006, "{published}");
     }
-    let (low, high) = range(16, 512, 3072, System::SmpV1, &[8, 12, 24]);
-    inside((days(high, 512.0, 100e9), days(low, 512.0, 100e9)), 12.49);
-    let (low, high) = range(32, 2048, 1536, System::SmpV1, &[2, 3, 6]);
-    inside((days(high, 2048.0, 500e9), days(low, 2048.0, 500e9)), 38.43);
-}
-
-/// The same article: 564 samples/s of 512 tokens for 10 billion parameters. Neither nodes nor dimensions are stated: 16
-/// nodes as for its 30B, and the 50 layers of 4,096 channels of SMP's own 10B example.
-#[test]
-fn sharded_data_parallelism_of_10b() {
-    let rates: Vec<(f64, f64)> = [4_u64, 8, 16, 24]
-        .iter()
-        .map(|micro| {
-            let mut layout = layout(
-                SHARDED,
-                &[
-                    ("cluster.nodes", "16".to_owned()),
-                    ("model.hidden", "4096".to_owned()),
-                    ("model.layers", "50".to_owned()),
-                    ("model.heads", "32".to_owned()),
-                    ("train.sequence-length", "512".to_owned()),
-                    ("train.micro-batch", micro.to_string()),
-                    ("train.global-batch", (micro * 128).to_string()),
-                ],
-            );
-            assert!((10.1e9..10.4e9).contains(&layout.model.parameters), "{}", layout.model.parameters);
-            layout.offload.activations = false;
-            let speed = predict(&layout, Constants::shipped()).speed.unwrap();
-            (speed.samples_per_second, layout.work.global_sequences / speed.interval.low)
-        })
-        .collect();
-    inside((rates[0].0, rates[rates.len() - 1].1), 564.0);
-}
-
-/// AWS Professional Services, 2023: BERT on SQuAD with SMDDP in 99, 55, 27 and 13.5 minutes on 1, 2, 4 and 8 instances.
-/// Instance type and batch are not stated: p3dn and p4d, 4 to 32 sequences a GPU.
-#[test]
-fn bert_scales_near_linearly() {
-    let speedup = |instance: &str, micro: f64, nodes: f64| {
-        let at = |nodes: f64| {
-            let mut layout = layout("examples/bert-squad-smddp/trainc.kdl", &[]);
-            if instance == "ml.p4d.24xlarge" {
-                layout.hardware = self::layout(SHARDED, &[]).hardware;
-            } else {
-                // Eight V100 with 100 Gbit/s of EFA.
-                layout.hardware.inter_bytes_per_second = Some(12.5e9);
-                layout.hardware.efa = true;
-            }
-            layout.hardware.nodes = nodes;
-            layout.degrees.replicas = 8.0 * nodes;
-            layout.work.micro_batch = micro;
-            layout.work.global_sequences = 8.0 * nodes * micro;
-            predict(&layout, Constants::shipped()).speed.unwrap().samples_per_second
-        };
-        at(nodes) / at(1.0)
-    };
-    for (nodes, published) in [(2.0, 1.80), (4.0, 3.67), (8.0, 7.33)] {
-        let found: Vec<f64> = ["ml.p3dn.24xlarge", "ml.p4d.24xlarge"]
-            .into_iter()
-            .flat_map(|instance| [4.0, 8.0, 16.0, 32.0].map(|micro| speedup(instance, micro, nodes)))
-            .collect();
-        let low = found.iter().copied().fold(f64::MAX, f64::min);
-        let high = found.iter().copied().fold(0.0, f64::max);
-        inside((low, high), published);
-        assert!(high > 0.9 * nodes, "{high} of {nodes}");
+    let found = asked();
+    for (id, length, tokens, published) in
+        [("smp-30b-16-nodes", 512.0, 100e9, 12.49), ("smp-30b-32-nodes", 2048.0, 500e9, 38.43)]
+    {
+        let (low, high) = (found[id].low.unwrap(), found[id].high.unwrap());
+        inside((days(high, length, tokens), days(low, length, tokens)), published);
     }
+}
+
+/// `calibrate` shows them, named as what they are, to people and to scripts; of a table of one's own to scripts alone.
+#[test]
+fn ranges_are_called_calibration() {
+    let table = calibrate::read(&read("data/runs.csv")).unwrap();
+    let verdict = calibrate::judge::judge(&table, Constants::shipped());
+    let words = calibrate::words::human(&verdict);
+    let (_, shown) =
+        words.split_once("varied over what it may have been: calibration, not evidence\n").unwrap();
+    let range = &asked()["bert-squad-8n"];
+    let line = shown.lines().find(|line| line.contains("bert-squad-8n")).unwrap();
+    assert!(line.contains("published 7.33, predicted") && line.ends_with(": inside"), "{line}");
+    let json = serde_json::to_value(&verdict).unwrap();
+    let all = json["questions"].as_array().unwrap();
+    let cases = all.iter().flat_map(|one| one["cases"].as_array().unwrap());
+    let case = cases.clone().find(|case| case["id"] == "bert-squad-8n").unwrap();
+    assert_eq!(case["low"].as_f64(), range.low);
+    assert_eq!(cases.count(), 12);
+    let runs = table.runs.into_iter().filter(|run| run.id.starts_with("lf-")).take(3).collect();
+    let own = calibrate::Table { runs };
+    let own = calibrate::judge::judge(&own, Constants::shipped());
+    assert!(!calibrate::words::human(&own).contains("calibration, not evidence"));
+    assert_eq!(own.questions.len(), verdict.questions.len());
 }
 
 /// philschmid.de, "How to scale LLM workloads to 20B+ with SageMaker", 2 May 2023: GPT-NeoX 20B in 9,407 s on two

@@ -19,6 +19,8 @@ pub struct Runs {
     pub other: Option<(TrainingJob, Tags)>,
     /// Runs of other digests that are not over and run as the role of this one: names.
     pub beside: Vec<String>,
+    /// Runs of other digests that were looked at, in the order of their names.
+    pub described: Vec<TrainingJob>,
 }
 
 /// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
@@ -34,7 +36,8 @@ pub enum Target {
 
 /// Which training job is meant.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
-    let start = |run: usize| Target::Start(desired.name_of_run(run).unwrap_or_default().to_owned());
+    let start =
+        |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::LastRun), Target::Start);
     match (&runs.latest, &runs.other) {
         (Some((job, tags)), _) => {
             let is_taken = choices.adopt && is_like(desired, job);
@@ -81,6 +84,7 @@ pub(in crate::apply) fn is_same(desired: &Desired, tags: &Tags) -> bool {
 pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
     let kind = "training-job";
     let first = desired.name_of_run(1).unwrap_or_default();
+    let first = first.as_str();
     match target(desired, runs, choices) {
         Target::Attach(name) => {
             let status = runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
@@ -138,6 +142,11 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
             change.differences =
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
             change
+        }
+        Target::Blocked(Obstacle::LastRun) => {
+            let last = runs.latest.as_ref().map_or(first, |(job, _)| job.name.as_str());
+            let because = format!("{last} is run {} of this digest: no further one has a name", runs.number);
+            Change::new(kind, last, Action::Stop(Obstacle::LastRun), because)
         }
         Target::Blocked(obstacle) => {
             if let Some((found, tags)) = &runs.latest {

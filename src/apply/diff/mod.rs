@@ -13,7 +13,7 @@ pub use storage::{FileSystemStep, association as association_change, file_system
 
 pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
-pub(super) use storage::{is_resource, linked, live as live_file_system};
+pub(super) use storage::{is_resource, linked, live as live_file_system, lost_its_tag, twin, twins};
 
 use super::account::{Tags, TrainingJob};
 use super::desired::Desired;
@@ -56,6 +56,8 @@ pub enum Obstacle {
     Replace,
     /// It failed, or the service reports it as broken.
     Broken,
+    /// The runs of the digest have used up their names.
+    LastRun,
 }
 
 impl Action {
@@ -72,6 +74,7 @@ impl Action {
             Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
             Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken) => "broken",
+            Self::Stop(Obstacle::LastRun) => "full",
         }
     }
 }

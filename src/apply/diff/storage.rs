@@ -27,13 +27,17 @@ pub enum FileSystemStep {
 
 /// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
 pub(in crate::apply) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
-    let mut live: Vec<&FileSystem> =
-        systems.iter().filter(|one| !matches!(one.lifecycle.as_str(), "DELETING" | "FAILED")).collect();
+    let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
     live.sort_by(|a, b| {
         let when = a.created.unwrap_or_default().total_cmp(&b.created.unwrap_or_default());
         when.then_with(|| a.id.cmp(&b.id))
     });
     live.first().copied()
+}
+
+/// Whether it is neither on its way out nor failed.
+fn is_live(system: &FileSystem) -> bool {
+    !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
 }
 
 /// What becomes of a file system, and the calls, in order.
@@ -63,11 +67,17 @@ pub fn file_system(
     let fixed = immutable(wanted, system);
     let ours = is_same_resource(&tags, &system.tags);
     if !ours && !choices.adopt {
-        let because = format!(
-            "{} was made by this job's own request, and belongs to {}",
-            system.id,
-            owner(&system.tags)
-        );
+        let lost = lost_tags(&tags, &system.tags);
+        let because = if lost.is_empty() || lost.len() == OWNING.len() {
+            format!(
+                "{} was made by this job's own request, and belongs to {}",
+                system.id,
+                owner(&system.tags)
+            )
+        } else {
+            let lost = crate::text::ticked(&lost, "and");
+            format!("{} is this job's by its other tags, and has lost {lost}", system.id)
+        };
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
         change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
         change.differences.extend(fixed);
@@ -246,9 +256,53 @@ pub(in crate::apply) fn linked<'a>(
     same.next()
 }
 
+/// The tags that say which resource of which job an object is.
+const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
+
 /// Whether tags say that an object is the resource that those say which it would be made with.
 fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
-    ["trainc:job", "trainc:resource"].iter().all(|key| wanted.get(*key) == found.get(*key))
+    OWNING.iter().all(|key| wanted.get(*key) == found.get(*key))
+}
+
+/// The owning tags that an object has lost, if those that it has say that it is the wanted one.
+fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
+    if OWNING.iter().any(|key| found.get(*key).is_some_and(|value| wanted.get(*key) != Some(value))) {
+        return Vec::new();
+    }
+    OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
+}
+
+/// Whether a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
+/// several storages of a job one is known by the digest of the request that made it; a job has `alone` one or not.
+pub(in crate::apply) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
+    let tags = tags_of(&wanted.create.tags);
+    let lost = lost_tags(&tags, &found.tags);
+    let digest = |tags: &Tags| tags.get("trainc:digest").cloned();
+    let is_same = digest(&found.tags).is_some_and(|found| Some(found) == digest(&tags));
+    is_live(found) && !lost.is_empty() && (is_same || (alone && lost == ["trainc:resource"]))
+}
+
+/// File systems whose tags do not say whose they are and that have the settings of the wanted one: where its token was used
+/// with other settings before, they may be what that made.
+pub(in crate::apply) fn twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
+    let tags = tags_of(&wanted.create.tags);
+    let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
+    let alike = |one: &&FileSystem| one.kind == "LUSTRE" && immutable(wanted, one).is_empty();
+    all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
+}
+
+/// What a twin is to whoever would make another file system: in the way.
+pub(in crate::apply) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
+    let tags = tags_of(&wanted.create.tags);
+    let because = format!(
+        "{} has no {}, and the settings of this one, whose token was used before: it may be what that made",
+        found.id,
+        crate::text::ticked(&lost_tags(&tags, &found.tags), "and")
+    );
+    let mut change = Change::new("file-system", &wanted.name, Action::Stop(Obstacle::Foreign), because);
+    change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);
+    change.differences.extend(mutable(wanted, found).1);
+    change
 }
 
 /// Whether an object of FSx is this job's resource of that name.

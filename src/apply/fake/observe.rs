@@ -160,7 +160,13 @@ impl Observe for Fake {
         .await
     }
 
-    async fn objects(&self, bucket: &str, prefix: &str, most: usize) -> Answer<Vec<Object>> {
+    async fn objects(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+        owner: Option<&str>,
+    ) -> Answer<Vec<Object>> {
         let (call, path) = (Call::ListObjectsV2, format!("{bucket}/{prefix}"));
         self.call(call, &path, |account, _| {
             if !account.has_bucket(bucket) {
@@ -170,6 +176,17 @@ impl Observe for Fake {
                     "NoSuchBucket",
                     "The specified bucket does not exist",
                 ));
+            }
+            let other = account.foreign_buckets.contains(bucket) || owner != Some(&account.account);
+            if owner.is_some() && other {
+                return Err(Fault::answered(call, Some(403), "AccessDenied", "Access Denied"));
+            }
+            let region = account.buckets.get(bucket).unwrap_or(&account.region);
+            if *region != account.region {
+                let text =
+                    "The bucket you are attempting to access must be addressed using the specified endpoint.";
+                let moved = Fault::answered(call, Some(301), "PermanentRedirect", text);
+                return Err(moved.of_region(Some(region)));
             }
             let held: Vec<Object> = account
                 .objects

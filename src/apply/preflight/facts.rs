@@ -1,40 +1,28 @@
 //! Looking at what a manifest names: everything at once, since nothing depends on anything else.
 
-use super::needs::{inputs, places, wanted};
+use super::needs::{inputs, linked, places};
 use super::network::Way;
 use super::release;
+use super::room::{Limit, Running};
 use crate::apply::account::{
     Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
+    TrainingJob,
 };
 use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::desired::{Desired, split_uri};
-use crate::apply::fault::Class;
+use crate::apply::fault::{Class, Fault};
 use crate::apply::observed::Look;
-use crate::apply::patience::absent;
-use crate::catalog::quotas::Quota;
+use crate::apply::prospect::Prospect;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
 use futures_util::future::{OptionFuture, join_all, join3};
 use futures_util::join;
+use serde_json::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was asked for and answered; `None` where there was nothing to ask.
 pub type Seen<T> = Option<Answer<T>>;
-
-/// A limit of the account, and what the job asks of it.
-#[derive(Clone, Debug)]
-pub struct Limit {
-    /// Which quota.
-    pub quota: Quota,
-    /// What the job needs, in the quota's unit.
-    pub wanted: f64,
-    /// Whether what runs already counts against it.
-    pub is_shared: bool,
-    /// The account's figure.
-    pub seen: Seen<f64>,
-    /// The place of blame.
-    pub span: Span,
-}
 
 /// An address of S3 that the job reads, and whether anything lies there.
 #[derive(Clone, Debug)]
@@ -47,15 +35,6 @@ pub struct Data {
     pub seen: Seen<Vec<Object>>,
     /// The place of blame.
     pub span: Span,
-}
-
-/// What runs now beside the job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
-    /// Instances of the job's type, of the running jobs that were looked at.
-    pub instances: u64,
-    /// Whether these are all that run: else there may be more.
-    pub is_all: bool,
 }
 
 /// Everything that was seen.
@@ -99,9 +78,6 @@ pub struct Facts {
     pub file_systems: Vec<(Val<String>, Seen<FileSystem>)>,
 }
 
-/// The most running jobs whose size is asked for, the newest first: each costs a call, and a plan in an account where
-/// everybody works must cost no more than in one's own.
-const MOST_RUNNING: usize = 2;
 /// The most simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
@@ -118,10 +94,31 @@ fn with_content(objects: Vec<Object>) -> Vec<Object> {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks at everything that the plan names. `starting` is false where the job is there already: then nothing is
-    /// asked about room.
-    pub async fn facts(&self, plan: &Plan, desired: &Desired, caller: &Caller, starting: bool) -> Facts {
+    /// Looks at everything that the plan names and the prospect has not seen yet. `starting` is false where the job is there
+    /// already: then nothing is asked about room.
+    pub async fn facts(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
+        let asked = Cell::new(prospect.calls);
+        let look = Look { asked: Some(&asked), ..*self };
+        let mut facts = look.seen(plan, prospect, starting).await;
+        let holds = look.confirm_defaults(&mut facts.limits, 0.0, None).await;
+        facts.running = look.running_now(plan, prospect, &facts.limits, holds.is_some()).await;
+        if let Some(Ok(running)) = &facts.running {
+            let taken = running.instances as f64;
+            look.confirm_defaults(&mut facts.limits, taken, holds).await;
+        }
+        facts
+    }
+
+    /// All that depends on nothing else.
+    async fn seen(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
+        let (desired, caller) = (&prospect.desired, &prospect.caller);
         let plan = &plan.clone().in_account(&desired.account);
+        let linked = linked(prospect);
+        let inputs = if starting { inputs(plan) } else { Vec::new() };
+        let inputs: Vec<Data> =
+            inputs.into_iter().filter(|data| !linked.contains(data.uri.trim_end_matches('/'))).collect();
+        let mut places = places(plan);
+        places.retain(|(uri, _)| !linked.contains(uri.trim_end_matches('/')));
         let network = plan.job.network.as_ref();
         let ids = |list: Option<&Vec<Val<String>>>| -> Vec<String> {
             list.into_iter().flatten().map(|val| val.value.clone()).collect()
@@ -129,29 +126,37 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let subnets = ids(network.map(|network| &network.subnets));
         let groups = ids(network.map(|network| &network.security_groups));
         let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
-        let kind = kind.filter(|_| !subnets.is_empty() && starting);
+        // Where an older run of the job is or was on the same machines, its zones offer them.
+        let ran_there =
+            |kind: &String| prospect.observed.runs.described.iter().any(|job| ran_in(job, kind, &subnets));
+        let kind = kind.filter(|kind| !subnets.is_empty() && starting && !ran_there(kind));
         let zones: OptionFuture<_> = kind
             .map(|kind| async move {
                 let kind = kind.strip_prefix("ml.").unwrap_or(kind);
                 self.ask(async |cloud| cloud.zones(kind).await).await
             })
             .into();
-        let (network, groups, zones, room, buckets, data, keys, own, image, rest) = join!(
+        let (network, groups, zones, limits, buckets, data, keys, own, image, rest) = join!(
             self.network(plan, &subnets, starting),
             some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
             zones,
-            self.room(plan, desired, starting),
-            self.buckets(plan, desired),
-            self.data(plan, starting),
+            self.limits(plan, prospect, starting),
+            self.buckets(&places, &inputs, desired),
+            self.data(&inputs, desired),
             self.keys(plan),
             self.own_role(plan),
             some(starting && is_own_image(plan, desired), self.image(plan)),
             join3(self.secrets(plan), self.given_file_systems(plan), self.release(desired, caller)),
         );
         let (subnets, routes, endpoints) = network;
-        let (limits, running) = room;
         let (role, permissions) = own;
         let (secrets, file_systems, release) = rest;
+        let (mut buckets, (data, told)) = (buckets, data);
+        // The one that trainc makes may not be there yet.
+        for (bucket, seen) in told.into_iter().filter(|(bucket, _)| Some(bucket) != desired.bucket.as_ref()) {
+            let span = places.iter().find(|(uri, _)| split_uri(uri).is_some_and(|(of, _)| of == bucket));
+            buckets.insert(bucket, (span.map_or(plan.job.span, |(_, span)| *span), Some(seen)));
+        }
         Facts {
             account: desired.account.clone(),
             subnets,
@@ -161,7 +166,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             zones,
             limits,
             waits: self.patience.capacity.is_some(),
-            running,
+            running: None,
             buckets,
             data,
             keys,
@@ -198,74 +203,23 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(subnets), Some(routes), endpoints)
     }
 
-    /// The limits; then what runs now, where that may decide: not where the job is more than one of them by itself.
-    async fn room(&self, plan: &Plan, desired: &Desired, starting: bool) -> (Vec<Limit>, Seen<Running>) {
-        let limits = self.limits(plan, desired, starting).await;
-        let mut shared = limits.iter().filter(|limit| limit.is_shared).peekable();
-        let wanted = shared.peek().is_some()
-            && shared.all(|limit| !matches!(limit.seen, Some(Ok(has)) if limit.wanted > has));
-        let running = some(wanted, self.running_beside(plan)).await;
-        (limits, running)
-    }
-
-    async fn limits(&self, plan: &Plan, desired: &Desired, starting: bool) -> Vec<Limit> {
-        if !starting {
-            return Vec::new();
-        }
-        let asked = wanted(plan, desired).into_iter().map(async |mut limit| {
-            if let Some(code) = limit.quota.code.clone() {
-                limit.seen = Some(self.limit(&limit, &code).await);
-            }
-            limit
-        });
-        join_all(asked).await
-    }
-
-    /// The limit that is in force. One that was never changed has the value of a new account: where the job fits into
-    /// the catalogue's figure of that, nobody is asked once more. Where it does not, the service has the last word: a
-    /// figure that has aged must not refuse a job.
-    async fn limit(&self, limit: &Limit, code: &str) -> Answer<f64> {
-        let service = limit.quota.service.as_str();
-        let own = absent(self.ask(async |cloud| cloud.quota(service, code).await).await)?;
-        if let Some(own) = own {
-            return Ok(own);
-        }
-        let known = limit.quota.default.map(|value| value as f64);
-        match known.filter(|value| limit.wanted <= *value && !limit.is_shared) {
-            Some(value) => Ok(value),
-            None => self.ask(async |cloud| cloud.default_quota(service, code).await).await,
-        }
-    }
-
-    /// Instances of the plan's type that run now.
-    async fn running_beside(&self, plan: &Plan) -> Answer<Running> {
-        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned();
-        let spot = is_spot(plan);
-        let running = self.ask(async |cloud| cloud.running_jobs(false).await).await?;
-        let jobs = running
-            .iter()
-            .take(MOST_RUNNING)
-            .map(async |one| self.ask(async |cloud| cloud.training_job(&one.name).await).await);
-        let jobs: Vec<_> = join_all(jobs).await;
-        let same = jobs.into_iter().flatten().filter(|job| {
-            job.instance_type().map(str::to_owned) == kind && job.is_spot() == spot && !job.is_over()
-        });
-        Ok(Running {
-            instances: same.map(|job| job.instances()).sum(),
-            is_all: running.len() <= MOST_RUNNING,
-        })
-    }
-
-    async fn buckets(&self, plan: &Plan, desired: &Desired) -> BTreeMap<String, (Span, Seen<Bucket>)> {
-        let named = places(plan);
+    /// Buckets in which nothing is read: those of inputs are seen with what lies in them.
+    async fn buckets(
+        &self,
+        places: &[(String, Span)],
+        inputs: &[Data],
+        desired: &Desired,
+    ) -> BTreeMap<String, (Span, Seen<Bucket>)> {
+        let read: BTreeSet<&str> = inputs.iter().filter_map(|data| Some(split_uri(&data.uri)?.0)).collect();
         let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
-        for (uri, span) in &named {
+        for (uri, span) in places {
             if let Some((bucket, _)) = split_uri(uri) {
                 buckets.entry(bucket.to_owned()).or_insert(*span);
             }
         }
         // The one that trainc makes is looked at as a resource.
-        buckets.retain(|bucket, _| Some(bucket) != desired.bucket.as_ref());
+        buckets
+            .retain(|bucket, _| Some(bucket) != desired.bucket.as_ref() && !read.contains(bucket.as_str()));
         let asked = buckets.into_iter().map(async |(bucket, span)| {
             let seen = self.owned(&bucket, &desired.account).await;
             (bucket, (span, Some(seen)))
@@ -273,18 +227,52 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn data(&self, plan: &Plan, starting: bool) -> Vec<Data> {
-        if !starting {
-            return Vec::new();
-        }
-        let asked = inputs(plan).into_iter().map(async |mut data| {
-            if let Some((bucket, prefix)) = split_uri(&data.uri) {
-                let found = self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS).await).await;
-                data.seen = Some(found.map(with_content));
-            }
-            data
+    /// What lies behind each input, and what that tells of its bucket.
+    async fn data(
+        &self,
+        inputs: &[Data],
+        desired: &Desired,
+    ) -> (Vec<Data>, BTreeMap<String, Answer<Bucket>>) {
+        let asked = inputs.iter().map(async |data| {
+            let mut data = data.clone();
+            let place = split_uri(&data.uri).map(|(bucket, prefix)| (bucket.to_owned(), prefix.to_owned()));
+            let (bucket, prefix) = place?;
+            let (found, foreign) = self.lying(&bucket, &prefix, &desired.account).await;
+            let told = match &found {
+                Ok(_) => Ok(Bucket { name: bucket.clone(), foreign, ..Bucket::default() }),
+                Err(Fault { class: Class::Elsewhere, region, .. }) => Ok(Bucket {
+                    name: bucket.clone(),
+                    region: region.as_deref().map(str::to_owned),
+                    moved: true,
+                    foreign,
+                }),
+                Err(fault) => Err(fault.clone()),
+            };
+            data.seen = Some(found.map(with_content));
+            Some((data, bucket, told))
         });
-        join_all(asked).await
+        let (mut out, mut buckets) = (Vec::new(), BTreeMap::new());
+        for (data, bucket, told) in join_all(asked).await.into_iter().flatten() {
+            out.push(data);
+            buckets.entry(bucket).or_insert(told);
+        }
+        (out, buckets)
+    }
+
+    /// The first objects of an address, and whether its bucket is somebody else's: who may not look at all is refused as S3
+    /// refuses whoever expects another owner, so a refusal is asked about once more.
+    async fn lying(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
+        let ask = async |owner: Option<&str>| {
+            self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await
+        };
+        match ask(Some(account)).await {
+            Err(Fault { class: Class::Denied, .. }) => {
+                let found = ask(None).await;
+                let is_seen = !matches!(&found, Err(Fault { class: Class::Denied, .. }));
+                (found, is_seen)
+            }
+            found => (found, false),
+        }
     }
 
     async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Seen<Key>)> {
@@ -368,11 +356,14 @@ async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Seen<T
     if wanted { Some(asked.await) } else { None }
 }
 
+/// Whether a job got instances of a type in these subnets.
+fn ran_in(job: &TrainingJob, kind: &str, subnets: &[String]) -> bool {
+    let there = job.request.pointer("/VpcConfig/Subnets").and_then(Value::as_array);
+    let there = there.is_some_and(|there| subnets.iter().all(|one| there.iter().any(|other| other == one)));
+    there && job.started.is_some() && job.instance_type() == Some(kind)
+}
+
 /// Whether the image lies in a registry of the account: AWS's own cannot be asked.
 fn is_own_image(plan: &Plan, desired: &Desired) -> bool {
     plan.image.as_ref().is_some_and(|image| image.uri.starts_with(&desired.account))
-}
-
-pub(super) fn is_spot(plan: &Plan) -> bool {
-    plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some())
 }

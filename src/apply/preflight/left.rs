@@ -106,7 +106,7 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
 }
 
 /// What a file system costs for a month, US dollars: its GiB at the price of its deployment.
-fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
+pub(in crate::apply) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
     let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
     let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
     Some(system.capacity_gib as f64 * price.usd_per_gb_month)

@@ -13,13 +13,17 @@ mod questions;
 mod quota;
 mod release;
 mod role;
+mod room;
 mod wider;
 
 pub use beside::beside;
-pub use facts::{Facts, Running, Seen};
+pub(in crate::apply) use data::T0629;
+pub use facts::{Facts, Seen};
+pub(in crate::apply) use left::monthly_usd;
 pub use left::{left, lost, strays};
 pub(in crate::apply) use needs::places;
 pub use quota::Together;
+pub use room::{Limit, Running};
 pub use wider::wider;
 
 use super::fault::{Class, Fault};

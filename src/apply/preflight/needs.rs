@@ -1,13 +1,18 @@
 //! What a job asks of its account: room in quotas, addresses of S3, data behind its inputs; each with its place.
 
-use super::facts::{Data, Limit};
-use crate::apply::desired::Desired;
+use super::facts::Data;
+use super::room::Limit;
+use crate::apply::account::{Association, FileSystem};
+use crate::apply::desired::WantedFileSystem;
+use crate::apply::diff;
+use crate::apply::prospect::Prospect;
 use crate::catalog::quotas::{self, Quota, Usage};
 use crate::ir::{Cluster, Plan};
 use crate::source::Span;
+use std::collections::BTreeSet;
 
-/// The quotas that the job comes near to.
-pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
+/// The quotas that the job comes near to. A file system that is there, and large enough, takes no more of one.
+pub(super) fn wanted(plan: &Plan, prospect: &Prospect) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
@@ -22,7 +27,14 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
     let spot = cluster.spot.is_some();
     let mut out = Vec::new();
     let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, span: Span| {
-        out.extend(quota.map(|quota| Limit { quota, wanted, is_shared, seen: None, span }));
+        out.extend(quota.map(|quota| Limit {
+            quota,
+            wanted,
+            is_shared,
+            seen: None,
+            is_default: false,
+            span,
+        }));
     };
     let planned = cluster.training_plan.value().is_some();
     if !kinds.is_empty() && !planned && nodes > 0.0 {
@@ -44,7 +56,10 @@ pub(super) fn wanted(plan: &Plan, desired: &Desired) -> Vec<Limit> {
     if let Some(seconds) = cluster.max_run_seconds.val() {
         add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
     }
-    for system in &desired.file_systems {
+    for (system, there) in file_systems(prospect) {
+        if there.is_some_and(|(there, _)| there.capacity_gib >= system.create.storage_capacity) {
+            continue;
+        }
         let place = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&system.name));
         let span = place.map_or(span, |storage| storage.capacity_bytes.span().unwrap_or(storage.span));
         let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
@@ -93,6 +108,30 @@ pub(in crate::apply) fn places(plan: &Plan) -> Vec<(String, Span)> {
     if let Some(program) = &job.program {
         add(&program.s3, program.span);
         add(&program.upload, program.span);
+    }
+    out
+}
+
+/// File systems that trainc makes, each with the one that is there and its links.
+fn file_systems(
+    prospect: &Prospect,
+) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
+    let both = prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems);
+    both.map(|(wanted, found)| {
+        let live = diff::live_file_system(&found.systems);
+        (wanted, live.map(|system| (system, found.associations.as_slice())))
+    })
+}
+
+/// Addresses that a file system is linked with already, without a slash at their ends: the service has looked at them, and
+/// what a job reads lies in the file system, whether it still lies in S3 or not.
+pub(super) fn linked(prospect: &Prospect) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for (wanted, there) in file_systems(prospect) {
+        let Some((system, found)) = there else { continue };
+        let links = wanted.associations.iter().filter_map(|link| diff::linked(link, &system.id, found));
+        let whole = links.filter(|link| link.lifecycle == "AVAILABLE");
+        out.extend(whole.map(|link| link.s3.trim_end_matches('/').to_owned()));
     }
     out
 }

@@ -1,6 +1,7 @@
 //! Room: quotas against what the job needs and what runs now.
 
-use super::facts::{Facts, Limit};
+use super::facts::Facts;
+use super::room::Limit;
 use super::seen;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};

@@ -35,7 +35,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if self.choices.new_run {
             return Ok(());
         }
-        let runs = self.look.runs(self.desired).await?;
+        let runs = self.look.runs(self.desired, self.choices).await?;
         match diff::target(self.desired, &runs, self.choices) {
             Target::Blocked(Obstacle::OtherDigest) => {
                 Err(Cause::Obstacle(diff::job(self.desired, &runs, self.choices)))
@@ -102,7 +102,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     wait.seconds(look.clock),
                 );
                 wait.long(look.clock, &look.patience).await;
-                return Ok(Some(next.to_owned()));
+                return Ok(Some(next));
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
             if job.is_over() || !looking || wait.is_over(look.clock) {
@@ -189,7 +189,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(job.name);
             }
             if made.is_some() {
-                self.pause(item, &mut unseen, "until SageMaker shows the job").await?;
+                let state = match made {
+                    Some("found") => {
+                        "until SageMaker shows the job, whose name it says is taken (ResourceInUse)"
+                    }
+                    _ => "until SageMaker shows the job",
+                };
+                self.pause(item, &mut unseen, state).await?;
                 continue;
             }
             self.telling.doing(item, "create");

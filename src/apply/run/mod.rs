@@ -6,18 +6,18 @@
 //! job last.
 
 mod job;
+mod role;
 mod storage;
 
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Answer, Clock, Cloud};
-use crate::apply::desired::{Desired, WantedObject, WantedRole};
-use crate::apply::diff::{self, Action, Choices, RoleStep, Target, association_change, role_change};
+use crate::apply::desired::{Desired, WantedObject};
+use crate::apply::diff::{self, Action, Choices, Target, association_change, role_change};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item, Telling};
 use crate::apply::observed::{Look, Observed};
 use crate::apply::patience::Wait;
 use crate::apply::turns::Shared;
-use crate::emit::iam::POLICY_NAME;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
@@ -50,7 +50,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
         let (role, uploads) = join!(self.role(), self.uploads());
-        let job = Item::new("training-job", name_of(target, desired));
+        let job = Item::new("training-job", &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
             for system in &desired.file_systems {
                 self.telling.left(Item::new("file-system", &system.name));
@@ -91,7 +91,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
             return Ok(false);
         }
-        let seen = self.look.observe(self.desired).await?;
+        let seen = self.look.observe(self.desired, self.choices).await?;
         Ok(!diff::lost(self.desired, &seen, self.choices).is_empty())
     }
 
@@ -105,7 +105,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         // What was seen before may show late to another look.
         let mut late = Wait::start(self.look.clock, SEEN_LATE);
         let seen = loop {
-            let seen = self.look.observe(self.desired).await?;
+            let seen = self.look.observe(self.desired, self.choices).await?;
             let gone = self.gone(&seen, &systems);
             let Some(first) = gone.first() else { break seen };
             if late.is_over(self.look.clock) {
@@ -165,7 +165,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     /// Takes over a run that is over, and nothing else: what it needed is needed no more.
     pub async fn take(&self, target: &Target) -> Option<String> {
-        self.job(&Item::new("training-job", name_of(target, self.desired)), target, &[]).await
+        self.job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
     }
 
     /// Says that a job was not started, unless it runs already.
@@ -182,84 +182,6 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     fn late(&self, wait: &Wait, state: impl Into<String>) -> Cause {
         Cause::Late { state: state.into(), seconds: wait.seconds(self.look.clock) }
-    }
-
-    async fn role(&self) -> Option<()> {
-        let Some(wanted) = &self.desired.role else { return Some(()) };
-        let item = Item::new("role", &wanted.create.role_name);
-        self.settle(&item, self.ensure_role(wanted, &item).await)
-    }
-
-    async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
-        let mut wait = self.unseen();
-        let mut made: Vec<RoleStep> = Vec::new();
-        let mut adopted = false;
-        let mut wanted = wanted.clone();
-        let (mut asked, mut seen) = (false, false);
-        loop {
-            let found = self.look.role(&wanted).await?;
-            if found.is_none() && seen {
-                if wait.is_over(self.look.clock) {
-                    return Err(Cause::Gone);
-                }
-                self.pause(item, &mut wait, "which was there before").await?;
-                continue;
-            }
-            seen = found.is_some();
-            let (change, _, steps) = role_change(&wanted, found.as_ref(), self.choices);
-            if matches!(change.action, Action::Stop(_)) {
-                return Err(Cause::Obstacle(change));
-            }
-            if steps.is_empty() {
-                let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
-                self.telling.done(item, what, None);
-                return Ok(());
-            }
-            if change.action == Action::Adopt && !adopted {
-                self.telling.taking(item, &change);
-                adopted = true;
-            }
-            let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
-                // Everything was done, and the account does not show it yet.
-                self.pause(item, &mut wait, "until IAM shows what was written").await?;
-                continue;
-            };
-            if let (RoleStep::Policy, false, Some(policy)) =
-                (&step, asked, found.as_ref().and_then(|found| found.policy.as_ref()))
-            {
-                // Since the account was looked at, another version may have been started as this role.
-                asked = true;
-                if !self.look.runs(self.desired).await?.beside.is_empty() {
-                    wanted.policy = diff::union(&wanted.policy, policy);
-                    continue;
-                }
-            }
-            self.telling.doing(item, if step == RoleStep::Create { "create" } else { "update" });
-            match self.role_step(&wanted, &step).await {
-                Ok(()) => {
-                    self.wrote_iam.set(true);
-                    made.push(step);
-                }
-                Err(fault) if fault.class == Class::Exists => made.push(step),
-                Err(fault) => self.pause_for(item, &mut wait, fault).await?,
-            }
-        }
-    }
-
-    async fn role_step(&self, wanted: &WantedRole, step: &RoleStep) -> Answer<()> {
-        let name = wanted.create.role_name.as_str();
-        let look = &self.look;
-        match step {
-            RoleStep::Create => look.ask(async |cloud| cloud.create_role(&wanted.create).await).await,
-            RoleStep::Tag(tags) => look.ask(async |cloud| cloud.tag_role(name, tags).await).await,
-            RoleStep::Trust => {
-                let trust = wanted.create.assume_role_policy_document.as_str();
-                look.ask(async |cloud| cloud.update_trust(name, trust).await).await
-            }
-            RoleStep::Policy => {
-                look.ask(async |cloud| cloud.put_role_policy(name, POLICY_NAME, &wanted.policy).await).await
-            }
-        }
     }
 
     async fn bucket(&self) -> Option<()> {
@@ -313,7 +235,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(());
             }
             if made.is_some() {
-                self.pause(item, &mut wait, "until it can be read back").await?;
+                let state = match (made, item.kind) {
+                    (Some("found"), "bucket") => {
+                        "until it is seen: S3 says that it is there (BucketAlreadyOwnedByYou)"
+                    }
+                    (Some("found"), _) => "until it is seen: S3 says that it is there (PreconditionFailed)",
+                    _ => "until it can be read back",
+                };
+                self.pause(item, &mut wait, state).await?;
                 continue;
             }
             self.telling.doing(item, "create");
@@ -359,9 +288,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 }
 
-fn name_of<'a>(target: &'a Target, desired: &'a Desired) -> &'a str {
+fn name_of(target: &Target, desired: &Desired) -> String {
     match target {
-        Target::Attach(name) | Target::Start(name) => name,
+        Target::Attach(name) | Target::Start(name) => name.clone(),
         Target::Blocked(_) => desired.name_of_run(1).unwrap_or_default(),
     }
 }

@@ -87,10 +87,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         made.push(FileSystemStep::Create);
                         mismatch = None;
                     }
-                    // The token was used with other settings: what it made may only be late to show.
+                    // The token was used with other settings: what it made may only be late to show, or has lost its
+                    // tags. A second one is never made beside that.
                     Err(fault) if fault.class == Class::Mismatch => {
-                        made.push(FileSystemStep::Create);
-                        mismatch = Some(fault);
+                        let all = look.ask(async |cloud| cloud.file_systems().await).await?;
+                        match diff::twins(wanted, &all).as_slice() {
+                            [] => {
+                                made.push(FileSystemStep::Create);
+                                mismatch = Some(fault);
+                            }
+                            [one] if self.choices.adopt => id = Some(one.id.clone()),
+                            [one, ..] => return Err(Cause::Obstacle(diff::twin(wanted, one))),
+                        }
                     }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }

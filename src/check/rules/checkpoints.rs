@@ -42,7 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(
                 &T0448,
                 span,
-                "a changed job would go on from these checkpoints of the old one",
+                "a changed job would go on from the old one's checkpoints",
             )
             .note(
                 "SageMaker copies what lies under this prefix into the container before the program starts",

@@ -49,6 +49,19 @@ fn kinds(plan: &Plan) -> Vec<(Instance, Span)> {
     out
 }
 
+/// Whether nothing says that a type is not to be had in the job's region: of a region that the listings do not hold, as of
+/// a type that they do not, nothing is known.
+pub(super) fn is_offered(plan: &Plan, instance: &Instance) -> bool {
+    let offered_in = &instance.ec2_offering_regions;
+    let there = |name: &str| {
+        // A region that the listings do not hold at all offers some types nonetheless: its absence says nothing.
+        offered_in.is_empty()
+            || offered_in.iter().any(|listed| listed == name)
+            || !instances::is_region_listed(name)
+    };
+    instance.retired.is_none() && plan.region.as_ref().is_none_or(|region| there(&region.name))
+}
+
 /// The catalogue has EC2's list; SageMaker's own is in no listing.
 fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Problems) {
     let plan = context.plan;
@@ -62,14 +75,10 @@ fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Pr
         return;
     }
     let Some(region) = &plan.region else { return };
-    let offered_in = &instance.ec2_offering_regions;
-    // A region that the listings do not hold at all offers some types nonetheless: its absence says nothing.
-    if offered_in.is_empty()
-        || offered_in.contains(&region.name)
-        || !instances::is_region_listed(&region.name)
-    {
+    if is_offered(plan, instance) {
         return;
     }
+    let offered_in = &instance.ec2_offering_regions;
     let mut diagnostic = Diagnostic::new(
         &T0443,
         span,

@@ -15,7 +15,58 @@ pub(super) fn compared(context: &Context, change: impl FnOnce(&mut Layout)) -> O
     if other.seconds > written.seconds * (1.0 - WORTH) { None } else { told(&written, &other) }
 }
 
-/// The same whichever is quicker, where the help is given for another reason than time.
+/// Why another layout gains nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum InVain {
+    /// Its step is no quicker.
+    NoQuicker,
+    /// Even the low end of its memory is more than the GPU has.
+    DoesNotFit,
+}
+
+impl InVain {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::NoQuicker => "predicted: a step is no quicker after that",
+            Self::DoesNotFit => "predicted: it does not fit after that",
+        }
+    }
+}
+
+/// What the cost model says of another layout.
+pub(super) struct Judged {
+    /// Why there is nothing to gain, where that is known.
+    pub(super) in_vain: Option<InVain>,
+    /// Whether even the high end of its memory fits.
+    pub(super) fits: bool,
+    /// Time and dollars of both runs, where they are known and differ.
+    pub(super) bill: Option<String>,
+}
+
+/// Judges another layout by memory and by the time of a step, each where it is known.
+pub(super) fn judged(context: &Context, change: impl Fn(&mut Layout)) -> Judged {
+    let mut out = Judged { in_vain: None, fits: false, bill: None };
+    let Ok(written) = Layout::of_plan(context.plan) else { return out };
+    let mut other = written.clone();
+    change(&mut other);
+    let step = |layout: &Layout| speed::speed(layout, context.constants).ok().map(|speed| speed.step_seconds);
+    if let (Some(written), Some(other)) = (step(&written), step(&other))
+        && other > written * (1.0 - WORTH)
+    {
+        out.in_vain = Some(InVain::NoQuicker);
+    }
+    let memory = super::memory::needed(context, &other);
+    if let Some(capacity) = memory.capacity_bytes {
+        out.fits = memory.interval.high <= capacity;
+        if memory.interval.low > capacity {
+            out.in_vain = Some(InVain::DoesNotFit);
+        }
+    }
+    out.bill = beside(context, change);
+    out
+}
+
+/// [`compared`] whichever is quicker, where the help is given for another reason than time.
 pub(super) fn beside(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
     let (written, other) = both(context, change)?;
     let difference = (other.seconds - written.seconds).abs();

@@ -12,6 +12,7 @@ use crate::emit;
 use crate::ir::Scalar;
 use crate::text;
 use serde_json::Value;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job takes");
@@ -49,7 +50,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let request = emit::training_job(plan, &emit::Identity::of(plan, ANY_DIGEST));
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
     request_members::judge(context, &violations, problems);
-    let places = places::of(plan);
+    // Most manifests have none: their places are named for nobody.
+    let places = LazyCell::new(|| places::of(plan));
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
             || emit::stands_open(&violation.path, &violation.found)

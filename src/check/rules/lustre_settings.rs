@@ -132,10 +132,35 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
     .note(format!("the values are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
     .fact("legal_mb_s_per_tib", legal.throughputs.clone());
     problems.push(match nearest {
-        Some(tier) => diagnostic.help(format!("write `throughput={tier}`")).fix(span, tier.to_string()),
+        Some(tier) => {
+            let other = elsewhere(storage, written.value)
+                .map(|change| format!(", or `{change}`, which has {}", text::group(written.value)));
+            diagnostic
+                .help(format!("write `throughput={tier}`{}", other.unwrap_or_default()))
+                .fix(span, tier.to_string())
+        }
         None => diagnostic,
     });
     false
+}
+
+/// What else to write so that the throughput is one that the file system has: a storage type of the same deployment
+/// before another deployment. Nothing with EFA, which only one pair has.
+fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
+    if storage.efa.get() == Some(true) {
+        return None;
+    }
+    let (deployment, kind) = (file_system::deployment(storage)?, file_system::storage_type(storage)?);
+    let has = |pair: &(&str, &str)| {
+        fsx::legal(pair.0, pair.1)
+            .is_some_and(|legal| legal.throughputs.iter().any(|tier| u64::from(*tier) == throughput))
+    };
+    let (other, other_kind) =
+        fsx::pairs().filter(has).min_by_key(|pair| (pair.0 != deployment, pair.1 != kind))?;
+    let word = |of: &str| of.to_lowercase().replace('_', "-");
+    let change = [("deployment", other, deployment.as_str()), ("type", other_kind, kind.as_str())];
+    let change = change.iter().filter(|(_, new, old)| new != old);
+    Some(change.map(|(name, new, _)| format!("{name}=\"{}\"", word(new))).collect::<Vec<_>>().join(" "))
 }
 
 fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {

@@ -1,12 +1,14 @@
 //! The memory that a job needs, against the memory that is there.
 
+use super::repriced::{dollars, other_batch, other_instance, training_seconds};
 use super::standing::Standing;
+use super::{elsewhere, instead};
 use crate::check::Context;
 use crate::check::freedom::freedom;
 use crate::check::remedy::{self, Written};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::predict::memory::remedies::{Judge, Remedy, remedies};
+use crate::predict::memory::remedies::{Freedom, Judge, Remedy, is_elsewhere, remedies};
 use crate::predict::run::Terms;
 use crate::predict::speed::speed;
 use crate::predict::{Constants, Fit, Layout, Memory, memory as model};
@@ -15,7 +17,7 @@ use crate::text;
 
 declare_code!(T0326, "memory", Warning, "a job that needs more memory than its GPUs have");
 declare_code!(T0327, "host-memory", Warning, "a job that needs more host memory than its instances have");
-declare_code!(T0328, "micro-batch-left", Note, "accumulation where a larger micro-batch fits");
+declare_code!(T0328, "micro-batch-left", Warning, "accumulation where a larger micro-batch fits");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0326, &T0327, &T0328];
@@ -27,7 +29,7 @@ const SHOWN: usize = 5;
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     // What could not be read may be what would make it fit.
-    if !plan.job.is_whole {
+    if !plan.job.is_whole || context.is_trial {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };
@@ -117,7 +119,8 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     .fact("low_bytes", memory.interval.low.round())
     .fact("high_bytes", memory.interval.high.round())
     .fact("capacity_bytes", capacity);
-    let freedom = freedom(context.plan);
+    let (instances, priced) = elsewhere::elsewhere(context, layout);
+    let freedom = Freedom { instances, priced, ..freedom(context.plan) };
     let limit = longest(context, layout);
     let passes = |new: &Layout, after: &Memory| {
         let host =
@@ -133,7 +136,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let writes = remedy::fix(context, &remedy.edits).is_some();
         let nodes = remedy.layout.hardware.nodes / layout.hardware.nodes;
         let is_other = other_batch(context, layout, remedy).is_some();
-        Standing::of((nodes, remedy.slower), is_other, writes)
+        (is_elsewhere(&remedy.edits), Standing::of((nodes, remedy.slower), is_other, writes))
     });
     let written: Vec<(String, &Remedy)> =
         found.iter().map(|remedy| (words(context, (layout, memory), remedy), remedy)).collect();
@@ -147,9 +150,10 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
                     "set": remedy::sets(context.plan, &remedy.edits),
                     "remove": remedy::removed(context.plan, &remedy.edits),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
+                    "capacity_bytes": remedy.after.capacity_bytes,
                     "slower": remedy.slower,
                     "global_batch": other_batch(context, layout, remedy),
-                    "cost_usd": dollars(context, layout, &remedy.layout),
+                    "cost_usd": dollars(context, layout, (&remedy.layout, &remedy.edits)),
                 })
             })
             .collect::<Vec<_>>(),
@@ -170,7 +174,12 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         ""
     };
     diagnostic = diagnostic.help(format!("write {first}{why}"));
-    let others: Vec<&str> = written.iter().skip(1).take(SHOWN).map(|(words, _)| words.as_str()).collect();
+    // Another type stands last, and is seen all the same.
+    let others: Vec<&str> = (1..)
+        .zip(written.iter().skip(1))
+        .filter(|(at, (_, remedy))| *at <= SHOWN || is_elsewhere(&remedy.edits))
+        .map(|(_, (words, _))| words.as_str())
+        .collect();
     if !others.is_empty() {
         diagnostic = diagnostic.note(format!("or {}", others.join("; or ")));
     }
@@ -204,58 +213,21 @@ fn longest<'a>(context: &Context<'a>, layout: &Layout) -> Option<Longest<'a>> {
     longest.holds(layout).then_some(longest)
 }
 
-/// A layout as the manifest comes to it once its edits are written: where the global batch is written it stays, and
-/// more ranks take fewer passes.
-fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
-    let mut new = new.clone();
-    let more = new.work.global_sequences / before.work.global_sequences;
-    if more > 1.0 && context.plan.job.train.global_batch.get().is_some() {
-        new.work.global_sequences /= more;
-        new.work.passes = (new.work.passes / more).max(1.0);
-    }
-    new
-}
-
-/// How many times the steps of before a run takes: as many where steps are written; else the same sequences.
-fn steps(context: &Context, before: &Layout, written: &Layout) -> f64 {
-    if context.plan.job.train.steps.get().is_some() {
-        1.0
-    } else {
-        before.work.global_sequences / written.work.global_sequences
-    }
-}
-
-/// Seconds of the training as it is written, in steps of the layout before; none where speed is not known.
-fn training_seconds(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
-    let written = as_written(context, before, new);
-    let speed = speed(&written, context.constants).ok()?;
-    Some(speed.step_seconds * steps(context, before, &written))
-}
-
-/// US dollars of the run as it is written; none where its length or a price is not known.
-fn dollars(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
-    let written = as_written(context, before, new);
-    let terms = Terms::of(context.plan, context.constants).ok()?;
-    let speed = speed(&written, context.constants).ok()?;
-    terms.times(steps(context, before, &written)).run(&written, &speed).cost_usd
-}
-
-/// Sequences of a step after the edits, where they are not those of before: another training.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of sequences")]
-fn other_batch(context: &Context, before: &Layout, remedy: &Remedy) -> Option<u64> {
-    let after = as_written(context, before, &remedy.layout).work.global_sequences;
-    ((after - before.work.global_sequences).abs() > 0.5).then(|| after.round() as u64)
-}
-
-/// What more nodes mean beside time: the dollars of the run, and the global batch where it is another one.
-fn of_nodes(context: &Context, before: &Layout, remedy: &Remedy) -> String {
-    if remedy.layout.hardware.nodes <= before.hardware.nodes {
+/// What more nodes, or others, mean beside time: the dollars of the run, and the global batch where it is another one.
+fn of_machines(context: &Context, before: &Layout, remedy: &Remedy) -> String {
+    let is_elsewhere = is_elsewhere(&remedy.edits);
+    if remedy.layout.hardware.nodes <= before.hardware.nodes && !is_elsewhere {
         return String::new();
     }
-    let usd = dollars(context, before, before).zip(dollars(context, before, &remedy.layout));
-    let usd = usd.map_or_else(String::new, |(old, new)| {
-        format!(", {} instead of {}", text::dollars(new), text::dollars(old))
-    });
+    let unpriced =
+        other_instance(&remedy.edits).is_some_and(|name| elsewhere::price(context, name).is_none());
+    let now = dollars(context, before, (before, &[]));
+    let usd = match (now, dollars(context, before, (&remedy.layout, &remedy.edits))) {
+        (Some(old), Some(new)) => format!(", {} instead of {}", text::dollars(new), text::dollars(old)),
+        (None, Some(new)) if is_elsewhere => format!(", {}", text::dollars(new)),
+        _ if unpriced => ", its price is not known: `--price` gives one".to_owned(),
+        _ => String::new(),
+    };
     let batch = other_batch(context, before, remedy).map_or_else(String::new, |batch| {
         let old = before.work.global_sequences;
         format!(", another training: a global batch of {}, not {old:.0}", text::group(batch))
@@ -268,13 +240,18 @@ fn of_nodes(context: &Context, before: &Layout, remedy: &Remedy) -> String {
 fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> String {
     let lines: Vec<String> =
         remedy::lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
-    let saved = format!("−{}", bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes));
+    let saved = if is_elsewhere(&remedy.edits) {
+        let card = bytes(remedy.after.capacity_bytes.unwrap_or(0.0));
+        format!("{} of {card}", bytes(remedy.after.per_gpu_bytes))
+    } else {
+        format!("−{}", bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes))
+    };
     let time = remedy.slower.map_or_else(String::new, |slower| {
         let percent = 100.0 * slower;
         let sign = if percent < 0.0 { "−" } else { "+" };
         format!(", {sign}{:.0}% time", percent.abs())
     });
-    let nodes = of_nodes(context, layout, remedy);
+    let nodes = of_machines(context, layout, remedy);
     let room = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
     let gone: Vec<String> = remedy::removed(context.plan, &remedy.edits)
         .iter()
@@ -347,12 +324,29 @@ fn room_for_more(context: &Context, layout: &Layout, span: Span) -> Option<Diagn
     let factor = factors.into_iter().skip(1).filter(fits).max()?;
     let micro = batch.micro.value * factor;
     let edits = remedy::batch_lines(context.plan, micro);
+    let judged = instead::judged(context, |layout| {
+        layout.work.micro_batch *= factor as f64;
+        layout.work.passes /= factor as f64;
+    });
+    if judged.in_vain.is_some() {
+        return None;
+    }
+    let diagnostic = Diagnostic::new(
+        &T0328,
+        span,
+        format!(
+            "micro-batch {micro} fits as well: {} a step instead of {}",
+            passes(batch.accumulation.value / factor),
+            batch.accumulation.value
+        ),
+    );
+    // Where no time can be predicted, only the rule of thumb speaks.
+    let diagnostic = match judged.bill {
+        Some(bill) => diagnostic.note(bill),
+        None => diagnostic.severity(Severity::Note),
+    };
     Some(
-        Diagnostic::new(
-            &T0328,
-            span,
-            format!("micro-batch {micro} fits as well: {} a step instead of {}", passes(batch.accumulation.value / factor), batch.accumulation.value),
-        )
+        diagnostic
         .help(format!("write {}, if the script allows it", text::list(&edits.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>(), "and")))
         .note("larger matrix products use more of an accelerator, and sharded weights are gathered once a pass (judgement of the trade)")
         .fact("micro_batch", micro)

@@ -23,6 +23,7 @@ mod degrees;
 mod divisibility;
 mod durations;
 mod efa;
+mod elsewhere;
 mod environment;
 mod experts;
 mod groups;
@@ -58,6 +59,7 @@ mod quantize;
 #[cfg(test)]
 mod refused;
 mod repeats;
+mod repriced;
 mod request_members;
 mod role;
 mod s3_uris;

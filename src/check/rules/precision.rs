@@ -7,6 +7,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::job::Recompute;
 use crate::ir::{Engine, Plan, Smp};
+use crate::predict::{Attention, Layout, System};
 use crate::source::Span;
 
 declare_code!(T0381, "bf16-without-hardware", Error, "bf16 on a GPU without it");
@@ -18,6 +19,12 @@ declare_code!(
     "selective activation checkpointing on an engine without it"
 );
 declare_code!(
+    T0290,
+    "selective-beside-flash",
+    Note,
+    "selective recomputation beside flash attention, which recomputes nothing"
+);
+declare_code!(
     T0384,
     "flash-attention-unsupported",
     Error,
@@ -25,7 +32,7 @@ declare_code!(
 );
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0381, &T0382, &T0383, &T0384];
+pub(super) static CODES: &[&Code] = &[&T0290, &T0381, &T0382, &T0383, &T0384];
 
 /// PyTorch from which on CUDA autocast takes bf16 (PyTorch 1.10 release notes).
 const BF16_AUTOCAST: &str = "1.10";
@@ -40,6 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     bf16(plan, problems);
     fp16(plan, problems);
     selective(plan, problems);
+    beside_flash(plan, problems);
     flash(plan, problems);
 }
 
@@ -130,6 +138,33 @@ fn selective(plan: &Plan, problems: &mut Problems) {
             .help("write `activation-checkpointing #true`")
             .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; its attention keeps no s × s matrix anyway"),
     );
+}
+
+/// Flash attention keeps nothing of what selective recomputation drops.
+fn beside_flash(plan: &Plan, problems: &mut Problems) {
+    let Some(what) =
+        plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
+    else {
+        return;
+    };
+    let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::of_plan(plan)) else { return };
+    // The worker refuses the word.
+    if layout.attention != Attention::Flash || layout.system == System::Worker {
+        return;
+    }
+    let flash = &plan.job.train.flash_attention;
+    let mut diagnostic = Diagnostic::new(
+        &T0290,
+        what.span_or(train_span),
+        "`selective` recomputes nothing here: flash attention keeps none of what it drops",
+    )
+    .help("write `activation-checkpointing #true` to keep less, or `#false`, which is the same as this")
+    .note("selective recomputation is of the matrices of sequence by sequence (Korthikanti et al. 2022, section 5)");
+    match flash.span() {
+        Some(span) => diagnostic = diagnostic.label(span, "flash attention"),
+        None => diagnostic = diagnostic.note("flash attention is what the model's code runs by itself here"),
+    }
+    problems.push(diagnostic);
 }
 
 fn flash(plan: &Plan, problems: &mut Problems) {

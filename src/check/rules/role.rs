@@ -93,7 +93,8 @@ fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
         return;
     }
     let most = crate::emit::iam::INLINE_POLICY_LIMIT;
-    let has = crate::emit::iam::policy(plan).characters();
+    let (policy, widened) = crate::emit::iam::fitted(plan);
+    let has = policy.characters();
     if has > most {
         let words = format!(
             "the role's policy has {} characters where IAM takes {}, however far its prefixes are widened",
@@ -109,7 +110,7 @@ fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
         );
         return;
     }
-    if !crate::emit::iam::widened(plan) {
+    if !widened {
         return;
     }
     problems.push(

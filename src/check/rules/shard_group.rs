@@ -1,9 +1,10 @@
 //! The shard group: how many nodes it has, against how many the model asks for.
 
-use super::{instead, torchrun};
+use super::instead::{self, InVain};
+use super::torchrun;
 use crate::check::Context;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
 use crate::plan::divisors::divisors;
 use crate::plan::minimum_nodes::PARAMETERS_PER_NODE;
@@ -285,7 +286,8 @@ impl Group<'_> {
         } else {
             format!("`shard-degree {degree}`")
         };
-        let bill = instead::compared(context, |layout| self.put(layout, degree));
+        let judged = instead::judged(context, |layout| self.put(layout, degree));
+        let condition = if judged.fits { "" } else { ", if it fits" };
         let diagnostic =
             Diagnostic::new(
                 &T0387,
@@ -297,14 +299,23 @@ impl Group<'_> {
                     recommended.value
                 ),
             )
-            .help(format!("write {write}, if it fits"))
             .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);
-        problems.push(match bill {
-            Some(bill) => diagnostic.note(bill),
-            None => diagnostic,
+        problems.push(match judged.in_vain {
+            // The group has to cross nodes, whatever the rule of thumb says.
+            Some(why @ InVain::DoesNotFit) => {
+                diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.words()))
+            }
+            // Gathers may hide behind the compute.
+            Some(why @ InVain::NoQuicker) => diagnostic
+                .help(format!("write {write}, or keep it with `allow \"{}\" reason=\"…\"`", T0387.id))
+                .note(format!("{write}: {}", why.words())),
+            None => {
+                let diagnostic = diagnostic.help(format!("write {write}{condition}"));
+                judged.bill.into_iter().fold(diagnostic, Diagnostic::note)
+            }
         });
     }
 }

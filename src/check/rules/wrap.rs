@@ -1,6 +1,6 @@
 //! FSDP's unit: the layer class by which parameters are gathered.
 
-use super::torchrun;
+use super::{instead, torchrun};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -68,6 +68,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 text::bytes(gathered)
             ))
             .fact("gathered_bytes", gathered);
+    }
+    if let Some(bill) = instead::compared(context, |layout| layout.one_unit = false) {
+        diagnostic = diagnostic.note(bill);
     }
     problems.push(match right {
         Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),

@@ -6,8 +6,8 @@ use crate::cli::args::Global;
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::ir::Plan;
-use crate::predict::Layout;
-use crate::predict::memory::memory;
+use crate::predict::memory::{MemoryConstants, memory_with};
+use crate::predict::{Constants, Layout};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ pub(super) fn run(
     let json = args.output == "json";
     let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
     let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
-    let planned = planned(plan, args.ranks);
+    let planned = planned(plan, args.ranks, args.input.constants());
     let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
     if json {
         io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
@@ -91,8 +91,9 @@ fn stopping() -> Vec<i32> {
 }
 
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
-/// worker has it: the shard degree becomes the largest divisor of their number up to the plan's.
-fn planned(plan: &Plan, ranks: Option<u64>) -> Option<u64> {
+/// worker has it: the shard degree becomes the largest divisor of their number up to the plan's. The constants are the
+/// plan's own; what a rank on cores holds is counted, so that none of them enters there.
+fn planned(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
     let mut layout = Layout::of_plan(plan).ok()?;
     if let Some(ranks) = ranks {
         let most = plan.mesh.as_ref()?.shard_degree.value.min(ranks);
@@ -102,7 +103,7 @@ fn planned(plan: &Plan, ranks: Option<u64>) -> Option<u64> {
         layout.worker.cpu = true;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above zero")]
-    Some(memory(&layout).per_gpu_bytes.round() as u64)
+    Some(memory_with(&layout, &MemoryConstants::of(constants)).per_gpu_bytes.round() as u64)
 }
 
 /// What the worker itself counted, bytes, from the line with which it began.

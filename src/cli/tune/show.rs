@@ -4,6 +4,7 @@ use super::sound::{Judged, Sound};
 use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
 use crate::text;
+use crate::tune::front::is_beaten;
 use crate::tune::reasons::{next_best, why};
 use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
 use serde_json::{Value, json};
@@ -221,6 +222,7 @@ impl<'a> Page<'a> {
     }
 
     pub(super) fn json(&self) -> String {
+        let points = &self.judged.points;
         let text = serde_json::to_string_pretty(&json!({
             "format_version": "1.0",
             "job": self.job,
@@ -232,7 +234,7 @@ impl<'a> Page<'a> {
             "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
             "varied": self.space.varied(),
             "held": self.space.held(),
-            "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space)).collect::<Vec<_>>(),
+            "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
             "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
         }));
         text.unwrap_or_default() + "\n"
@@ -280,7 +282,7 @@ impl Row<'_> {
         }
     }
 
-    fn json(&self, number: usize, space: &Space) -> Value {
+    fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {
         let prediction = &self.sound.compiled.prediction;
         let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
         json!({
@@ -297,6 +299,7 @@ impl Row<'_> {
             "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),
             "capacity_bytes": self.point.capacity_bytes,
             "tight": self.sound.tight().is_some(),
+            "beaten": is_beaten(points, self.sound.at),
             "warnings": self.sound.warnings,
         })
     }

@@ -32,14 +32,16 @@ pub fn statements(plan: &Plan) -> Vec<Statement> {
     statements::fitting(plan).0
 }
 
-/// Whether prefixes were widened to what they have in common, because the policy would not fit into a role.
-pub fn widened(plan: &Plan) -> bool {
-    statements::fitting(plan).1
+/// The inline policy, and whether prefixes were widened to what they have in common, because it would not have fit
+/// into a role.
+pub fn fitted(plan: &Plan) -> (PolicyDocument, bool) {
+    let (statements, widened) = statements::fitting(plan);
+    (PolicyDocument::of(&statements), widened)
 }
 
 /// The inline policy.
 pub fn policy(plan: &Plan) -> PolicyDocument {
-    PolicyDocument::of(&statements(plan))
+    fitted(plan).0
 }
 
 /// Who may assume the role: SageMaker, for this account's runs of this job and nobody else's.

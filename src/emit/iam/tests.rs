@@ -1,4 +1,4 @@
-use super::{INLINE_POLICY_LIMIT, Statement, create_role, files, policy, statements, trust_policy, widened};
+use super::{INLINE_POLICY_LIMIT, Statement, create_role, files, fitted, policy, statements, trust_policy};
 use crate::catalog::iam_actions;
 use crate::emit::{canonical, sample};
 use crate::ir::Plan;
@@ -98,7 +98,7 @@ fn a_job_with_everything_gets_each_and_no_more() {
         "TrackRuns",
     ];
     assert_eq!(sids(&plan), all);
-    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !widened(&plan));
+    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !fitted(&plan).1);
     let reads = find(&plan, "ReadChannels").resources;
     assert_eq!(
         reads,
@@ -288,7 +288,7 @@ fn long_keys_are_widened_until_the_policy_fits() {
     };
     let plan = sample::small("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
     hold(&plan);
-    assert!(widened(&plan) && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+    assert!(fitted(&plan).1 && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
     let reads = find(&plan, "ReadChannels");
     assert!(
         reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")),

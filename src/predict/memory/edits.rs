@@ -1,7 +1,8 @@
 //! Edits of a manifest that change what a layout needs, and the layout after each.
 
 use super::moments;
-use crate::predict::layout::{Attention, Layout, Quantisation, Recompute, Sharding, System};
+use crate::catalog::instances;
+use crate::predict::layout::{Attention, Hardware, Layout, Quantisation, Recompute, Sharding, System};
 
 /// One edit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub enum Edit {
     OffloadStates,
     /// More nodes for one shard group.
     Nodes(u64),
+    /// `cluster "TYPE"`: as many nodes of a type with as many GPUs, each with more memory.
+    Instance(&'static str),
 }
 
 impl Edit {
@@ -55,6 +58,7 @@ impl Edit {
             Self::OffloadStates => 10,
             Self::Nf4 => 11,
             Self::Nodes(_) => 12,
+            Self::Instance(_) => 13,
         }
     }
 }
@@ -82,6 +86,10 @@ pub struct Freedom {
     pub offload_states: bool,
     /// Node counts above the present one, where the shard group is the whole world.
     pub nodes: Vec<u64>,
+    /// Instance types with as many GPUs that pass every other rule, those with the least memory first.
+    pub instances: Vec<&'static str>,
+    /// Of them, those whose price is known.
+    pub priced: Vec<&'static str>,
 }
 
 /// The layout after an edit; none where it changes nothing or cannot be made.
@@ -197,6 +205,13 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.hardware.nodes = nodes as f64;
             new.degrees.shard *= more;
             new.work.global_sequences *= more;
+        }
+        Edit::Instance(name) => {
+            let row = instances::get(name)?;
+            let nodes = layout.hardware.nodes;
+            // Ranks are started as before, however many of the GPUs that takes.
+            let gpus_per_node = layout.hardware.gpus_per_node;
+            new.hardware = Hardware { gpus_per_node, nodes, ..Hardware::of_instance(&row, 1) };
         }
     }
     Some(new)

@@ -25,7 +25,7 @@ pub use constants::MemoryConstants;
 pub use moments::offloads;
 pub use reserve::MeasuredAs;
 use reserve::Reserve;
-pub use states::{StateBytes, frozen_bytes_per_parameter};
+pub use states::{StateBytes, frozen_bytes_per_parameter, wide_moments};
 
 use super::constants::Constants;
 use super::layout::{Layout, System};
@@ -65,7 +65,10 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
             high: per_gpu_bytes * (1.0 + constants.above),
         },
         host_bytes: Some(host::bytes(layout)),
+        // The residuals are those of a step's peak on a GPU: neither of these was measured by any run of the table.
+        host_interval: None,
         peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context + reserve.driver),
+        peak_checkpoint_interval: None,
         parts,
     }
 }

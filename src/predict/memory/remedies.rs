@@ -31,6 +31,16 @@ pub fn is_ruinous(slower: Option<f64>) -> bool {
     slower.is_some_and(|slower| slower > RUINOUS)
 }
 
+/// The layout on as many nodes of another instance type; none where the catalogue does not know it.
+pub fn on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
+    edited(layout, Edit::Instance(name))
+}
+
+/// Whether a remedy moves the job to another instance type.
+pub fn is_elsewhere(edits: &[Edit]) -> bool {
+    edits.iter().any(|edit| matches!(edit, Edit::Instance(_)))
+}
+
 /// The most bundles of several edits that are offered.
 const BUNDLES: usize = 3;
 
@@ -51,7 +61,8 @@ pub struct Judge<'a> {
 ///
 /// Of each kind of edit the mildest that fits; of each two kinds the pair that costs least in time, where it costs less
 /// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
-/// even where they save time: they stand behind what does without, but before what is ruinous.
+/// even where they save time: they stand behind what does without, but before what is ruinous. Another instance type stands
+/// last, alone: the one with the least memory that fits, and where its price is not known the first whose price is.
 ///
 /// What is offered leaves as much room as a predicted memory is off by in the mean ([`MEAN_ERROR`]), as of the layouts that
 /// `tune` offers; where nothing does, what fits just so.
@@ -63,8 +74,16 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
         };
         that_pass(layout, freedom, &Judge { passes: &passes, ..*judge })
     };
-    let found = with(MEAN_ERROR);
-    if found.is_empty() { with(0.0) } else { found }
+    let mut found = with(MEAN_ERROR);
+    if !found.iter().any(|one| !is_elsewhere(&one.edits)) {
+        let (elsewhere, here): (Vec<Remedy>, Vec<Remedy>) =
+            with(0.0).into_iter().partition(|one| is_elsewhere(&one.edits));
+        if found.is_empty() {
+            found = elsewhere;
+        }
+        found.splice(0..0, here);
+    }
+    found
 }
 
 fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
@@ -106,6 +125,11 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
         let needs = |new: &Layout| memory_with(new, judge.memory).per_gpu_bytes;
         found.extend(together(layout, &kinds, &needs, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
     }
+    for names in [&freedom.instances, &freedom.priced] {
+        let first =
+            names.iter().find_map(|&name| weigh(&[Edit::Instance(name)], &on_instance(layout, name)?));
+        found.extend(first.filter(|one| found.iter().all(|other| other.edits != one.edits)));
+    }
     found.sort_by(by_price);
     found
 }
@@ -117,6 +141,7 @@ fn more_nodes(remedy: &Remedy) -> bool {
 /// The order in which remedies are offered.
 fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
     let class = |remedy: &Remedy| match remedy {
+        _ if is_elsewhere(&remedy.edits) => 3,
         _ if is_ruinous(remedy.slower) => 2,
         _ if more_nodes(remedy) => 1,
         _ => 0,

@@ -26,6 +26,20 @@ struct Recipe {
     moments: f64,
 }
 
+/// Bytes of two moments in 8 bit, per parameter, with their scales.
+const INT8_MOMENTS: f64 = 2.0 + 2.0 * 4.0 / 2048.0;
+
+/// Bytes of two moments in 32 bit.
+const WIDE_MOMENTS: f64 = 8.0;
+
+/// Parameters whose moments stay in 32 bit beside those in 8: token embeddings, where the script asks for it.
+pub fn wide_moments(layout: &Layout) -> f64 {
+    match layout.moments {
+        Moments::TwoInt8 { wide_embeddings: true } => layout.model.vocab * layout.model.hidden,
+        _ => 0.0,
+    }
+}
+
 /// Bytes of moments per parameter, with moments of `width` bytes.
 ///
 /// 8-bit Adam: two bytes and two 32-bit scales per block of 2048 (Dettmers et al. 2022, section 2). Adafactor keeps
@@ -33,7 +47,7 @@ struct Recipe {
 fn moment_bytes(moments: Moments, width: f64) -> f64 {
     match moments {
         Moments::Two => 2.0 * width,
-        Moments::TwoInt8 => 2.0 + 2.0 * 4.0 / 2048.0,
+        Moments::TwoInt8 { .. } => INT8_MOMENTS,
         Moments::One => width,
         Moments::Zero | Moments::Factored => 0.0,
     }
@@ -139,7 +153,10 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let for_gradients = by(&[Sharding::Full, Sharding::Gradients]);
     let for_optimizer = by(&[Sharding::Full, Sharding::Gradients, Sharding::Optimizer]);
     let mut gradients = recipe.gradients * count / for_gradients;
-    let mut optimizer = (recipe.copies + recipe.moments) * count / for_optimizer;
+    // Token embeddings lie on the first stage.
+    let wide = if stage.index == 0.0 { wide_moments(layout) / degrees.tensor } else { 0.0 };
+    let wide = wide.min(stage.outer_parameters) * (WIDE_MOMENTS - INT8_MOMENTS);
+    let mut optimizer = ((recipe.copies + recipe.moments) * count + wide) / for_optimizer;
     if layout.code == Code::MegatronDeepSpeed && layout.system == System::Megatron {
         gradients += match layout.precision {
             // `BF16_Optimizer`: 32-bit gradients of all parameters, whatever the stage.

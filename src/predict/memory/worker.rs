@@ -29,14 +29,18 @@ const WITHIN: f64 = 0.08;
 pub(super) fn memory(layout: &Layout) -> Memory {
     let parts = parts(layout);
     let total = parts.total();
+    let within = |bytes: f64| Interval { low: bytes * (1.0 - WITHIN), high: bytes * (1.0 + WITHIN) };
+    let host = layout.hardware.gpus_per_node * total;
     Memory {
         per_gpu_bytes: total,
         capacity_bytes: None,
         fits: None,
-        interval: Interval { low: total * (1.0 - WITHIN), high: total * (1.0 + WITHIN) },
-        // The ranks are the host's own processes.
-        host_bytes: Some(layout.hardware.gpus_per_node * total),
+        interval: within(total),
+        // The ranks are the host's own processes, and what they hold is there before the first step and after the last.
+        host_bytes: Some(host),
+        host_interval: Some(within(host)),
         peak_checkpoint_bytes: Some(total),
+        peak_checkpoint_interval: Some(within(total)),
         parts,
     }
 }

@@ -78,7 +78,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown("no runs of the worker were measured"));
     }
     if layout.precision == Precision::Fp32 {
-        return Err(Unknown("the job computes in 32 bit, and only 16-bit and 8-bit arithmetic was measured"));
+        return Err(Unknown("only 16-bit and 8-bit arithmetic was measured, not 32-bit"));
     }
     let machine = Machine::of(layout, constants)?;
     let (parts, communication) = parts(layout, &machine);

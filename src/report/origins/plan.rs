@@ -4,6 +4,7 @@ use super::Table;
 use crate::ir::hardware::Provenance;
 use crate::ir::worker::Worker;
 use crate::ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
+use crate::plan::minimum_nodes;
 use crate::text;
 
 pub(super) fn plan(table: &mut Table, plan: &Plan) {
@@ -68,7 +69,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         self::model(table, plan, facts);
     }
     if let Some(mesh) = mesh {
-        self::mesh(table, mesh);
+        self::mesh(table, plan, mesh);
     }
     launcher(table, plan, smp.as_ref());
     if let Some(it) = told {
@@ -197,7 +198,7 @@ fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
     }
 }
 
-fn mesh(table: &mut Table, mesh: &Mesh) {
+fn mesh(table: &mut Table, plan: &Plan, mesh: &Mesh) {
     let Mesh {
         engine: _,
         nodes,
@@ -237,7 +238,7 @@ fn mesh(table: &mut Table, mesh: &Mesh) {
         match val {
             Some(val) => table.val(name, val, |n| text::group(*n)),
             None => {
-                table.push(name, "none", "one node per 3 billion parameters is a rule for what is sharded");
+                table.push(name, "none", minimum_nodes::why_none(plan));
             }
         }
     }

@@ -4,7 +4,8 @@ A rule is a JSON object. `where` is a pattern of `service:Operation` (default `*
 body must hold; which of the requests that match:
 
     nth: 3      the third only            from: 3    the third and all after it
-    times: 2    the first two             attempts: 2   the first two attempts of every call (by the SDK's invocation id)
+    times: 2    the first two of all, or from the `from` on
+    attempts: 2   the first two attempts of every call (by the SDK's invocation id)
 
 `do` says what happens, before the effect unless it ends in `-after`:
 
@@ -45,7 +46,8 @@ class Rule:
         if "nth" in self.spec:
             bites = self.seen == self.spec["nth"]
         elif "from" in self.spec:
-            bites = self.seen >= self.spec["from"]
+            past = self.seen - self.spec["from"]
+            bites = 0 <= past < self.spec.get("times", past + 1)
         elif "times" in self.spec:
             bites = self.seen <= self.spec["times"]
         elif "attempts" in self.spec:

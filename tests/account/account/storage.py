@@ -26,6 +26,7 @@ class Storage:
                 "PermanentRedirect",
                 "The bucket you are attempting to access must be addressed using the specified endpoint.",
                 301,
+                region=found.region_name,
             )
         upload = call.query.get("uploadId")
         upload = upload[0] if isinstance(upload, list) else upload

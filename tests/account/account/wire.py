@@ -113,7 +113,8 @@ def refusal(call, no):
     if call.service == "s3":
         text = f"<Error><Code>{no.code}</Code><Message>{escape(no.message)}</Message><RequestId>{request}</RequestId></Error>"
         body = b"" if call.method == "HEAD" else text.encode()
-        return Answer(no.status, {"Content-Type": "application/xml", "x-amz-request-id": request}, body)
+        where = {"x-amz-bucket-region": no.members["region"]} if "region" in no.members else {}
+        return Answer(no.status, {"Content-Type": "application/xml", "x-amz-request-id": request, **where}, body)
     if call.service == "ec2":
         text = (
             f"<Response><Errors><Error><Code>{no.code}</Code><Message>{escape(no.message)}</Message></Error></Errors>"

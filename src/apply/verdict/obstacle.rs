@@ -1,0 +1,92 @@
+//! What stands in the way of a resource, in words.
+
+use super::{DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, Verdict, exit};
+use crate::apply::diff::{Action, Change, Obstacle};
+use crate::diag::Diagnostic;
+use crate::source::Span;
+use crate::text;
+
+/// The most characters of a value that differs.
+const MOST_CHARACTERS: usize = 60;
+
+/// What an obstacle means.
+pub fn obstacle(change: &Change, span: Span) -> Verdict {
+    let Action::Stop(kind) = change.action else {
+        return Verdict {
+            diagnostic: Diagnostic::new(&T0611, span, change.because.clone()),
+            exit: exit::BUG,
+            flag: None,
+        };
+    };
+    let name = &change.name;
+    let (code, message, exit) = match kind {
+        Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
+        Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+        Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+        Obstacle::LastRun => (&T0669, change.because.clone(), exit::MANIFEST),
+    };
+    let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
+    for one in &change.differences {
+        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
+    }
+    if !change.differences.is_empty() {
+        diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
+    }
+    diagnostic = match kind {
+        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        Obstacle::Foreign if change.kind == "bucket" => diagnostic
+            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
+        Obstacle::Foreign => diagnostic
+            .help("give the job another name, or take it over with `--adopt`")
+            .note("trainc changes nothing that does not carry its tags"),
+        Obstacle::Unlike => diagnostic
+            .help("give the job another name")
+            .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
+        Obstacle::OtherDigest => diagnostic
+            .help("add `--new-run`: it is started beside the other, which `trainc stop MANIFEST --run NAME` ends if it still runs and is not wanted")
+            .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Beside => diagnostic
+            .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
+            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
+        Obstacle::Started => diagnostic
+            .help("run `trainc destroy MANIFEST` again: it shows that job as well")
+            .note("nothing is deleted under a running job"),
+        // Storage only grows: with what is there already the rest stays as it is.
+        Obstacle::Replace if only_shrinks(change) => {
+            let there = change.differences.first().map_or("", |one| one.found.as_str());
+            diagnostic
+                .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
+                .note("FSx makes no storage smaller, and a new file system begins empty")
+        }
+        Obstacle::Replace => diagnostic
+            .help(
+                "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",
+            )
+            .note("FSx cannot change this in place, and a new file system begins empty"),
+        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
+            .help(format!("aws s3 rm {} && trainc apply MANIFEST", crate::emit::quoted(name)))
+            .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
+        Obstacle::LastRun => diagnostic
+            .help("change what the job does, as its `seed`: another digest begins again at its first run")
+            .note("a run's name ends in its number, which has three digits"),
+        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
+    };
+    let flag = match kind {
+        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
+        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
+        Obstacle::Unlike | Obstacle::Started | Obstacle::Replace | Obstacle::Broken | Obstacle::LastRun => {
+            None
+        }
+    };
+    Verdict { diagnostic, exit, flag }
+}
+
+/// Whether less storage is all that is asked for.
+fn only_shrinks(change: &Change) -> bool {
+    matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
+}

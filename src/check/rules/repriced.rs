@@ -1,0 +1,64 @@
+//! Seconds, dollars and batch of a job that does not fit its GPUs, once edits that make it fit are written.
+
+use super::elsewhere;
+use crate::catalog::instances;
+use crate::check::Context;
+use crate::predict::Layout;
+use crate::predict::memory::remedies::{Edit, Remedy};
+use crate::predict::run::Terms;
+use crate::predict::speed::speed;
+
+/// A layout as the manifest comes to it once its edits are written: where the global batch is written it stays, and
+/// more ranks take fewer passes.
+fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
+    let mut new = new.clone();
+    let more = new.work.global_sequences / before.work.global_sequences;
+    if more > 1.0 && context.plan.job.train.global_batch.get().is_some() {
+        new.work.global_sequences /= more;
+        new.work.passes = (new.work.passes / more).max(1.0);
+    }
+    new
+}
+
+/// How many times the steps of before a run takes: as many where steps are written; else the same sequences.
+fn steps(context: &Context, before: &Layout, written: &Layout) -> f64 {
+    if context.plan.job.train.steps.get().is_some() {
+        1.0
+    } else {
+        before.work.global_sequences / written.work.global_sequences
+    }
+}
+
+/// Seconds of the training as it is written, in steps of the layout before; none where speed is not known.
+pub(super) fn training_seconds(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
+    let written = as_written(context, before, new);
+    let speed = speed(&written, context.constants).ok()?;
+    Some(speed.step_seconds * steps(context, before, &written))
+}
+
+/// US dollars of the run as it is written; none where its length or a price is not known.
+pub(super) fn dollars(context: &Context, before: &Layout, (new, edits): (&Layout, &[Edit])) -> Option<f64> {
+    let written = as_written(context, before, new);
+    let mut terms = Terms::of(context.plan, context.constants).ok()?;
+    if let Some(name) = other_instance(edits) {
+        let price = elsewhere::price(context, name);
+        terms = terms.on(context.plan, &instances::get(name)?, price.as_ref());
+    }
+    let speed = speed(&written, context.constants).ok()?;
+    terms.times(steps(context, before, &written)).run(&written, &speed).cost_usd
+}
+
+/// The instance type that edits move the job to.
+pub(super) fn other_instance(edits: &[Edit]) -> Option<&'static str> {
+    edits.iter().find_map(|edit| match edit {
+        Edit::Instance(name) => Some(*name),
+        _ => None,
+    })
+}
+
+/// Sequences of a step after the edits, where they are not those of before: another training.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of sequences")]
+pub(super) fn other_batch(context: &Context, before: &Layout, remedy: &Remedy) -> Option<u64> {
+    let after = as_written(context, before, &remedy.layout).work.global_sequences;
+    ((after - before.work.global_sequences).abs() > 0.5).then(|| after.round() as u64)
+}
