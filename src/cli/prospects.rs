@@ -48,17 +48,17 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
         }
     }
     let mut together = Together::default();
-    all.into_iter()
-        .zip(plans)
-        .map(|((mut looked, facts), plan)| {
-            let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
-            if let Some(facts) = facts.filter(|_| starts) {
-                together.add(plan, &facts, &mut looked.findings);
-                looked.exit = preflight::exit(&looked.findings);
-            }
-            looked
-        })
-        .collect()
+    let mut done = Vec::with_capacity(all.len());
+    for (((mut looked, facts), look), plan) in all.into_iter().zip(looks).zip(plans) {
+        let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
+        if let Some(mut facts) = facts.filter(|_| starts) {
+            look.room_beside(&mut facts, plan, &together).await;
+            together.add(plan, &facts, &mut looked.findings);
+            looked.exit = preflight::exit(&looked.findings);
+        }
+        done.push(looked);
+    }
+    done
 }
 
 /// Looks at what there is, and what the manifest names; what was seen, where the job is to be started. Only reads: it is

@@ -2,6 +2,7 @@
 
 use super::needs::{inputs, linked, places};
 use super::network::Way;
+use super::quota::Together;
 use super::release;
 use super::room::{Limit, Running};
 use crate::apply::account::{
@@ -54,6 +55,8 @@ pub struct Facts {
     pub zones: Seen<Vec<String>>,
     /// Limits.
     pub limits: Vec<Limit>,
+    /// Whether the figures of a new account, where limits have them, hold in this one; none where nobody had to ask.
+    pub holds: Option<bool>,
     /// Whether the user waits where there is no room at the moment.
     pub waits: bool,
     /// What runs now on instances of this type, by other jobs; not asked where the job does not fit even alone.
@@ -78,6 +81,14 @@ pub struct Facts {
     pub file_systems: Vec<(Val<String>, Seen<FileSystem>)>,
 }
 
+impl Facts {
+    /// Instances of the job's type that other jobs run on now, as far as they were seen.
+    pub(super) fn running_instances(&self) -> f64 {
+        let seen = self.running.as_ref().and_then(|seen| seen.as_ref().ok());
+        seen.map_or(0.0, |running| running.instances as f64)
+    }
+}
+
 /// The most simulations of the role's policies.
 const MOST_SIMULATIONS: usize = 4;
 
@@ -100,13 +111,23 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let asked = Cell::new(prospect.calls);
         let look = Look { asked: Some(&asked), ..*self };
         let mut facts = look.seen(plan, prospect, starting).await;
-        let holds = look.confirm_defaults(&mut facts.limits, 0.0, None).await;
+        let holds = look.confirm_defaults(&mut facts.limits, |_| 0.0, None).await;
+        facts.holds = holds;
         facts.running = look.running_now(plan, prospect, &facts.limits, holds.is_some()).await;
         if let Some(Ok(running)) = &facts.running {
             let taken = running.instances as f64;
-            look.confirm_defaults(&mut facts.limits, taken, holds).await;
+            facts.holds = look.confirm_defaults(&mut facts.limits, |_| taken, holds).await;
         }
         facts
+    }
+
+    /// Looks once more at the limits of a job that has others beside it in the same command: what a new account has must
+    /// not refuse it unasked.
+    pub async fn room_beside(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
+        let known = facts.holds;
+        let running = facts.running_instances();
+        let taken = |limit: &Limit| running + together.before(plan, limit);
+        facts.holds = self.confirm_defaults(&mut facts.limits, taken, known).await;
     }
 
     /// All that depends on nothing else.
@@ -165,6 +186,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             groups,
             zones,
             limits,
+            holds: None,
             waits: self.patience.capacity.is_some(),
             running: None,
             buckets,

@@ -43,19 +43,26 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
 #[derive(Clone, Debug, Default)]
 pub struct Together(BTreeMap<(String, String), (f64, Vec<String>)>);
 
+fn key(plan: &Plan, limit: &Limit) -> (String, String) {
+    (plan.job.region.value().cloned().unwrap_or_default(), limit.quota.code.clone().unwrap_or_default())
+}
+
 impl Together {
+    /// What the jobs that were added ask of a limit, in its unit.
+    pub fn before(&self, plan: &Plan, limit: &Limit) -> f64 {
+        self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
+    }
+
     /// Adds a job to those before it; where it does not fit beside them, says so and leaves it out. Only for a job that
     /// is to be started and fits alone.
     pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
-        let running = facts.running.as_ref().and_then(|seen| seen.as_ref().ok()).copied().unwrap_or_default();
-        let used = running.instances as f64;
+        let used = facts.running_instances();
         let region = plan.job.region.value().cloned().unwrap_or_default();
         let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
-        let key = |limit: &Limit| (region.clone(), limit.quota.code.clone().unwrap_or_default());
         let mut fits = true;
         for limit in shared() {
             let Some(Ok(has)) = limit.seen else { continue };
-            let Some((before, jobs)) = self.0.get(&key(limit)) else { continue };
+            let Some((before, jobs)) = self.0.get(&key(plan, limit)) else { continue };
             if limit.wanted + used <= has && limit.wanted + used + before > has {
                 let what = format!(
                     "is {}, and beside {} for {} the job needs",
@@ -68,7 +75,7 @@ impl Together {
             }
         }
         for limit in shared().filter(|_| fits) {
-            let (sum, jobs) = self.0.entry(key(limit)).or_default();
+            let (sum, jobs) = self.0.entry(key(plan, limit)).or_default();
             *sum += limit.wanted;
             jobs.extend(plan.job.name.value().cloned());
         }

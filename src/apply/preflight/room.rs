@@ -81,11 +81,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     pub(super) async fn confirm_defaults(
         &self,
         limits: &mut [Limit],
-        taken: f64,
+        taken: impl Fn(&Limit) -> f64,
         known: Option<bool>,
     ) -> Option<bool> {
         let refuses = |limit: &Limit| {
-            let taken = if limit.is_shared { taken } else { 0.0 };
+            let taken = if limit.is_shared { taken(limit) } else { 0.0 };
             let is_over = |seen: &Answer<f64>| matches!(seen, Ok(has) if limit.wanted + taken > *has);
             limit.is_default && limit.seen.as_ref().is_none_or(is_over)
         };
