@@ -18,6 +18,7 @@
 
 mod against;
 mod apply;
+mod consoles;
 mod docs;
 mod fixes;
 mod golden;

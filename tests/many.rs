@@ -196,6 +196,22 @@ fn a_bad_file_never_hides_the_next() {
     assert!(latin.contains(&"T0110".to_owned()) && latin.contains(&"T0124".to_owned()), "{latin:?}");
 }
 
+/// A check that checks nothing must not pass.
+#[test]
+fn layers_alone_are_no_jobs() {
+    let dir = Scratch::new("layers-alone");
+    dir.write(".git/HEAD", "");
+    dir.write("layers/base.kdl", "region \"us-west-2\"\n");
+    dir.write("layers/small.kdl", "train { steps 10; }\n");
+    for args in [&["check", "layers"][..], &["check", "layers/*.kdl"], &["emit", "layers", "--out", "out"]] {
+        let ran = trainc_in(&dir.0, args, b"", Duration::from_secs(30));
+        assert_eq!(ran.code, Some(3), "{args:?}: {}{}", ran.out, ran.err);
+        let said = format!("{}{}", ran.out, ran.err);
+        assert!(said.contains("T0141") && said.contains("no `job` in the 2 manifests"), "{args:?}: {said}");
+    }
+    assert!(!dir.0.join("out").exists());
+}
+
 #[test]
 fn what_is_wrong_in_a_layer_is_said_where_it_is_walked_past() {
     let scratch = Scratch::new("layers-walked");

@@ -87,7 +87,7 @@ fn wrong_usage_says_what_to_type() {
     for (args, words) in [
         (&["check", "--account", "12"][..], "twelve digits, as 111122223333"),
         (&["check", ""], "an empty path"),
-        (&["check", "--set", "="], "no path before the `=`; expected PATH=VALUE, as cluster.nodes=4"),
+        (&["check", "--set", "="], "no path before the `=` (T0210); expected PATH=VALUE, as cluster.nodes=4"),
         (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
         (&["check", "--set", "cluster"], "no `=`"),
         (

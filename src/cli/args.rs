@@ -133,7 +133,7 @@ fn set(written: &str) -> Result<String, String> {
         Some(_) => "no value behind the `=`",
         None => "no `=`",
     };
-    Err(format!("{what}; expected PATH=VALUE, as cluster.nodes=4 (the empty text is PATH='\"\"')"))
+    Err(format!("{what} (T0210); expected PATH=VALUE, as cluster.nodes=4 (the empty text is PATH='\"\"')"))
 }
 
 fn account(written: &str) -> Result<String, String> {

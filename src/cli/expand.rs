@@ -2,8 +2,8 @@
 
 use super::world::describe;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic};
-use crate::source::{SourceId, Span};
+use crate::diag::{Code, Diagnostic, Problems};
+use crate::source::{SourceMap, Span};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -143,20 +143,34 @@ fn glob(pattern: &str) -> Expanded {
 }
 
 /// What to say where an argument leads to nothing.
-pub(super) fn nothing(source: SourceId, argument: &str, fault: Option<&str>) -> Diagnostic {
+pub(super) fn nothing(sources: &mut SourceMap, argument: &str, fault: Option<&str>) -> Problems {
     let path = Path::new(argument);
-    if let Some(fault) = fault {
-        return Diagnostic::new(&T0141, Span::whole(source), format!("`{argument}`: {fault}"));
-    }
-    let message = if path.is_dir() {
+    let message = if let Some(fault) = fault {
+        return one(sources, argument, format!("`{argument}`: {fault}"), None);
+    } else if path.is_dir() {
         format!("no `*.kdl` below `{argument}`")
     } else if argument.contains(['*', '?', '[']) {
         format!("nothing matches `{argument}`")
     } else {
         format!("`{argument}` is not there")
     };
-    let diagnostic = Diagnostic::new(&T0141, Span::whole(source), message);
-    if path.is_dir() { diagnostic.help("write a first one with `trainc init`") } else { diagnostic }
+    one(sources, argument, message, path.is_dir().then_some("write a first one with `trainc init`"))
+}
+
+fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&str>) -> Problems {
+    let source = sources.add(argument, "");
+    let mut problems = Problems::default();
+    let said = Diagnostic::new(&T0141, Span::whole(source), message);
+    problems.push(if let Some(help) = help { said.help(help) } else { said });
+    problems
+}
+
+/// What to say of a directory or a glob whose manifests are layers, all of them: nothing of it would be checked or made.
+pub(super) fn layers_alone(sources: &mut SourceMap, argument: &str, files: usize) -> Problems {
+    let of = if Path::new(argument).is_dir() { "below" } else { "that match" };
+    let what = crate::text::count(files as u64, "manifest");
+    let message = format!("no `job` in the {what} {of} `{argument}`: layers alone");
+    one(sources, argument, message, Some("name the directory of the jobs that extend them"))
 }
 
 /// The nearest directory upward with `.git`, else the directory that was given, else the file's own.

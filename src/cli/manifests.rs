@@ -94,16 +94,13 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     let mut named: Vec<Named> = Vec::new();
     let mut known: BTreeSet<OsString> = BTreeSet::new();
     let mut many = arguments.len() > 1;
+    let mut walks: Vec<(&String, usize)> = Vec::new();
     for argument in arguments {
         let found = expand(argument);
-        if let Some(walked) = found.many {
-            many |= walked;
-        }
+        walks.extend(found.many.map(|_| (argument, found.files.len())));
+        many |= found.many.unwrap_or_default();
         if found.files.is_empty() || found.fault.is_some() {
-            let source = sources.add(argument.as_str(), "");
-            let mut problems = Problems::default();
-            problems.push(expand::nothing(source, argument, found.fault.as_deref()));
-            failed.push((argument.clone(), problems));
+            failed.push((argument.clone(), expand::nothing(&mut sources, argument, found.fault.as_deref())));
         }
         for file in found.files {
             // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
@@ -113,13 +110,17 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
             }
         }
     }
-    let mut manifests: Vec<Manifest> =
-        failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems)).collect();
+    let failed = failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems));
+    let mut manifests: Vec<Manifest> = failed.collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
     for part in in_parts(&named, options, keep) {
         many |= part.swept;
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
+    }
+    if manifests.iter().all(|manifest| manifest.compiled.is_layer) {
+        let said = walks.iter().map(|(at, files)| (at, expand::layers_alone(&mut sources, at, *files)));
+        manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
     }
     neighbours::judge(&mut manifests);
     Set { sources, manifests, many, root: first_root.unwrap_or_default() }

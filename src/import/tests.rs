@@ -368,6 +368,35 @@ fn a_described_serverless_job_comes_back_whole() {
 }
 
 #[test]
+fn an_algorithm_by_its_name_comes_back() {
+    let request = serde_json::json!({
+        "TrainingJobName": "trees",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "AlgorithmName": "arn:aws:sagemaker:us-west-2:111122223333:algorithm/trees",
+            "TrainingInputMode": "File",
+        },
+        "HyperParameters": {"max_depth": "5", "objective": "reg:squarederror"},
+        "InputDataConfig": [{
+            "ChannelName": "train",
+            "DataSource": {"S3DataSource": {
+                "S3DataType": "S3Prefix", "S3Uri": "s3://bucket/train/", "S3DataDistributionType": "FullyReplicated",
+            }},
+        }],
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let found = imported(&request.to_string());
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    let sent = emitted(&found.manifest);
+    for name in ["AlgorithmSpecification", "HyperParameters", "InputDataConfig", "ResourceConfig"] {
+        assert_eq!(sent[name], request[name], "{}", found.manifest);
+    }
+}
+
+#[test]
 fn braces_of_a_request_stand_for_themselves() {
     let request = serde_json::json!({
         "TrainingJobName": "small",

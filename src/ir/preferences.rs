@@ -71,6 +71,13 @@ impl Job {
         self.request.iter().find(|member| member.name == SERVERLESS)
     }
 
+    /// Whether the job runs an algorithm of the service or of a marketplace, which `request` names: it brings its own
+    /// container and program.
+    pub fn names_algorithm(&self) -> bool {
+        let mut members = self.request.iter().filter(|member| member.name == "AlgorithmSpecification");
+        members.any(|member| member.value.member("AlgorithmName").is_some())
+    }
+
     /// Instances of the job, those of all groups together.
     pub fn instances(&self) -> Option<u64> {
         let cluster = self.cluster.as_ref()?;

@@ -124,6 +124,22 @@ impl Judge<'_, '_> {
             }
             return;
         }
+        if self.context.plan.image.is_none() && self.context.plan.job.names_algorithm() {
+            for (name, field) in [
+                ("program", &program.entry),
+                ("source", &program.source),
+                ("git", &program.git),
+                ("s3", &program.s3),
+            ] {
+                self.unused(
+                    field,
+                    name,
+                    "the algorithm that `request` names brings its own program",
+                    "remove it",
+                );
+            }
+            return;
+        }
         // An image of one's own may start by itself: the container then gets the hyperparameters as they are.
         let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own");
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
