@@ -104,10 +104,10 @@ impl Terms {
         self.bills.instance_at_most.is_some()
     }
 
-    /// The same job with a checkpoint whenever one loses least.
+    /// The same job with other checkpoints.
     #[must_use]
-    pub fn with_best_checkpoints(&self) -> Self {
-        Self { every: Some(Every::Optimal), ..self.clone() }
+    pub fn with_checkpoints(&self, every: Every) -> Self {
+        Self { every: Some(every), ..self.clone() }
     }
 
     /// The run of a layout whose step time is known.

@@ -81,7 +81,8 @@ fn both(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run
     Some((written, other))
 }
 
-fn told(written: &Run, other: &Run) -> Option<String> {
+/// Time and dollars of a run as it is written, and of another.
+pub(super) fn told(written: &Run, other: &Run) -> Option<String> {
     Some(format!("predicted: {} as it is written, {} after that edit", bill(written)?, bill(other)?))
 }
 

@@ -4,7 +4,7 @@ use crate::check::Context;
 use crate::check::remedy;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
-use crate::ir::Plan;
+use crate::ir::{Every, Plan};
 use crate::plan::divisors::divisors;
 use crate::predict::bills::at_most;
 use crate::predict::{Layout, Recompute, Run, run, speed};
@@ -26,11 +26,11 @@ pub(super) fn predicted(context: &Context) -> Option<(Layout, Run)> {
     Some((layout, run))
 }
 
-/// The run of a layout with a checkpoint whenever one loses least.
-pub(super) fn with_best_checkpoints(context: &Context, layout: &Layout) -> Option<Run> {
+/// The run of a layout with other checkpoints.
+pub(super) fn with_checkpoints(context: &Context, layout: &Layout, every: Every) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
     let terms = run::Terms::of(context.plan, context.constants).ok()?;
-    Some(terms.with_best_checkpoints().run(layout, &speed))
+    Some(terms.with_checkpoints(every).run(layout, &speed))
 }
 
 fn run_of(context: &Context, layout: &Layout) -> Option<Run> {

@@ -1,6 +1,6 @@
 //! `max-run` against the time that the run is predicted to take.
 
-use super::predicted_cost::{predicted, shorter, whole, with_best_checkpoints};
+use super::predicted_cost::{predicted, shorter, whole, with_checkpoints};
 use crate::catalog::limits;
 use crate::check::Context;
 use crate::declare_code;
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some((layout, run)) = predicted(context) else { return };
     let most = limit.value as f64;
     if run.seconds <= most {
-        let best = || with_best_checkpoints(context, &layout);
+        let best = || with_checkpoints(context, &layout, Every::Optimal);
         interrupted((plan, cluster), &run, &best, limit.value, problems);
     }
     // No second at all is refused by itself.
