@@ -1,6 +1,6 @@
 //! How the program is called: what is left out, what is wrong usage, and what `emit` leaves alone.
 
-use crate::support::{Ran, Scratch, root, trainc_in};
+use crate::support::{Ran, Scratch, files, root, trainc_in};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -187,4 +187,33 @@ fn a_table_that_says_nothing_is_refused() {
         crate::support::trainc_in(&dir.0, &["calibrate", "runs.csv"], b"", std::time::Duration::from_mins(1));
     assert_eq!(ran.code, Some(2), "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("has nothing to judge: 1 row, all skipped"), "{}", ran.err);
+}
+
+/// `init` writes every example as it is shipped; its README speaks of the repository.
+#[test]
+fn init_writes_the_examples() {
+    let dir = Scratch::new("usage-init");
+    let help = run(&dir.0, &["init", "--help"]).out;
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join("examples")).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Workflows to copy, not a job.
+        if name == "gitops" {
+            continue;
+        }
+        assert!(help.contains(&name), "{name} is not in\n{help}");
+        let ran = run(&dir.0, &["init", "--example", &name, &name]);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        let of = format!("examples/{name}/");
+        let is_made = |path: &str| path.contains("/packed/") || path.contains("/runs/");
+        for path in files(&of, &[".kdl", ".py", ".txt", ".json"]).iter().filter(|path| !is_made(path)) {
+            let written = dir.0.join(path.strip_prefix("examples/").unwrap());
+            assert!(fs::read(&written).ok() == fs::read(root().join(path)).ok(), "{path}");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 14);
+    let wrong = run(&dir.0, &["init", "--example", "tiny-lama", "other"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);
 }

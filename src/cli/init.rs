@@ -4,6 +4,7 @@ use super::exit;
 use super::io::Io;
 use super::world::describe;
 use crate::text;
+use clap::builder::PossibleValuesParser;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 )]
 pub(super) struct Args {
     /// Start from this example
-    #[arg(long, value_name = "NAME", default_value = "starter")]
+    #[arg(long, value_name = "NAME", default_value = "starter", value_parser = names())]
     example: String,
     /// The directory to write into; made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
@@ -50,19 +51,17 @@ examples! {
     "neox-20b-fsdp": "trainc.kdl" "scripts/run_clm.py";
     "roberta-mnli-pipeline": "trainc.kdl";
     "team-repo": "base.kdl" "jobs/classify.kdl" "jobs/finetune.kdl" "jobs/pretrain.kdl" "scripts/classify.py" "scripts/finetune.py" "scripts/pretrain.py" "scripts/requirements.txt";
+    "tiny-llama": "alice.txt" "tokenizer.json" "tokenizer_config.json" "trainc.kdl";
+}
+
+/// The names that `--example` takes: help and completions list them, and a wrong one is told the nearest.
+fn names() -> PossibleValuesParser {
+    EXAMPLES.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
-    let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else {
-        let names: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
-        let hint = match text::nearest(&args.example, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        };
-        io.note(&format!("error: there is no example `{}`; {hint}\n", args.example));
-        return exit::USAGE;
-    };
+    let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else { return exit::USAGE };
     let taken: Vec<String> = files
         .iter()
         .map(|(file, _)| args.dir.join(file))
