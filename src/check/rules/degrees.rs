@@ -5,7 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
-use crate::predict::{Order, Sharding, System};
+use crate::predict::{Layout, Order, Sharding, System};
 use crate::text;
 
 declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
@@ -130,11 +130,16 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
     {
         return;
     }
-    let mut diagnostic =
+    // Of tensor and pipeline ranks a copy would read other data: that is another batch.
+    let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
+    let judged = sharded_alone.then(|| instead::judged(context, copies));
+    let in_vain = judged.as_ref().and_then(|judged| judged.in_vain);
+    let gain = if in_vain.is_some() { "" } else { ": copies would be faster" };
+    let diagnostic =
         Diagnostic::new(
             &T0389,
             first.span_or(parallel.span),
-            format!("`{}` has {} parameters, and `{name}` {} splits it: copies would be faster", model.name, text::group(parameters), first.value),
+            format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group(parameters), first.value),
         )
         .help(if parallel.engine.get() == Some(Engine::Worker) {
             "write `shard-degree 1`".to_owned()
@@ -153,20 +158,21 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
             text::bytes(states)
         ))
         .fact("parameters", parameters);
-    // Of tensor and pipeline ranks a copy would read other data: that is another batch.
-    let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
-    if sharded_alone {
-        let bill = instead::compared(context, |layout| {
-            if layout.system != System::Worker {
-                layout.system = System::Ddp;
-                layout.sharding = Sharding::None;
-            }
-            layout.degrees.replicas *= layout.degrees.shard;
-            layout.degrees.shard = 1.0;
-        });
-        diagnostic = bill.into_iter().fold(diagnostic, Diagnostic::note);
+    let said = match in_vain {
+        Some(why) => Some(why.words().to_owned()),
+        None => judged.and_then(|judged| judged.bill),
+    };
+    problems.push(said.into_iter().fold(diagnostic, Diagnostic::note));
+}
+
+/// The layout with a copy of the model on each rank of its shard groups.
+fn copies(layout: &mut Layout) {
+    if layout.system != System::Worker {
+        layout.system = System::Ddp;
+        layout.sharding = Sharding::None;
     }
-    problems.push(diagnostic);
+    layout.degrees.replicas *= layout.degrees.shard;
+    layout.degrees.shard = 1.0;
 }
 
 /// Children of `parallel` as written that engine `ddp` under torchrun does not take, by their names.
