@@ -13,6 +13,7 @@ use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::desired::Desired;
 use crate::apply::observed::Look;
+use crate::apply::status::Planned;
 use crate::apply::verdict::{self, Verdict};
 use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
@@ -142,6 +143,11 @@ impl About {
         self.plan.job.name.value().map_or("", String::as_str)
     }
 
+    /// What a run is held against; nothing where it is of another digest than the manifest's.
+    pub(super) fn planned(&self, is_other: bool) -> Planned {
+        if is_other { Planned::default() } else { planned(&self.manifest) }
+    }
+
     /// Tells one object, with the job's name.
     pub(super) fn tell(&self, io: &mut Io, object: Value) {
         self.form.tell(io, Some(self.name()), object);
@@ -156,6 +162,16 @@ impl About {
         let shown = if self.global.verbose { all } else { verdict::shortened(all) };
         show(io, &self.set, &self.manifest, &only(shown), &self.global);
         verdict.exit
+    }
+}
+
+/// What the plan of a manifest predicts of its run.
+pub(super) fn planned(manifest: &Manifest) -> Planned {
+    let prediction = &manifest.compiled.prediction;
+    let run = prediction.run.as_ref().filter(|run| !run.never_ends);
+    Planned {
+        seconds: run.map(|run| run.expected_seconds()).filter(|seconds| seconds.is_finite()),
+        tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
     }
 }
 

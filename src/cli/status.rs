@@ -66,8 +66,9 @@ impl Task for Show {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let now =
-            status(&self.about.plan, &job, &metrics, look.clock.now()).simulated(look.cloud.is_simulated());
+        let planned = self.about.planned(found.is_other);
+        let now = status(&self.about.plan, &planned, &job, &metrics, look.clock.now())
+            .simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
@@ -135,11 +136,14 @@ fn page(now: &Status, other: &str) -> String {
         field("progress", format!("{}%{left}", text::short(percent)));
     }
     if let Some(usd) = now.cost_usd {
-        let most =
-            now.most_usd.map_or_else(String::new, |most| format!(" of at most {}", text::dollars(most)));
         field(
             "cost",
-            format!("{}{most}, instances only, at the price on demand{}", text::dollars(usd), now.unpaid()),
+            format!(
+                "{}{}, instances only, at the price on demand{}",
+                text::dollars(usd),
+                now.against(),
+                now.unpaid()
+            ),
         );
     }
     if let Some(reason) = &now.failure_reason {

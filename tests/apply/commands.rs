@@ -105,6 +105,44 @@ fn a_job_from_plan_to_nothing_left() {
     assert!(nothing.err.contains("nothing to remove"), "{}", nothing.err);
 }
 
+/// Dollars and tokens per second stand beside what the plan of the same manifest says of them.
+#[test]
+fn a_run_is_shown_against_its_plan() {
+    let repo = Repo::new("apply-planned", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let metric = "metric \"train:loss\"";
+    repo.edit(
+        path,
+        metric,
+        &format!("metric \"train:tokens_per_s\" regex=\"tokens_per_s=([0-9.]+)\"\n        {metric}"),
+    );
+    let plan = repo.run(&["plan", path, "-o", "json"]).json();
+    let usd = plan["run"]["cost_parts"]["instances"].as_f64().unwrap();
+    let rate = plan["speed"]["tokens_per_second"].as_f64().unwrap();
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let status = repo.run(&["status", path, "-o", "json"]).json();
+    let said = status["planned_usd"].as_f64().unwrap();
+    assert!((said - usd).abs() <= 0.005, "{said} against {usd}");
+    assert_eq!(status["planned_tokens_per_second"].as_f64(), Some(rate.round()));
+    assert_eq!(status["planned_seconds"].as_f64(), plan["run"]["seconds"].as_f64().map(f64::floor));
+    let watched = repo.run(&["watch", path]);
+    let dollars = format!("${usd:.2} planned");
+    let told = one_line(&format!("{}{}", watched.out, watched.err));
+    assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
+    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
+    let shown = repo.run(&["status", path]);
+    let told = one_line(&shown.out);
+    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
+    let grouped =
+        trainc::text::group(status["planned_tokens_per_second"].as_u64().unwrap_or(rate.round() as u64));
+    assert!(told.contains(&format!("tokens/s 41,250 of {grouped} planned")), "{told}");
+    // A run of something else is not held against what the manifest says now.
+    repo.edit(path, "steps 1000", "steps 2000");
+    let other = repo.run(&["status", path, "-o", "json"]).json();
+    assert!(other["planned_usd"].is_null() && other["planned_tokens_per_second"].is_null(), "{other}");
+    assert!(other["most_usd"].is_number());
+}
+
 #[test]
 fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     let repo = Repo::new("apply-released", &["llama-7b-fsdp"]);

@@ -13,6 +13,7 @@ use crate::apply::verdict::{self, Verdict};
 use crate::cli::args::{Global, Input, duration_text};
 use crate::cli::exit;
 use crate::cli::io::Io;
+use crate::cli::job::planned;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
@@ -295,6 +296,7 @@ impl One<'_> {
             &look,
             self.set,
             self.manifest,
+            &planned(self.manifest),
             &self.path(),
             job,
             self.global,
