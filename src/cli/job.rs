@@ -5,7 +5,7 @@ use super::args::{Global, Named, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
-use super::progress::version_line;
+use super::progress::{LOOKING, Mode, Progress, version_line};
 use super::prospects::{only, show};
 use super::typed::{laid_over, typed};
 use crate::Options;
@@ -146,6 +146,12 @@ impl About {
     /// What a run is held against; nothing where it is of another digest than the manifest's.
     pub(super) fn planned(&self, is_other: bool) -> Planned {
         if is_other { Planned::default() } else { planned(&self.manifest) }
+    }
+
+    /// Who shows that something takes its time, where people look.
+    pub(super) fn progress(&self) -> Progress {
+        let output = if self.form.is_json() { "json" } else { "human" };
+        Progress::new(Mode::of(output, self.global.quiet))
     }
 
     /// Tells one object, with the job's name.
@@ -304,8 +310,9 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
     about: &About,
+    progress: &Progress,
 ) -> Result<Existing, u8> {
-    match find(look, &about.plan).await {
+    match progress.busy(LOOKING, find(look, &about.plan)).await {
         Ok(Found { desired, job: Some((job, _)), is_other }) => Ok(Existing { desired, job, is_other }),
         Ok(_) => Err(none(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),

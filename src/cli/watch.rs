@@ -106,7 +106,7 @@ async fn watch<C: Observe, K: Clock>(
     output: &str,
     progress: &Progress,
 ) -> u8 {
-    let found = match existing(io, look, about).await {
+    let found = match existing(io, look, about, progress).await {
         Ok(found) => found,
         Err(code) => return code,
     };
