@@ -877,6 +877,45 @@ fn room_that_is_taken_is_waited_for_and_counted_together() {
     assert_eq!((never.code, jobs()), (Some(5), 0), "{}{}", never.out, never.err);
 }
 
+/// A file system is billed by the second: it is not made while a quota that can be read keeps its job out.
+#[test]
+fn room_is_waited_for_before_a_file_system_is_made() {
+    let repo = Repo::new("apply-room-first", &["llama-7b-fsdp"]);
+    let second = read("examples/llama-7b-fsdp/trainc.kdl");
+    repo.0.write("second/trainc.kdl", second.replace("./scripts", "../llama-7b-fsdp/scripts"));
+    repo.edit("second/trainc.kdl", "job \"llama-7b-fsdp\"", "job \"second\"");
+    // `ml.p4d.24xlarge for spot training job usage`: room for the one that runs, and for no other beside it.
+    let busy = |more: &str| {
+        repo.0.write("account.json", format!(r#"{{"quotas": {{"L-09D56C4F": 12}}{more}}}"#));
+        assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    };
+    let systems = || repo.account()["file_systems"].as_object().unwrap().len();
+    let apply = |time: &str| {
+        repo.run(&["apply", "second/trainc.kdl", "--yes", "--wait-for-capacity", time, "-o", "json"])
+    };
+    let first = |ran: &Ran, kind: &str, what: &str| {
+        let all = lines(ran);
+        all.iter().position(|one| one["type"] == what && one["kind"] == kind)
+    };
+    busy("");
+    let vain = apply("60s");
+    assert_eq!((vain.code, systems()), (Some(5), 1), "{}{}", vain.out, vain.err);
+    assert!(vain.out.contains("waited 1m") && vain.out.contains("T0603"), "{}", vain.out);
+    let waited = apply("48h");
+    assert_eq!((waited.code, systems()), (Some(0), 2), "{}{}", waited.out, waited.err);
+    let (waits, makes) = (first(&waited, "training-job", "waiting"), first(&waited, "file-system", "doing"));
+    assert!(waits.is_some() && waits < makes, "{waits:?} {makes:?}: {}", waited.out);
+    // Where nobody may read the quota, the job itself finds out.
+    busy(r#", "denied": ["servicequotas:GetServiceQuota"]"#);
+    let unread = apply("48h");
+    assert_eq!((unread.code, systems()), (Some(0), 2), "{}{}", unread.out, unread.err);
+    assert!(
+        first(&unread, "file-system", "doing") < first(&unread, "training-job", "waiting"),
+        "{}",
+        unread.out
+    );
+}
+
 #[test]
 fn denied_foreign_and_quota_have_their_exit_codes() {
     let repo = Repo::new("apply-codes", &["llama-7b-fsdp"]);

@@ -87,11 +87,16 @@ impl One<'_> {
             return self.nothing_to_do(io, look, prospect, progress).await;
         }
         let ledger = Ledger::default();
+        let telling = Telling { ledger: &ledger, listener: progress };
+        let Some(look) = look.wait_for_room(self.plan, prospect, telling).await else {
+            progress.clear();
+            return self.report(io, &ledger, None);
+        };
         let driver = Driver {
             look,
             desired: &prospect.desired,
             choices: self.choices(),
-            telling: Telling { ledger: &ledger, listener: progress },
+            telling,
             wrote_iam: false.into(),
             shared,
         };
