@@ -175,8 +175,9 @@ impl About {
 pub(super) fn planned(manifest: &Manifest) -> Planned {
     let prediction = &manifest.compiled.prediction;
     let run = prediction.run.as_ref().filter(|run| !run.never_ends);
+    let seconds = run.map(crate::predict::Run::expected_seconds);
     Planned {
-        seconds: run.map(|run| run.expected_seconds()).filter(|seconds| seconds.is_finite()),
+        seconds: seconds.filter(|seconds| seconds.is_finite()),
         tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
     }
 }

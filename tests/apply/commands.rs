@@ -133,8 +133,7 @@ fn a_run_is_shown_against_its_plan() {
     let shown = repo.run(&["status", path]);
     let told = one_line(&shown.out);
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
-    let grouped =
-        trainc::text::group(status["planned_tokens_per_second"].as_u64().unwrap_or(rate.round() as u64));
+    let grouped = trainc::text::group(Duration::from_secs_f64(rate.round()).as_secs());
     assert!(told.contains(&format!("tokens/s 41,250 of {grouped} planned")), "{told}");
     // A run of something else is not held against what the manifest says now.
     repo.edit(path, "steps 1000", "steps 2000");
