@@ -308,6 +308,63 @@ fn two_jobs_whose_checkpoints_lie_at_one_place_are_a_warning() {
     assert!(allowed.iter().all(|codes| !has(codes, "T0467") && !has(codes, "T0241")), "{allowed:?}");
 }
 
+/// Two manifests that write one storage alike pay for it twice, and nothing else says so before the bill does.
+#[test]
+fn two_jobs_that_define_one_file_system_alike_are_a_warning() {
+    let over = |name: &str, first: &str, second: &str| {
+        let scratch = Scratch::new(name);
+        scratch.write("base.kdl", crate::support::read("tests/fixtures/base.kdl"));
+        scratch.write("scripts/train.py", "import argparse\n");
+        for (job, storage) in [("first", first), ("second", second)] {
+            let text = format!(
+                "extends \"base.kdl\"\njob \"{job}\" {{\n    region \"us-east-1\"\n    \
+                 network {{ subnets \"subnet-0123456789abcdef0\"; security-groups \"sg-0123456789abcdef0\"; }}\n    \
+                 {storage}\n    channel \"train\" from=\"corpus\" path=\"/\"\n}}\n"
+            );
+            scratch.write(&format!("{job}.kdl"), &text);
+        }
+        let ran = trainc_in(&scratch.0, &["check", ".", "-o", "json"], b"", Duration::from_mins(2));
+        assert_eq!(ran.code, Some(0), "{}", ran.json());
+        let found: Vec<Vec<serde_json::Value>> = ran.json()["manifests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let all = one["problems"].as_array().unwrap().iter();
+                all.filter(|one| ["T0489", "T0241"].contains(&one["code"].as_str().unwrap()))
+                    .cloned()
+                    .collect()
+            })
+            .collect();
+        found
+    };
+    let storage = |capacity: &str, inside: &str| {
+        format!(
+            "storage \"lustre\" name=\"corpus\" capacity=\"{capacity}\" deployment=\"persistent-2\" throughput=125 {{\n        \
+             import \"s3://example-corpus/tokens/\"\n        {inside}\n    }}"
+        )
+    };
+    let plain = storage("1200GiB", "");
+    let alike = over("file-systems-alike", &plain, &plain);
+    assert!(alike[0].is_empty() && alike[1].len() == 1, "{alike:?}");
+    let said = &alike[1][0];
+    assert_eq!(said["severity"], "warning");
+    let message = said["message"].as_str().unwrap();
+    assert!(message.contains("`first` and `second`") && message.contains("`corpus`"), "{message}");
+    assert!(said["help"].to_string().contains("id="), "{said}");
+    // $174 a month for 1.2 TB: c3x.dev/resources/aws/aws_fsx_lustre_file_system.
+    assert_eq!(said["facts"]["usd_per_month"].as_f64().map(f64::round), Some(174.0), "{said}");
+    // What cannot be shared is not said: another size, a link of its own; nor what is allowed, on either side.
+    for (name, first, second) in [
+        ("file-systems-of-two-sizes", plain.clone(), storage("2400GiB", "")),
+        ("file-systems-with-their-own-links", plain.clone(), plain.replace("tokens/", "others/")),
+        ("file-systems-allowed", plain.clone(), storage("1200GiB", "allow \"T0489\" reason=\"apart\"")),
+    ] {
+        let found = over(name, &first, &second);
+        assert!(found.iter().all(Vec::is_empty), "{name}: {found:?}");
+    }
+}
+
 /// The place stands once, and so does what is wrong with it.
 #[test]
 fn a_sweep_over_one_place_is_one_problem() {

@@ -45,7 +45,7 @@ fn silent(ran: &Ran, what: &str) {
 fn a_credential_is_shown_in_no_format() {
     let scratch = scratch("secrets");
     let run = |args: &[&str]| trainc_in(&scratch.0, args, b"", Duration::from_mins(1));
-    for format in ["human", "json", "markdown", "short", "sarif", "github"] {
+    for format in ["human", "json", "markdown", "short", "sarif", "github", "gitlab"] {
         for more in [&[][..], &["-v"], &["--color", "always"]] {
             let ran = run(&[&["check", "job.kdl", "-o", format], more].concat());
             assert_eq!(ran.code, Some(3), "{}", ran.err);
@@ -87,7 +87,7 @@ fn a_credential_of_the_command_line_is_shown_in_no_format() {
     scratch.write("job.kdl", read("examples/starter/trainc.kdl"));
     scratch.write("scripts/train.py", "import sys\n");
     let set = format!("program.environment.SESSION={}", SECRETS[1]);
-    for format in ["human", "json", "markdown", "short", "sarif", "github"] {
+    for format in ["human", "json", "markdown", "short", "sarif", "github", "gitlab"] {
         let args = ["check", "job.kdl", "-o", format, "--set", &set];
         let ran = trainc_in(&scratch.0, &args, b"", Duration::from_mins(1));
         assert!(ran.code == Some(3) && ran.out.contains("T0252"), "{}{}", ran.out, ran.err);

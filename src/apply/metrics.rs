@@ -17,11 +17,14 @@ pub struct Metrics {
 /// A host, in the order of their numbers: `algo-2` before `algo-10`.
 type Host = (usize, String);
 
+/// What tokens per second are called.
+pub const RATE: &str = "tokens/s";
+
 /// The words of the trade for what a metric is called.
 const WORDS: &[(&str, &[&str])] = &[
     ("step", &["step", "global_step", "iteration"]),
     ("loss", &["loss"]),
-    ("tokens/s", &["tokens_per_s", "tokens_per_second", "tokens/s", "tps", "throughput"]),
+    (RATE, &["tokens_per_s", "tokens_per_second", "tokens/s", "tps", "throughput"]),
     ("mfu", &["mfu"]),
 ];
 

@@ -37,6 +37,13 @@ pub struct Status {
     pub cost_is_upper_bound: bool,
     /// US dollars of the instances if the run lasts until its max-run.
     pub most_usd: Option<f64>,
+    /// US dollars of the instances if the run lasts as long as the plan predicts, at the same price; null where nothing
+    /// is predicted.
+    pub planned_usd: Option<f64>,
+    /// Seconds that the plan predicts for the run.
+    pub planned_seconds: Option<u64>,
+    /// Tokens per second that the plan predicts, of all ranks together.
+    pub planned_tokens_per_second: Option<f64>,
     /// The last figures of the log.
     pub metrics: serde_json::Map<String, serde_json::Value>,
     /// Where the model lies, at the end.
@@ -45,8 +52,17 @@ pub struct Status {
     pub simulated: bool,
 }
 
-/// The status of a job at a time.
-pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
+/// What a run is held against: what its plan predicts, as far as it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Planned {
+    /// Billed seconds of the whole run.
+    pub seconds: Option<f64>,
+    /// Tokens per second, of all ranks together.
+    pub tokens_per_second: Option<f64>,
+}
+
+/// The status of a job at a time, beside what was planned.
+pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
     let billed = job.billable_seconds.map_or_else(|| in_use(job, end), |seconds| seconds as f64);
     let hourly = match &plan.price {
@@ -56,6 +72,7 @@ pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> St
     let max_run =
         job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
     let (progress, remaining) = progress(plan, job, metrics, now);
+    let usd = |seconds: f64| hourly.map(|usd| round_cents(usd * seconds / 3_600.0));
     Status {
         job: plan.job.name.value().cloned().unwrap_or_default(),
         training_job: job.name.clone(),
@@ -67,9 +84,12 @@ pub fn status(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> St
         estimated_remaining_seconds: remaining,
         elapsed_seconds: whole(end - job.created),
         billable_seconds: job.billable_seconds,
-        cost_usd: hourly.map(|usd| round_cents(usd * billed / 3_600.0)),
+        cost_usd: usd(billed),
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
-        most_usd: hourly.zip(max_run).map(|(usd, seconds)| round_cents(usd * seconds / 3_600.0)),
+        most_usd: max_run.and_then(usd),
+        planned_usd: planned.seconds.and_then(usd),
+        planned_seconds: planned.seconds.map(whole),
+        planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
         metrics: metrics
             .latest()
             .into_iter()
@@ -160,6 +180,14 @@ impl Status {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
+    /// What dollars so far are held against: ` of $16.46 planned, at most $28.36`; nothing where neither is known.
+    pub fn against(&self) -> String {
+        let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
+        let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
+        let all: Vec<String> = planned.into_iter().chain(most).collect();
+        if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) }
+    }
+
     /// The last figures, the words of the trade first, in their order.
     pub fn figures(&self) -> Vec<(&str, String)> {
         let words = super::metrics::words();
@@ -167,7 +195,13 @@ impl Status {
         let mut out: Vec<(&str, String)> = self
             .metrics
             .iter()
-            .filter_map(|(name, value)| Some((name.as_str(), figure(name, value.as_f64()?))))
+            .filter_map(|(name, value)| {
+                let planned = self.planned_tokens_per_second.filter(|_| name == super::metrics::RATE);
+                let planned = planned.map_or_else(String::new, |planned| {
+                    format!(" of {} planned", text::group(whole(planned)))
+                });
+                Some((name.as_str(), format!("{}{planned}", figure(name, value.as_f64()?))))
+            })
             .collect();
         out.sort_by_key(|(name, _)| rank(name));
         out
@@ -192,7 +226,10 @@ impl Status {
         if let Some(usd) = self.cost_usd {
             let simulated = if self.simulated { " (simulated)" } else { "" };
             let most = if self.cost_is_upper_bound { "at most " } else { "" };
-            parts.push(format!("{most}{} so far{simulated}", text::dollars(usd)));
+            let planned = self
+                .planned_usd
+                .map_or_else(String::new, |usd| format!(" of {} planned", text::dollars(usd)));
+            parts.push(format!("{most}{} so far{planned}{simulated}", text::dollars(usd)));
         }
         parts.join(", ")
     }

@@ -7,8 +7,8 @@ use crate::ir::Allow;
 use crate::source::Span;
 use crate::text;
 
-/// The warning that is found once all jobs of a run are known.
-const BETWEEN_JOBS: &str = "T0467";
+/// The warnings that are found once all jobs of a run are known.
+const BETWEEN_JOBS: &[&str] = &["T0467", "T0489"];
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
@@ -62,7 +62,7 @@ pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut 
             continue;
         }
         // Between jobs: whether it silences anything, one job alone does not know.
-        if code.id == BETWEEN_JOBS {
+        if BETWEEN_JOBS.contains(&code.id) {
             continue;
         }
         // What is unknown because of an error may hide the warning that is meant.

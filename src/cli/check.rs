@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// How to write: human, json, short (one line each), sarif, github, markdown
+    /// How to write: human, json, short (one line each), sarif, github,
+    /// gitlab (a Code Quality report), markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = format)]
     output: Format,
     /// Write into the files the edit that mends every problem of this code (or `all`), then check again

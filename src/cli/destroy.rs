@@ -6,7 +6,7 @@ use super::ask::ask;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, abouts, worst};
-use super::progress::{Mode, Progress};
+use super::progress::{LOOKING, Mode, Progress};
 use crate::apply::account::Role;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::desired::Desired;
@@ -119,7 +119,9 @@ impl Task for Strays {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let About { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
-        preflight::strays(plan, &look.strays(plan, &set.jobs()).await, &mut problems);
+        let jobs = set.jobs();
+        let strays = self.about.progress().busy(LOOKING, look.strays(plan, &jobs)).await;
+        preflight::strays(plan, &strays, &mut problems);
         for one in problems.iter() {
             let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
             self.about.fail(io, verdict);
@@ -159,7 +161,9 @@ impl Destroy {
     }
 
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let remains = match self.remains(&look).await {
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
+        let remains = match progress.busy(LOOKING, self.remains(&look)).await {
             Ok(remains) => remains,
             Err(verdict) => return self.about.fail(io, verdict),
         };
@@ -201,8 +205,6 @@ impl Destroy {
                 return exit::INCOMPLETE;
             }
         }
-        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
-        let progress = progress.of(self.about.name(), false);
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         remover.run(&remains, self.consent).await;

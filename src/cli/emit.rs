@@ -6,6 +6,7 @@ use super::directory::{self, Target, Tree};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
+use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{only, show};
 use crate::Options;
 use crate::apply::cloud::{Clock, Cloud, Observe};
@@ -157,7 +158,8 @@ struct Resolve<'a> {
 
 impl Task for Resolve<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        match marks(&look, self.plan).await {
+        let progress = Progress::new(Mode::of("human", self.global.quiet));
+        match progress.busy(LOOKING, marks(&look, self.plan)).await {
             Ok(told) => {
                 *self.found.borrow_mut() = told;
                 exit::DONE

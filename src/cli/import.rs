@@ -5,6 +5,7 @@ use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set};
+use super::progress::{LOOKING, Mode, Progress};
 use super::world::{Files, describe};
 use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
@@ -125,7 +126,9 @@ impl Task for Describe {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let Self { name, global, sink } = self;
         let shown = format!("<training job {name}>");
-        match look.ask(async |cloud| cloud.training_job(&name).await).await {
+        let progress = Progress::new(Mode::of("human", global.quiet));
+        let asked = look.ask(async |cloud| cloud.training_job(&name).await);
+        match progress.busy(LOOKING, asked).await {
             Ok(job) => made(io, &global, &sink, &shown, &answer(job).to_string()),
             Err(fault) if fault.class == Class::NotFound => {
                 io.note(&format!(

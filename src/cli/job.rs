@@ -5,7 +5,7 @@ use super::args::{Global, Named, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
-use super::progress::version_line;
+use super::progress::{LOOKING, Mode, Progress, version_line};
 use super::prospects::{only, show};
 use super::typed::{laid_over, typed};
 use crate::Options;
@@ -13,6 +13,7 @@ use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::desired::Desired;
 use crate::apply::observed::Look;
+use crate::apply::status::Planned;
 use crate::apply::verdict::{self, Verdict};
 use crate::diag::json::problem;
 use crate::diag::{Format, Severity};
@@ -142,6 +143,17 @@ impl About {
         self.plan.job.name.value().map_or("", String::as_str)
     }
 
+    /// What a run is held against; nothing where it is of another digest than the manifest's.
+    pub(super) fn planned(&self, is_other: bool) -> Planned {
+        if is_other { Planned::default() } else { planned(&self.manifest) }
+    }
+
+    /// Who shows that something takes its time, where people look.
+    pub(super) fn progress(&self) -> Progress {
+        let output = if self.form.is_json() { "json" } else { "human" };
+        Progress::new(Mode::of(output, self.global.quiet))
+    }
+
     /// Tells one object, with the job's name.
     pub(super) fn tell(&self, io: &mut Io, object: Value) {
         self.form.tell(io, Some(self.name()), object);
@@ -156,6 +168,17 @@ impl About {
         let shown = if self.global.verbose { all } else { verdict::shortened(all) };
         show(io, &self.set, &self.manifest, &only(shown), &self.global);
         verdict.exit
+    }
+}
+
+/// What the plan of a manifest predicts of its run.
+pub(super) fn planned(manifest: &Manifest) -> Planned {
+    let prediction = &manifest.compiled.prediction;
+    let run = prediction.run.as_ref().filter(|run| !run.never_ends);
+    let seconds = run.map(crate::predict::Run::expected_seconds);
+    Planned {
+        seconds: seconds.filter(|seconds| seconds.is_finite()),
+        tokens_per_second: prediction.speed.as_ref().map(|speed| speed.tokens_per_second),
     }
 }
 
@@ -288,8 +311,9 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
     about: &About,
+    progress: &Progress,
 ) -> Result<Existing, u8> {
-    match find(look, &about.plan).await {
+    match progress.busy(LOOKING, find(look, &about.plan)).await {
         Ok(Found { desired, job: Some((job, _)), is_other }) => Ok(Existing { desired, job, is_other }),
         Ok(_) => Err(none(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),

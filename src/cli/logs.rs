@@ -5,6 +5,7 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, clock, each, existing};
+use super::progress::READING;
 use super::since::{self, Since};
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Answer, Clock, Cloud};
@@ -49,6 +50,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     })
 }
 
+/// What a spinner says between two looks at logs that are followed.
+const WAITING: &str = "waiting for more lines";
+
 struct Logs {
     host: Option<String>,
     follow: bool,
@@ -58,7 +62,8 @@ struct Logs {
 
 impl Task for Logs {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match existing(io, &look, &self.about).await {
+        let progress = self.about.progress();
+        let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
             Err(code) => return code,
         };
@@ -78,6 +83,8 @@ impl Task for Logs {
         loop {
             let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
+                // What is read stands where the spinner was.
+                progress.clear();
                 lines += 1;
                 last = last.max(Some(event.time));
                 if is_json {
@@ -92,7 +99,8 @@ impl Task for Logs {
                     io.print(&format!("{host}{} {}\n", clock(event.time), crate::diag::safe(&event.text)));
                 }
             };
-            let over = match round(&look, &job.name, self.follow, &mut tail, &mut sink).await {
+            let read = round(&look, &job.name, self.follow, &mut tail, &mut sink);
+            let over = match progress.busy(READING, read).await {
                 Ok(over) => {
                     trouble.passed();
                     over
@@ -107,14 +115,14 @@ impl Task for Logs {
                         let words = verdict::look_failed(&self.about.plan, &fault).diagnostic.message;
                         io.note(&format!("note: {words}; it is asked again until it answers\n"));
                     }
-                    trouble.pause(look.clock, &look.patience).await;
+                    progress.busy(WAITING, trouble.pause(look.clock, &look.patience)).await;
                     continue;
                 }
             };
             if over || !self.follow || io.unread {
                 break;
             }
-            look.clock.sleep(look.patience.poll).await;
+            progress.busy(WAITING, look.clock.sleep(look.patience.poll)).await;
         }
         if lines == 0 {
             let who = self.host.as_ref().map_or_else(

@@ -1,11 +1,14 @@
-//! Jobs of one run against each other: names, and prefixes that they would both write to.
+//! Jobs of one run against each other: names, prefixes that they would both write to, file systems that they could share.
 
 use super::manifests::Manifest;
+use crate::check::monthly_usd;
+use crate::check::rules::T0489;
 use crate::diag::{Code, Diagnostic};
+use crate::emit::fsx::{self, CreateFileSystem};
 use crate::ir::plan::DIGEST_MARK;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
-use crate::{Compiled, declare_code};
+use crate::{Compiled, declare_code, text};
 use std::collections::BTreeMap;
 
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
@@ -23,19 +26,24 @@ pub(super) struct Beside {
     written: Vec<Written>,
     /// Whether it silences [`T0467`].
     silenced: bool,
+    /// The file systems that it makes.
+    made: Vec<Made>,
 }
 
 impl Beside {
     /// Read off what was compiled.
     pub(super) fn of(compiled: &Compiled) -> Self {
         let Some(plan) = &compiled.plan else { return Self::default() };
-        Self { name: plan.job.name.span(), written: written(plan), silenced: allows(compiled, plan) }
+        let made = if allows(compiled, plan, &T0489) { Vec::new() } else { made(plan) };
+        let silenced = allows(compiled, plan, &T0467);
+        Self { name: plan.job.name.span(), written: written(plan), silenced, made }
     }
 }
 
 /// Reports at the later of two manifests, in the order of the run.
 pub(super) fn judge(manifests: &mut [Manifest]) {
     names(manifests);
+    file_systems(manifests);
     prefixes(manifests);
 }
 
@@ -85,10 +93,80 @@ fn written(plan: &Plan) -> Vec<Written> {
     out
 }
 
-/// Whether the job silences the warning, with a date that has not passed.
-fn allows(compiled: &Compiled, plan: &Plan) -> bool {
+/// A file system that a job makes.
+#[derive(Clone)]
+struct Made {
+    /// Its name in the manifest.
+    name: String,
+    /// Where it is made, and all that is asked for, but for whose it is: jobs with one definition could share it.
+    definition: String,
+    span: Span,
+    usd_per_month: Option<f64>,
+}
+
+fn made(plan: &Plan) -> Vec<Made> {
+    let job = plan.job.name.value().map_or("", String::as_str);
+    let made = fsx::file_systems(plan, job).into_iter().filter_map(|made| {
+        let storage = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&made.name))?;
+        // A link that names the digest is of one job alone.
+        let links = fsx::links(storage, job);
+        let create =
+            CreateFileSystem { client_request_token: String::new(), tags: Vec::new(), ..made.create };
+        let place = (plan.job.region.value(), plan.job.account.value());
+        Some(Made {
+            definition: format!("{place:?} {} {create:?} {links:?}", made.name),
+            name: made.name,
+            span: storage.span,
+            usd_per_month: monthly_usd(plan, storage).map(|(usd, _)| usd),
+        })
+    });
+    made.collect()
+}
+
+/// File systems of one definition that several jobs make: each is paid for. A sweep says so of itself.
+fn file_systems(manifests: &mut [Manifest]) {
+    let mut seen: BTreeMap<String, (String, String, Span)> = BTreeMap::new();
+    for manifest in manifests {
+        let Some(job) = manifest.compiled.job.clone() else { continue };
+        for one in std::mem::take(&mut manifest.beside.made) {
+            let Some((first, path, span)) = seen.get(&one.definition) else {
+                seen.insert(one.definition, (job.clone(), manifest.path.clone(), one.span));
+                continue;
+            };
+            if *path == manifest.path {
+                continue;
+            }
+            manifest.compiled.problems.push(twice(&one, first, &job, *span));
+            manifest.compiled.problems.sort();
+        }
+    }
+}
+
+fn twice(one: &Made, first: &str, job: &str, other: Span) -> Diagnostic {
+    let Made { name, span, .. } = one;
+    let message = format!(
+        "jobs `{first}` and `{job}` each make a file system `{name}` of their own, from one definition"
+    );
+    let mut diagnostic = Diagnostic::new(&T0489, *span, message)
+        .help(format!("make one, and name it in both: `storage \"lustre\" name=\"{name}\" id=\"fs-…\" mount=\"…\"`"))
+        .note("a file system belongs to one job, so that it can go with it; one that jobs share is made apart and named by `id=`")
+        .fact("jobs", 2_u64);
+    // One layer may say it for both.
+    if other != *span {
+        diagnostic = diagnostic.label(other, format!("of `{first}`"));
+    }
+    match one.usd_per_month {
+        Some(usd) => diagnostic
+            .note(format!("each costs {} a month until it is deleted", text::dollars(usd)))
+            .fact("usd_per_month", usd),
+        None => diagnostic,
+    }
+}
+
+/// Whether the job silences a warning, with a date that has not passed.
+fn allows(compiled: &Compiled, plan: &Plan, wanted: &Code) -> bool {
     let named = |allow: &crate::ir::Allow| {
-        allow.code.value().is_some_and(|code| code == T0467.id || code == T0467.name)
+        allow.code.value().is_some_and(|code| code == wanted.id || code == wanted.name)
     };
     plan.job.allows.iter().any(named)
         && !compiled.problems.iter().any(|diagnostic| diagnostic.code.id == "T0242")

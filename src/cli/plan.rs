@@ -7,7 +7,7 @@ use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
-use super::progress::{Mode, Progress};
+use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{Looked, look_at};
 use super::typed;
 use crate::apply::cloud::{Clock, Cloud};
@@ -110,7 +110,7 @@ struct Compare<'a> {
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = look_at(looks, self.plans, self.known, |_| self.choices);
-        let looked = self.progress.busy("looking at the account", all).await;
+        let looked = self.progress.busy(LOOKING, all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
     }

@@ -36,6 +36,12 @@ impl Mode {
     }
 }
 
+/// What a spinner says while an account is looked at.
+pub(super) const LOOKING: &str = "looking at the account";
+
+/// The same while logs are read.
+pub(super) const READING: &str = "reading the logs";
+
 /// How often a bar turns.
 const TICK: Duration = Duration::from_millis(120);
 

@@ -6,6 +6,7 @@ use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, each, existing};
 use super::manifests::{Manifest, compile_all};
+use super::progress::{Mode, Progress, READING};
 use crate::Options;
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
@@ -290,7 +291,8 @@ struct Online {
 
 impl Task for Online {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match existing(io, &look, &self.about).await {
+        let progress = Progress::new(Mode::of(&self.shared.output, self.about.global.quiet));
+        let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
             Err(code) => return code,
         };
@@ -308,7 +310,7 @@ impl Task for Online {
         };
         let mut tail = Tail::new(None);
         let read = tail.round(&look, &found.job.name, &mut sink);
-        if let Err(fault) = read.await {
+        if let Err(fault) = progress.busy(READING, read).await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
         self.shared.tell(io, &self.about.manifest, &self.about.plan, &reader, Some(&found.job))

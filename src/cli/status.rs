@@ -5,6 +5,7 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, Kept, clock, each, existing, running};
+use super::progress::{LOOKING, READING};
 use crate::apply::account::{LogEvent, TrainingJob};
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{mounts, unmounted};
@@ -42,7 +43,8 @@ struct Show {
 
 impl Task for Show {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let found = match existing(io, &look, &self.about).await {
+        let progress = self.about.progress();
+        let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
             Err(code) => return code,
         };
@@ -56,18 +58,21 @@ impl Task for Show {
             let mut sink = |host: &str, event: &LogEvent| {
                 metrics.read(host, &event.text);
             };
-            if let Err(fault) = Tail::new(hosts).round(&look, &job.name, &mut sink).await {
+            let mut tail = Tail::new(hosts);
+            let read = progress.busy(READING, tail.round(&look, &job.name, &mut sink)).await;
+            if let Err(fault) = read {
                 io.note(&format!("note: the logs are not read: {}\n", fault.message));
                 break;
             }
         }
-        let lost = lost(&look, &job).await;
-        let beside = match running(&look, &self.about, &found.desired).await {
+        let lost = progress.busy(LOOKING, lost(&look, &job)).await;
+        let beside = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let now =
-            status(&self.about.plan, &job, &metrics, look.clock.now()).simulated(look.cloud.is_simulated());
+        let planned = self.about.planned(found.is_other);
+        let now = status(&self.about.plan, &planned, &job, &metrics, look.clock.now())
+            .simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {
@@ -135,11 +140,14 @@ fn page(now: &Status, other: &str) -> String {
         field("progress", format!("{}%{left}", text::short(percent)));
     }
     if let Some(usd) = now.cost_usd {
-        let most =
-            now.most_usd.map_or_else(String::new, |most| format!(" of at most {}", text::dollars(most)));
         field(
             "cost",
-            format!("{}{most}, instances only, at the price on demand{}", text::dollars(usd), now.unpaid()),
+            format!(
+                "{}{}, instances only, at the price on demand{}",
+                text::dollars(usd),
+                now.against(),
+                now.unpaid()
+            ),
         );
     }
     if let Some(reason) = &now.failure_reason {

@@ -6,7 +6,7 @@ use super::ask::ask;
 use super::exit;
 use super::io::Io;
 use super::job::{About, Form, Found, JobArgs, each, find, running};
-use super::progress::{Mode, Progress};
+use super::progress::{LOOKING, Mode, Progress};
 use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::Remover;
@@ -71,11 +71,13 @@ impl Stop {
         look: Look<'_, C, K>,
         meant: &mut Option<String>,
     ) -> u8 {
-        let found = match find(&look, &self.about.plan).await {
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
+        let found = match progress.busy(LOOKING, find(&look, &self.about.plan)).await {
             Ok(found) => found,
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let mut all = match running(&look, &self.about, &found.desired).await {
+        let mut all = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
             Ok(all) => all,
             Err(verdict) => return self.about.fail(io, verdict),
         };
@@ -95,8 +97,6 @@ impl Stop {
         if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
             return exit::INCOMPLETE;
         }
-        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
-        let progress = progress.of(self.about.name(), false);
         let ledger = Ledger::default();
         let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
         let item = Item::new("training-job", &job.name);

@@ -17,7 +17,7 @@ use crate::apply::logs::{GROUP, Tail};
 use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
 use crate::apply::patience::{Next, Trouble};
-use crate::apply::status::{Status, short_words, status};
+use crate::apply::status::{Planned, Status, short_words, status};
 use crate::apply::verdict;
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
@@ -106,7 +106,7 @@ async fn watch<C: Observe, K: Clock>(
     output: &str,
     progress: &Progress,
 ) -> u8 {
-    let found = match existing(io, look, about).await {
+    let found = match existing(io, look, about, progress).await {
         Ok(found) => found,
         Err(code) => return code,
     };
@@ -115,7 +115,9 @@ async fn watch<C: Observe, K: Clock>(
         io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
     }
     let About { global, set, manifest, again, .. } = about;
-    let code = follow(io, look, set, manifest, again, &job.name, global, progress, Stay::WhileRead).await;
+    let planned = about.planned(found.is_other);
+    let stay = Stay::WhileRead;
+    let code = follow(io, look, set, manifest, &planned, again, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
         // Watching only looks.
@@ -207,6 +209,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     set: &Set,
     manifest: &Manifest,
+    planned: &Planned,
     again: &str,
     name: &str,
     global: &Global,
@@ -254,8 +257,8 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
         let read = following.read(look, &job, io, progress).await;
-        let now =
-            status(plan, &job, &following.metrics, look.clock.now()).simulated(look.cloud.is_simulated());
+        let now = status(plan, planned, &job, &following.metrics, look.clock.now())
+            .simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
             let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {
@@ -327,10 +330,7 @@ pub(super) fn end(
     if completed {
         let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
         if let Some(usd) = now.cost_usd {
-            words.push_str(&format!(", {}", text::dollars(usd)));
-        }
-        if let Some(most) = now.most_usd {
-            words.push_str(&format!(" of at most {}", text::dollars(most)));
+            words.push_str(&format!(", {}{}", text::dollars(usd), now.against()));
         }
         words.push_str(now.unpaid());
         io.print(&format!("{words}\n"));
@@ -368,11 +368,40 @@ pub(super) fn end(
     }
     if let Some(usd) = now.cost_usd {
         io.print(&format!(
-            "it ran for {} and cost {}{}\n",
+            "it ran for {} and cost {}{}{}\n",
             text::duration(now.elapsed_seconds),
             text::dollars(usd),
+            now.against(),
             now.unpaid()
         ));
     }
     exit::JOB
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apply::account::TrainingJob;
+    use crate::apply::autopsy::Kind;
+    use clap::CommandFactory as _;
+
+    /// What a failed job says to type next is something that can be typed.
+    #[test]
+    fn every_class_names_commands_and_flags_that_there_are() {
+        let app = crate::cli::App::command();
+        let plan = crate::emit::sample::small("example", "");
+        for kind in Kind::ALL {
+            let said = kind.next("job.kdl", &plan, &TrainingJob::default());
+            let mut commands = said.split("trainc ");
+            commands.next();
+            for typed in commands {
+                let mut words = typed.split(|c: char| c.is_whitespace() || ",;:()".contains(c));
+                let name = words.next().unwrap_or_default();
+                let command = app.find_subcommand(name).unwrap_or_else(|| panic!("{kind:?}: {said}"));
+                for flag in words.filter_map(|word| word.strip_prefix("--")) {
+                    let known = command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                    assert!(known, "{kind:?}: --{flag} of {name}");
+                }
+            }
+        }
+    }
 }

@@ -194,7 +194,7 @@ proptest! {
             let text = render(format, &run, &options);
             prop_assert!(text.ends_with('\n'));
             match format {
-                Format::Json | Format::Sarif => {
+                Format::Json | Format::Sarif | Format::Gitlab => {
                     prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
                 }
                 Format::Short | Format::Github => prop_assert_eq!(text.lines().count(), 1),

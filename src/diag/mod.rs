@@ -8,6 +8,7 @@ mod cut;
 mod excerpt;
 pub mod fix;
 pub mod github;
+pub mod gitlab;
 pub mod human;
 pub mod json;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One run over one or many manifests, and the one call that turns it into any format.
 
 use super::place::{self, Paths};
-use super::{Diagnostic, Problems, Severity, github, human, json, markdown, sarif, short};
+use super::{Diagnostic, Problems, Severity, github, gitlab, human, json, markdown, sarif, short};
 use crate::source::{SourceMap, Span};
 use crate::text;
 use std::collections::BTreeMap;
@@ -21,12 +21,14 @@ pub enum Format {
     Sarif,
     /// Workflow commands of GitHub Actions.
     Github,
+    /// GitLab's Code Quality report.
+    Gitlab,
 }
 
 impl Format {
     /// All of them, in the order of the help text.
-    pub const ALL: [Self; 6] =
-        [Self::Human, Self::Json, Self::Markdown, Self::Short, Self::Sarif, Self::Github];
+    pub const ALL: [Self; 7] =
+        [Self::Human, Self::Json, Self::Markdown, Self::Short, Self::Sarif, Self::Github, Self::Gitlab];
 
     /// The word after `-o`.
     pub fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Format {
             Self::Short => "short",
             Self::Sarif => "sarif",
             Self::Github => "github",
+            Self::Gitlab => "gitlab",
         }
     }
 
@@ -207,7 +210,7 @@ pub(super) fn worst_first(mut shown: Vec<Shown<'_>>) -> Vec<Shown<'_>> {
 pub struct Options<'a> {
     /// For `human`.
     pub human: human::Options,
-    /// For `sarif`, `github` and `markdown`, whose paths are relative to the repository's root.
+    /// For `sarif`, `github`, `gitlab` and `markdown`, whose paths are relative to the repository's root.
     pub paths: Paths<'a>,
     /// For `markdown`: the most characters of a comment.
     pub markdown_limit: usize,
@@ -232,6 +235,7 @@ pub fn render(format: Format, run: &Run<'_>, options: &Options<'_>) -> String {
         Format::Short => short::run(run),
         Format::Sarif => sarif::run(run, options.paths),
         Format::Github => github::run(run, options.paths),
+        Format::Gitlab => gitlab::run(run, options.paths),
     }
 }
 

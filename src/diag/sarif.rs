@@ -257,12 +257,13 @@ impl Writer<'_> {
 
 /// Identities of findings that outlive lines inserted above them.
 #[derive(Default)]
-struct Fingerprints {
+pub(super) struct Fingerprints {
     seen: BTreeMap<String, usize>,
 }
 
 impl Fingerprints {
-    fn of(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
+    /// Of one problem, with its place in the run.
+    pub(super) fn of(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
         let node = problem.facts.get(NODE_FACT).and_then(serde_json::Value::as_str);
         let line = run.sources.get(problem.span.source).and_then(|source| {
             let (start, _) = place::ends(source, problem.span, Columns::Utf16);

@@ -16,7 +16,7 @@ mod request;
 pub mod resources;
 mod sagemaker;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod shell;
 mod tags;
 mod template;

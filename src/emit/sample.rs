@@ -51,12 +51,12 @@ const REST: &str = r#"
 "#;
 
 /// The plan of a small job, with the nodes of `more` laid over it.
-pub(super) fn small(name: &str, more: &str) -> Plan {
+pub(crate) fn small(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
 /// The plan of a job that asks for everything, with the nodes of `more` laid over it.
-pub(super) fn full(name: &str, more: &str) -> Plan {
+pub(crate) fn full(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\nextends \"rest.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 

@@ -152,6 +152,11 @@ def test_gitlab_checks_and_keeps_one_note(repository):
     done = repository.shell(script_of_gitlab("check"), "-eo", "pipefail")
     assert done.returncode == 0, done
     assert json.loads((repository.folder / "gl-trainc.sarif").read_text())["runs"]
+    quality = json.loads((repository.folder / "gl-code-quality-report.json").read_text())
+    for one in quality:  # what GitLab reads of each
+        assert one["description"] and one["check_name"] and len(one["fingerprint"]) == 32, one
+        assert one["severity"] in ("info", "minor", "major", "critical", "blocker"), one
+        assert (repository.folder / one["location"]["path"]).is_file() and one["location"]["lines"]["begin"] >= 1, one
     # What stands for GitLab's API: it tells what it was asked, and gives the notes that there are.
     told = repository.folder / "runner/asked"
     curl = repository.folder / "bin/curl"

@@ -105,6 +105,43 @@ fn a_job_from_plan_to_nothing_left() {
     assert!(nothing.err.contains("nothing to remove"), "{}", nothing.err);
 }
 
+/// Dollars and tokens per second stand beside what the plan of the same manifest says of them.
+#[test]
+fn a_run_is_shown_against_its_plan() {
+    let repo = Repo::new("apply-planned", &["starter"]);
+    let path = "starter/trainc.kdl";
+    let metric = "metric \"train:loss\"";
+    repo.edit(
+        path,
+        metric,
+        &format!("metric \"train:tokens_per_s\" regex=\"tokens_per_s=([0-9.]+)\"\n        {metric}"),
+    );
+    let plan = repo.run(&["plan", path, "-o", "json"]).json();
+    let usd = plan["run"]["cost_parts"]["instances"].as_f64().unwrap();
+    let rate = plan["speed"]["tokens_per_second"].as_f64().unwrap();
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let status = repo.run(&["status", path, "-o", "json"]).json();
+    let said = status["planned_usd"].as_f64().unwrap();
+    assert!((said - usd).abs() <= 0.005, "{said} against {usd}");
+    assert_eq!(status["planned_tokens_per_second"].as_f64(), Some(rate.round()));
+    assert_eq!(status["planned_seconds"].as_f64(), plan["run"]["seconds"].as_f64().map(f64::floor));
+    let watched = repo.run(&["watch", path]);
+    let dollars = format!("${usd:.2} planned");
+    let told = one_line(&format!("{}{}", watched.out, watched.err));
+    assert!(told.contains(&format!(" so far of {dollars} (simulated)")), "{told}");
+    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
+    let shown = repo.run(&["status", path]);
+    let told = one_line(&shown.out);
+    assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
+    let grouped = trainc::text::group(Duration::from_secs_f64(rate.round()).as_secs());
+    assert!(told.contains(&format!("tokens/s 41,250 of {grouped} planned")), "{told}");
+    // A run of something else is not held against what the manifest says now.
+    repo.edit(path, "steps 1000", "steps 2000");
+    let other = repo.run(&["status", path, "-o", "json"]).json();
+    assert!(other["planned_usd"].is_null() && other["planned_tokens_per_second"].is_null(), "{other}");
+    assert!(other["most_usd"].is_number());
+}
+
 #[test]
 fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     let repo = Repo::new("apply-released", &["llama-7b-fsdp"]);
@@ -837,6 +874,45 @@ fn room_that_is_taken_is_waited_for_and_counted_together() {
     fresh(0.0);
     let never = repo.run(&["apply", "starter", "--yes", "--wait-for-capacity", "48h"]);
     assert_eq!((never.code, jobs()), (Some(5), 0), "{}{}", never.out, never.err);
+}
+
+/// A file system is billed by the second: it is not made while a quota that can be read keeps its job out.
+#[test]
+fn room_is_waited_for_before_a_file_system_is_made() {
+    let repo = Repo::new("apply-room-first", &["llama-7b-fsdp"]);
+    let second = read("examples/llama-7b-fsdp/trainc.kdl");
+    repo.0.write("second/trainc.kdl", second.replace("./scripts", "../llama-7b-fsdp/scripts"));
+    repo.edit("second/trainc.kdl", "job \"llama-7b-fsdp\"", "job \"second\"");
+    // `ml.p4d.24xlarge for spot training job usage`: room for the one that runs, and for no other beside it.
+    let busy = |more: &str| {
+        repo.0.write("account.json", format!(r#"{{"quotas": {{"L-09D56C4F": 12}}{more}}}"#));
+        assert_eq!(repo.run(&["apply", LLAMA, "--yes"]).code, Some(0));
+    };
+    let systems = || repo.account()["file_systems"].as_object().unwrap().len();
+    let apply = |time: &str| {
+        repo.run(&["apply", "second/trainc.kdl", "--yes", "--wait-for-capacity", time, "-o", "json"])
+    };
+    let first = |ran: &Ran, kind: &str, what: &str| {
+        let all = lines(ran);
+        all.iter().position(|one| one["type"] == what && one["kind"] == kind)
+    };
+    busy("");
+    let vain = apply("60s");
+    assert_eq!((vain.code, systems()), (Some(5), 1), "{}{}", vain.out, vain.err);
+    assert!(vain.out.contains("waited 1m") && vain.out.contains("T0603"), "{}", vain.out);
+    let waited = apply("48h");
+    assert_eq!((waited.code, systems()), (Some(0), 2), "{}{}", waited.out, waited.err);
+    let (waits, makes) = (first(&waited, "training-job", "waiting"), first(&waited, "file-system", "doing"));
+    assert!(waits.is_some() && waits < makes, "{waits:?} {makes:?}: {}", waited.out);
+    // Where nobody may read the quota, the job itself finds out.
+    busy(r#", "denied": ["servicequotas:GetServiceQuota"]"#);
+    let unread = apply("48h");
+    assert_eq!((unread.code, systems()), (Some(0), 2), "{}{}", unread.out, unread.err);
+    assert!(
+        first(&unread, "file-system", "doing") < first(&unread, "training-job", "waiting"),
+        "{}",
+        unread.out
+    );
 }
 
 #[test]

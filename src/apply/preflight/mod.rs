@@ -14,6 +14,7 @@ mod quota;
 mod release;
 mod role;
 mod room;
+mod wait;
 mod wider;
 
 pub use beside::beside;

@@ -23,7 +23,7 @@ declare_code!(
     T0489,
     "file-system-for-each-job",
     Warning,
-    "every job of a sweep makes a file system of its own"
+    "jobs that each make a file system of their own from one definition"
 );
 
 /// The codes of this file.

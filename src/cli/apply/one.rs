@@ -13,6 +13,7 @@ use crate::apply::verdict::{self, Verdict};
 use crate::cli::args::{Global, Input, duration_text};
 use crate::cli::exit;
 use crate::cli::io::Io;
+use crate::cli::job::planned;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
@@ -86,11 +87,16 @@ impl One<'_> {
             return self.nothing_to_do(io, look, prospect, progress).await;
         }
         let ledger = Ledger::default();
+        let telling = Telling { ledger: &ledger, listener: progress };
+        let Some(look) = look.wait_for_room(self.plan, prospect, telling).await else {
+            progress.clear();
+            return self.report(io, &ledger, None);
+        };
         let driver = Driver {
             look,
             desired: &prospect.desired,
             choices: self.choices(),
-            telling: Telling { ledger: &ledger, listener: progress },
+            telling,
             wrote_iam: false.into(),
             shared,
         };
@@ -295,6 +301,7 @@ impl One<'_> {
             &look,
             self.set,
             self.manifest,
+            &planned(self.manifest),
             &self.path(),
             job,
             self.global,
