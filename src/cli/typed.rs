@@ -51,11 +51,14 @@ pub(super) fn typed(mut diagnostic: Diagnostic, manifest: &str) -> Diagnostic {
 
 /// The first word of a command's rest, as [`quoted`] writes it.
 fn first_word(rest: &str) -> &str {
-    let mut within = None;
+    let (mut within, mut escaped) = (None, false);
     let end = rest.char_indices().find(|(_, c)| {
+        let is_plain = std::mem::take(&mut escaped);
         match within {
+            _ if is_plain => {}
             Some(quote) if quote == *c => within = None,
             None if matches!(c, '"' | '\'') => within = Some(*c),
+            None if *c == '\\' => escaped = true,
             _ => {}
         }
         within.is_none() && *c == ' '
