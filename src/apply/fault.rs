@@ -3,6 +3,8 @@
 //! The classes decide what happens next (retry, observe again, stop); the words decide nothing. AWS's code, text and
 //! request id are kept, so that what is shown can be looked up. One table for the account and the simulation.
 
+mod refusal;
+
 use super::calls::Call;
 
 /// What an answer means for the one who asked.
@@ -101,6 +103,18 @@ impl Fault {
     pub fn about(mut self, what: &str, name: &str) -> Self {
         self.about = Some(format!("{what} `{name}`").into_boxed_str());
         self
+    }
+
+    /// The IAM action that is missing: the one that a refusal names, which may be one that the call only needs besides
+    /// (`iam:PassRole` of CreateTrainingJob, `fsx:TagResource` of CreateFileSystem); else the call's own.
+    pub fn action(&self) -> String {
+        let named = if self.class == Class::Denied { refusal::action(&self.message) } else { None };
+        named.map_or_else(|| self.call.action(), str::to_owned)
+    }
+
+    /// What the refused action was about, as an ARN, where the refusal says so.
+    pub fn resource(&self) -> Option<&str> {
+        if self.class == Class::Denied { refusal::resource(&self.message) } else { None }
     }
 
     /// Whether the same call may be repeated at once, whatever came before it.

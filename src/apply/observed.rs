@@ -9,8 +9,8 @@ use super::patience::{Patience, absent, ask};
 use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
 use futures_util::future::{join_all, try_join_all};
-use futures_util::{join, try_join};
-use std::cell::Cell;
+use futures_util::join;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What there is.
@@ -97,6 +97,8 @@ pub struct Look<'a, C, K> {
     /// How many calls were made so far, each once however often it was repeated; kept where that decides what else is
     /// asked.
     pub asked: Option<&'a Cell<usize>>,
+    /// Where reads that the caller may not make are gathered: then the look goes on without what they would have told.
+    pub refused: Option<&'a RefCell<Vec<Fault>>>,
 }
 
 // By hand: the account and the clock are borrowed, whatever they are.
@@ -124,7 +126,19 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         .await
     }
 
-    /// Everything of the plan that there is.
+    /// An answer, or nothing where the caller may not ask and refusals are gathered.
+    pub(super) fn allowed<T>(&self, answer: Answer<T>) -> Answer<Option<T>> {
+        match (answer, self.refused) {
+            (Err(fault), Some(refused)) if fault.class == Class::Denied => {
+                refused.borrow_mut().push(fault);
+                Ok(None)
+            }
+            (answer, _) => answer.map(Some),
+        }
+    }
+
+    /// Everything of the plan that there is. Where refusals are gathered, what the caller may not look at is as if it were
+    /// not there.
     pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
         let role = async {
             match &desired.role {
@@ -143,7 +157,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let runs = self.runs(desired, choices);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
-        let (bucket, uploads) = (bucket?, uploads?);
+        let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
         let (file_systems, left, systems) = file_systems?;
         Ok(Observed {
             role: role?,
@@ -154,7 +168,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             spoiled: spoiled(desired, &uploads),
             uploads: uploads.iter().map(Option::is_some).collect(),
-            runs: runs?,
+            runs: self.allowed(runs)?.unwrap_or_default(),
         })
     }
 
@@ -165,19 +179,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// A role of a name, with its policies.
     pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
-        let role = absent(self.ask(async |cloud| cloud.role(name).await).await);
-        let Some(role) = role.map_err(|fault| fault.about("role", name))? else { return Ok(None) };
-        let (policy, inline, attached) = try_join!(
+        let role = self.ask(async |cloud| cloud.role(name).await).await;
+        let role = match self.allowed(named(absent(role), name))? {
+            Some(None) => return Ok(None),
+            // Its policies go by its name: who may not see it hears at once whether they may be seen.
+            role => role.flatten(),
+        };
+        let (policy, inline, attached) = join!(
             async { absent(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await) },
             async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
             async { absent(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
-        )?;
-        Ok(Some(ObservedRole {
-            role,
-            policy,
-            inline: inline.unwrap_or_default(),
-            attached: attached.unwrap_or_default(),
-        }))
+        );
+        let policy = self.allowed(named(policy, name))?.flatten();
+        let inline = self.allowed(named(inline, name))?.flatten().unwrap_or_default();
+        let attached = self.allowed(named(attached, name))?.flatten().unwrap_or_default();
+        Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
     }
 
     /// Those of each storage, and those of ours that no storage names.
@@ -190,12 +206,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
                 return Ok((Vec::new(), Vec::new(), None));
             }
-            all => all?,
+            all => self.allowed(all)?,
+        };
+        let Some(all) = all else {
+            let unseen = vec![ObservedFileSystem::default(); desired.file_systems.len()];
+            return Ok((unseen, Vec::new(), None));
         };
         let found = desired.file_systems.iter().map(async |wanted| {
             let systems = of_storage(&all, desired, wanted);
             let associations = match super::diff::live_file_system(&systems) {
-                Some(system) if !wanted.associations.is_empty() => self.associations(&system.id).await?,
+                Some(system) if !wanted.associations.is_empty() => {
+                    self.allowed(self.associations(&system.id).await)?.unwrap_or_default()
+                }
                 _ => Vec::new(),
             };
             Ok(ObservedFileSystem { systems, associations })
@@ -270,6 +292,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
         Ok(Some((job, tags)))
     }
+}
+
+/// With the role that was asked about.
+fn named<T>(answer: Answer<T>, role: &str) -> Answer<T> {
+    answer.map_err(|fault| fault.about("role", role))
 }
 
 /// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of

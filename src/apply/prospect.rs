@@ -7,7 +7,8 @@ use super::diff::{self, Action, Change, Choices, Obstacle, Target};
 use super::fault::Fault;
 use super::observed::{Look, Observed};
 use crate::ir::Plan;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// What the account has, and what a plan would change in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,11 +27,37 @@ pub struct Prospect {
     pub calls: usize,
 }
 
+/// What could be seen of an account, and what could not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// What would be done. Where reads were refused, what they ask about is as if it were not there: good for looking at
+    /// the rest, and never for writing.
+    pub prospect: Option<Prospect>,
+    /// Why something was not seen: each action that the caller lacks once, after what ended the look, if anything did.
+    pub faults: Vec<Fault>,
+}
+
+impl Survey {
+    /// What stands in the way of what was seen: what runs may not be judged from a part of them.
+    pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
+        let unseen = self.faults.iter().any(|fault| fault.call.row().service == "sagemaker");
+        let all = self.prospect.iter().flat_map(Prospect::obstacles);
+        all.filter(move |(change, _)| !(unseen && change.kind == "training-job"))
+    }
+}
+
 impl Prospect {
     /// What stands in the way, in the order of the plan.
     pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
-        self.changes.iter().filter_map(|change| match change.action {
-            Action::Stop(obstacle) => Some((change, obstacle)),
+        let stopped = |kind: &str| {
+            self.changes.iter().any(|change| change.kind == kind && matches!(change.action, Action::Stop(_)))
+        };
+        // Whose the policy is, its role says.
+        let with_role = stopped("role");
+        self.changes.iter().filter_map(move |change| match change.action {
+            Action::Stop(obstacle) => {
+                Some((change, obstacle)).filter(|_| !with_role || change.kind != "role-policy")
+            }
             _ => None,
         })
     }
@@ -47,13 +74,41 @@ impl Prospect {
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's.
+    /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's. The first read that fails is
+    /// the end.
     pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
-        let asked = Cell::new(0);
-        let look = Look { asked: Some(&asked), ..*self };
-        let caller = look.ask(async |cloud| cloud.caller_identity().await).await?;
+        let survey = self.survey(plan, choices).await;
+        match survey.faults.into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok(survey.prospect),
+        }
+    }
+
+    /// The same as far as it goes: all reads are made that can be, also where some of them are refused.
+    pub async fn survey(&self, plan: &Plan, choices: Choices) -> Survey {
+        let (asked, refused) = (Cell::new(0), RefCell::default());
+        let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
+        let found = look.compared(plan, choices).await;
+        let mut faults = refused.into_inner();
+        // Who answers first is chance.
+        faults.sort_by(|a, b| (a.call, &a.about).cmp(&(b.call, &b.about)));
+        let mut known = BTreeSet::new();
+        faults.retain(|fault| known.insert(fault.action()));
+        let prospect = match found {
+            Ok(found) => found,
+            Err(fault) => {
+                faults.insert(0, fault);
+                None
+            }
+        };
+        let prospect = prospect.map(|prospect| Prospect { calls: asked.get(), ..prospect });
+        Survey { prospect, faults }
+    }
+
+    async fn compared(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
+        let caller = self.ask(async |cloud| cloud.caller_identity().await).await?;
         let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
-        let observed = look.observe(&desired, choices).await?;
+        let observed = self.observe(&desired, choices).await?;
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);
             if let Some(policy) = &found.policy {
@@ -62,6 +117,6 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let changes = diff::diff(&desired, &observed, choices);
         let target = diff::target(&desired, &observed.runs, choices);
-        Ok(Some(Prospect { caller, desired, observed, changes, target, calls: asked.get() }))
+        Ok(Some(Prospect { caller, desired, observed, changes, target, calls: 0 }))
     }
 }

@@ -28,7 +28,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (direct, listed) = join!(async { self.job(first).await }, async {
             self.ask(async |cloud| cloud.training_jobs(stem).await).await
         },);
-        let (direct, mut listed) = (direct?, listed?);
+        let (direct, listed) = (self.allowed(direct)?, self.allowed(listed)?);
+        // What the one says depends on the other.
+        let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
         // Names that only begin alike belong to other jobs.
         listed.retain(|one| is_run(desired, &one.name));
         let described = Described::default();

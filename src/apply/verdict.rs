@@ -1,11 +1,14 @@
 //! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
 //! code and the next step.
 
+mod access;
 mod obstacle;
+mod places;
 mod region;
 mod room;
 mod worker;
 
+use super::calls::Call;
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item};
 use crate::declare_code;
@@ -92,9 +95,13 @@ pub fn worst(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
 
 /// Why a resource was not made.
 pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
-    let span = place(plan, item);
+    let span = match cause {
+        Cause::Fault(fault) | Cause::Waited { fault, .. } => places::named(plan, fault),
+        Cause::Obstacle(_) | Cause::Gone | Cause::Late { .. } => None,
+    };
+    let span = span.unwrap_or_else(|| place(plan, item));
     match cause {
-        Cause::Fault(fault) => fault_verdict(fault, item, span),
+        Cause::Fault(fault) => of_plan(fault_verdict(fault, item, span)),
         Cause::Obstacle(change) => obstacle(change, span),
         Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
         Cause::Gone => Verdict {
@@ -164,9 +171,24 @@ pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
 
 /// What a fault means when the account could not even be looked at.
 pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
-    // Who may not do something may do it nowhere; what does not answer is asked in a region.
-    let place = if fault.class == Class::Denied { plan.job.name.span() } else { plan.job.region.span() };
-    fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span))
+    let place = match (fault.class, fault.call) {
+        // The one that trainc would make, for want of another.
+        (Class::Denied, Call::HeadBucket) => plan.job.program.as_ref().map(|program| program.span),
+        // Who may not do something may do it nowhere; what does not answer is asked in a region.
+        (Class::Denied, _) => plan.job.name.span(),
+        _ => plan.job.region.span(),
+    };
+    of_plan(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
+}
+
+/// What is missing for a job, its manifest says: its buckets, its keys, the role that it runs as.
+fn of_plan(verdict: Verdict) -> Verdict {
+    if verdict.diagnostic.code != &T0601 {
+        return verdict;
+    }
+    let help =
+        format!("`trainc catalog permissions --manifest {MANIFEST}` prints the policy that this job needs");
+    Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 
 /// A look at the account failed that no plan asked for.
@@ -184,19 +206,14 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
     let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
     let again = "run the same command again: it goes on where this one stopped";
     let (diagnostic, exit) = match fault.class {
-        Class::Denied => (
-            new(&T0601, format!("{what}the caller may not do {}", fault.call.action()))
-                .help("trainc catalog permissions prints the policy that each command needs")
-                .fact("action", fault.call.action()),
-            exit::DENIED,
-        ),
+        Class::Denied => (access::denied(fault, &what, span), exit::DENIED),
         Class::Credentials => {
             // Without a code nothing was answered: nothing could be signed.
             let words = words(fault);
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
-            (credentials(fault, new(&T0602, format!("{what}{said}"))), exit::DENIED)
+            (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
         }
-        Class::Quota => (room::quota(fault, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (room::quota(fault, item, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
@@ -263,19 +280,6 @@ fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         Some(id) => diagnostic.note(format!("AWS request id {id}")).fact("request_id", id.as_str()),
         None => diagnostic,
     }
-}
-
-fn credentials(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
-    let code = fault.code.as_str();
-    let diagnostic = if code.contains("Expired") || code.contains("Refresh") {
-        diagnostic.help("log in again (`aws sso login`), and run the same command again")
-    } else if code.contains("Signature") || code.contains("TimeTooSkewed") || code.contains("RequestExpired")
-    {
-        diagnostic.help("set the clock of this machine: a signature holds for minutes only")
-    } else {
-        diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
-    };
-    diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
 }
 
 fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {

@@ -298,8 +298,10 @@ impl Tasks for Applies<'_> {
             if let Some(prospect) = &mut looked.prospect {
                 once(&mut made, &mut prospect.changes, job.name());
             } else if self.args.output != "json" {
-                // Credentials that have expired have so for all: said once.
-                looked.findings.retain(|one| said.insert(one.message.clone()));
+                // Credentials that have expired have so for all: what a call was answered is said once.
+                looked
+                    .findings
+                    .retain(|one| !one.facts.contains_key("call") || said.insert(one.message.clone()));
             }
             match job.show(io, looked) {
                 Ok(prospect) => going.push((job, look, prospect)),

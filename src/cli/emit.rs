@@ -8,6 +8,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{only, show};
+use super::typed::typed;
 use crate::Options;
 use crate::apply::cloud::{Clock, Cloud, Observe};
 use crate::apply::desired::Desired;
@@ -165,7 +166,9 @@ impl Task for Resolve<'_> {
                 exit::DONE
             }
             Err(verdict) => {
-                show(io, self.set, self.manifest, &only(verdict.diagnostic), self.global);
+                let named = crate::emit::quoted(self.manifest.named());
+                let told = typed(verdict.diagnostic, &named);
+                show(io, self.set, self.manifest, &only(told), self.global);
                 verdict.exit
             }
         }

@@ -68,25 +68,27 @@ async fn one<C: Observe, K: Clock>(
     plan: &Plan,
     choices: Choices,
 ) -> (Looked, Option<Facts>) {
-    let failed = |verdict: Verdict| {
+    let failed = |verdicts: Vec<Verdict>| {
+        let exit = verdict::worst(verdicts.iter().map(|verdict| verdict.exit)).unwrap_or(exit::DONE);
         let mut findings = Problems::default();
-        let exit = verdict.exit;
-        findings.push(verdict.diagnostic);
+        for verdict in verdicts {
+            findings.push(verdict.diagnostic);
+        }
         (Looked { prospect: None, findings, obstacles: Vec::new(), exit }, None)
     };
     if !plan.deployable {
-        return failed(verdict::not_deployable(plan));
+        return failed(vec![verdict::not_deployable(plan)]);
     }
-    let prospect = match look.prospect(plan, choices).await {
-        Ok(Some(prospect)) => prospect,
-        Ok(None) => return failed(verdict::not_deployable(plan)),
-        Err(fault) => return failed(verdict::look_failed(plan, &fault)),
+    let survey = look.survey(plan, choices).await;
+    let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::look_failed(plan, fault)).collect();
+    let Some(prospect) = &survey.prospect else {
+        return failed(if unseen.is_empty() { vec![verdict::not_deployable(plan)] } else { unseen });
     };
     if let Some(other) = verdict::other_account(plan, &prospect.caller) {
-        return failed(other);
+        return failed(vec![other]);
     }
     let starting = matches!(prospect.target, Target::Start(_));
-    let facts = look.facts(plan, &prospect, starting).await;
+    let facts = look.facts(plan, prospect, starting).await;
     let mut findings = preflight::judge(plan, &facts);
     preflight::left(plan, &prospect.observed.left, &mut findings);
     if let Target::Attach(run) = &prospect.target {
@@ -105,8 +107,7 @@ async fn one<C: Observe, K: Clock>(
         preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);
         preflight::beside(plan, &prospect.desired, &mut findings);
     }
-    let exit = preflight::exit(&findings);
-    let obstacles = prospect
+    let obstacles = survey
         .obstacles()
         .map(|(change, _)| {
             let item = crate::apply::ledger::Item::new(change.kind, &change.name);
@@ -114,7 +115,16 @@ async fn one<C: Observe, K: Clock>(
         })
         .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
-    (Looked { prospect: Some(prospect), findings, obstacles, exit }, starting.then_some(facts))
+    if unseen.is_empty() {
+        let exit = preflight::exit(&findings);
+        let looked = Looked { prospect: survey.prospect, findings, obstacles, exit };
+        return (looked, starting.then_some(facts));
+    }
+    // All that is missing is said at once. Nothing is made of what was not seen, so the rest is no plan.
+    preflight::said(&survey.faults, &mut findings);
+    let (Looked { findings: mut all, exit, .. }, _) = failed(unseen);
+    all.extend(findings);
+    (Looked { prospect: None, findings: all, obstacles, exit }, None)
 }
 
 impl Looked {

@@ -9,6 +9,7 @@ use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line};
 use super::prospects::{only, show};
 use super::transcript::Desk;
+use super::typed::typed;
 use crate::apply::account::{LogEvent, TrainingJob};
 use crate::apply::autopsy::{Autopsy, Finding};
 use crate::apply::cloud::{Clock, Cloud, Observe};
@@ -18,7 +19,7 @@ use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
 use crate::apply::patience::{Next, Trouble};
 use crate::apply::status::{Planned, Status, short_words, status};
-use crate::apply::verdict;
+use crate::apply::verdict::{self, Verdict};
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
 use crate::ir::Plan;
@@ -243,6 +244,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     continue;
                 }
                 progress.clear();
+                let verdict = Verdict { diagnostic: typed(verdict.diagnostic, again), ..verdict };
                 if mode == Mode::Json {
                     let problem = problem(&set.sources, &verdict.diagnostic);
                     let job = plan.job.name.value();

@@ -30,6 +30,7 @@ ROWS = [
     ("sts:GetCallerIdentity", "InvalidClientTokenId", 403, "The security token included in the request is invalid.", 6),
     ("sts:GetCallerIdentity", "UnrecognizedClientException", 403, "The security token is invalid.", 6),
     ("sts:GetCallerIdentity", "SignatureDoesNotMatch", 403, "Signature expired: 20261121T0000Z is now earlier", 6),
+    ("sts:GetCallerIdentity", "RequestExpired", 400, "Request has expired.", 6),
     ("sts:GetCallerIdentity", "AccessDenied", 403, DENIED.format(*["sts:GetCallerIdentity"] * 2), 6),
     ("iam:GetRole", "AccessDenied", 403, DENIED.format(*["iam:GetRole"] * 2), 6),
     ("iam:GetRolePolicy", "AccessDenied", 403, DENIED.format(*["iam:GetRolePolicy"] * 2), 6),
@@ -87,10 +88,24 @@ ROWS = [
     ("sagemaker:CreateTrainingJob", "ThrottlingException", 400, "Rate exceeded", 5),
     ("sagemaker:CreateTrainingJob", "CapacityError", 400, "Unable to provision requested ML compute capacity", 5),
     ("sagemaker:CreateTrainingJob", "AccessDeniedException", 400, DENIED.format(*["iam:PassRole"] * 2), 6),
+    ("sagemaker:CreateTrainingJob", "AccessDeniedException", 400, DENIED.format(*["sagemaker:AddTags"] * 2), 6),
+    ("iam:CreateRole", "AccessDenied", 403, DENIED.format(*["iam:TagRole"] * 2), 6),
+    ("fsx:CreateFileSystem", "AccessDeniedException", 400, DENIED.format(*["iam:CreateServiceLinkedRole"] * 2), 6),
+    ("fsx:CreateFileSystem", "AccessDeniedException", 400, DENIED.format(*["fsx:TagResource"] * 2), 6),
     ("sagemaker:CreateTrainingJob", "ExpiredTokenException", 400, "The security token included in the request is expired", 6),
 ]
 # what to do next: a command, or a word of advice
 STEP = re.compile(r"`?trainc \w+|help:|next:|run again|Service Quotas|credentials|permission", re.I)
+# The action that a refusal names: not always that of the call which was refused.
+PERFORM = re.compile(r"not authorized to perform: (\S+)")
+# Where the next step is another than the code's usual one.
+HELPS = {
+    ("iam:PutRolePolicy", "LimitExceeded"): "fewer or shorter prefixes",
+    ("sts:GetCallerIdentity", "SignatureDoesNotMatch"): "timedatectl set-ntp true",
+    ("sts:GetCallerIdentity", "RequestExpired"): "timedatectl set-ntp true",
+    ("sts:GetCallerIdentity", "ExpiredToken"): "aws sso login",
+    ("iam:CreateRole", "LimitExceeded"): "Service Quotas",
+}
 
 
 @pytest.fixture(scope="session")
@@ -107,10 +122,38 @@ def test_an_error_is_told(account, example, call, code, status, message, ends):
     assert done.code == ends, done
     assert code in said or " ".join(message.split()[:4]) in said, done
     assert STEP.search(said), done
+    if named := PERFORM.search(message):
+        # trainc's own sentence, not the service's below it.
+        assert f"the caller may not do {named[1]}" in said, done
+        assert f"trainc catalog permissions --manifest {example.manifest}" in said, done
+    if (words := HELPS.get((call, code))) is not None:
+        assert words in said, done
     # and it is safe to run again
     account.faults()
     again = run.apply()
     assert again.code == 0, again
+    assert run.faults_against_one() == []
+
+
+def test_all_refused_reads_are_told_in_one_run(account, example):
+    run = Run(account, example)
+    reads = ["iam:GetRole", "fsx:DescribeFileSystems", "sagemaker:ListTrainingJobs"]
+    account.faults(*[
+        {"where": read, "do": "error", "code": "AccessDenied", "status": 403, "message": DENIED.format(read, read)}
+        for read in reads
+    ])
+    for verb, *flags in (("plan",), ("apply", "--yes")):
+        done = run.trainc(verb, *flags, "-o", "json")
+        assert done.code == 6, done
+        if verb == "plan":
+            problems = json.loads(done.out)["problems"]
+        else:
+            lines = [json.loads(line) for line in done.out.splitlines()]
+            problems = [line["problem"] for line in lines if line["type"] == "problem"]
+        named = sorted(one["facts"]["action"] for one in problems if one["code"] == "T0601")
+        assert named == sorted(reads), done
+    account.faults()
+    assert run.apply().code == 0
     assert run.faults_against_one() == []
 
 

@@ -130,6 +130,8 @@ class Life:
 
     def __init__(self, account):
         self.account, self.asked = account, {}
+        # Roles that are passed, with the manifest that asks for each.
+        self.passed = {}
 
     def of(self, command, run, verb, *flags, path="/trainc/"):
         self.account.admin("forget")
@@ -145,6 +147,8 @@ class Life:
         for entry in entries:
             for action, resource, context in asks(entry, roles):
                 found[action, resource, entry["region"]] = context
+                if action == "iam:PassRole":
+                    self.passed[resource] = run.example.manifest
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +171,17 @@ def life(running, tmp_path_factory):
     return out
 
 
+def ours(role):
+    return ":role/trainc/" in role
+
+
+def lets(policy, life, command, action, resource):
+    """The policy that has to let one request: of all jobs, or of the manifest that names a role of its own."""
+    if action == "iam:PassRole" and not ours(resource):
+        return policy_of(command, life.passed[resource])
+    return policy
+
+
 @pytest.mark.parametrize("command", ["plan", "emit", "apply", "watch", "stop", "destroy"])
 def test_the_policy_is_enough(life, command, table):
     policy = granted(command)
@@ -174,11 +189,19 @@ def test_the_policy_is_enough(life, command, table):
         f"{action} on {resource}"
         for (action, resource, region), context in sorted(life.asked[command].items())
         if action != "sts:GetCallerIdentity"  # needs no permission
-        # Roles of one's own are passed only where a manifest names them.
-        and not (action == "iam:PassRole" and ":role/trainc/" not in resource)
-        and decide(policy, region, action, resource, context) != "Allow"
+        # Roles of one's own are passed only where a manifest names them: the policy of that manifest lets them.
+        and decide(lets(policy, life, command, action, resource), region, action, resource, context) != "Allow"
     ]
     assert denied == []
+    if command == "apply":
+        own = {resource for action, resource, _ in life.asked[command] if action == "iam:PassRole" and not ours(resource)}
+        assert own, "no example runs as a role of its own"
+        to_jobs = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+        for resource in own:
+            assert decide(policy, "us-west-2", "iam:PassRole", resource, to_jobs) != "Allow", "nobody has named it"
+            narrow = policy_of(command, life.passed[resource])
+            assert decide(narrow, "us-west-2", "iam:PassRole", resource, {"iam:passedtoservice": "ec2.amazonaws.com"}) != "Allow"
+            assert decide(narrow, "us-west-2", "iam:PassRole", f"{resource}-other", to_jobs) != "Allow"
     table(f"permissions {command}: what was asked is allowed", len(life.asked[command]), "all allowed", 0.0)
 
 

@@ -29,7 +29,7 @@ impl Repo {
         trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
     }
 
-    fn run_plain(&self, args: &[&str]) -> Ran {
+    pub(super) fn run_plain(&self, args: &[&str]) -> Ran {
         trainc_in(&self.0.0, args, b"", Duration::from_mins(1))
     }
 

@@ -7,6 +7,7 @@ mod faults;
 mod filled;
 mod followed;
 mod preflights;
+mod refused;
 mod repositories;
 mod saved;
 mod scenarios;
@@ -128,7 +129,7 @@ pub fn patience() -> Patience {
 }
 
 pub fn look(cloud: &Fake) -> Look<'_, Fake, Fake> {
-    Look { cloud, clock: cloud, patience: patience(), turns: None, asked: None }
+    Look { cloud, clock: cloud, patience: patience(), turns: None, asked: None, refused: None }
 }
 
 /// How an apply ended.

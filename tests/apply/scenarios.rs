@@ -26,8 +26,14 @@ struct OnlyLooks<'a>(&'a Fake);
 
 /// A type that implements [`Observe`] alone is enough for all of `plan`: that this compiles is the test.
 async fn plans_with<O: Observe>(cloud: &O, clock: &Fake, plan: &trainc::ir::Plan) -> usize {
-    let look =
-        trainc::apply::observed::Look { cloud, clock, patience: super::patience(), turns: None, asked: None };
+    let look = trainc::apply::observed::Look {
+        cloud,
+        clock,
+        patience: super::patience(),
+        turns: None,
+        asked: None,
+        refused: None,
+    };
     look.prospect(plan, Choices::default()).await.unwrap().unwrap().changes.len()
 }
 

@@ -102,8 +102,19 @@ fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
     }
 }
 
+/// Leaves out the notes that only repeat a read which is said to be refused; what S3 refuses of one bucket says nothing of
+/// another.
+pub fn said(refused: &[Fault], problems: &mut Problems) {
+    let lacking: Vec<String> =
+        refused.iter().filter(|fault| fault.call.row().service != "s3").map(Fault::action).collect();
+    problems.retain(|one| {
+        let action = one.facts.get("action").and_then(serde_json::Value::as_str);
+        one.code != &T0636 || !action.is_some_and(|action| lacking.iter().any(|known| known == action))
+    });
+}
+
 fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
-    let action = fault.call.action();
+    let action = fault.action();
     let why = if fault.class == Class::Denied {
         format!("not looked at: {what}; the caller may not do {action}")
     } else {

@@ -77,7 +77,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             span,
             format!("you may not do {}, so the file system stays after the job", text::ticked(&lacking, "or")),
         )
-        .help("trainc catalog permissions apply --manifest job.kdl")
+        .help("trainc catalog permissions apply --manifest MANIFEST")
         .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until somebody does, it is billed by the hour")
         .fact("actions", lacking.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>()),
     );

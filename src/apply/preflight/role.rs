@@ -81,8 +81,19 @@ fn listed(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |all| all.iter().collect())
 }
 
-/// The most actions that a message names.
+/// The most actions that a message names; its notes have them all.
 const MOST_NAMED: usize = 6;
+
+/// Actions, as a message names them.
+fn named(actions: &[&str]) -> String {
+    match actions.get(..MOST_NAMED) {
+        Some(first) if actions.len() > MOST_NAMED => {
+            let first: Vec<String> = first.iter().map(|action| format!("`{action}`")).collect();
+            format!("{}, and {} more, all of which stand below", first.join(", "), actions.len() - MOST_NAMED)
+        }
+        _ => text::ticked(actions, "or"),
+    }
+}
 
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let Some(written) = &plan.job.role else { return };
@@ -123,15 +134,17 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     }
     let actions: Vec<&str> = lacking.keys().copied().collect();
-    let mut diagnostic = Diagnostic::new(
-        &T0633,
-        span,
-        format!("the role may not do {}", text::ticked(actions.get(..MOST_NAMED).unwrap_or(&actions), "or")),
-    )
-    .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
-    .note("asked of IAM (simulate-principal-policy) for what this job reads, writes and logs");
-    for (action, resources) in lacking.iter().take(3) {
-        diagnostic = diagnostic.note(format!("{action} on {}", resources.first().copied().unwrap_or("*")));
+    let mut diagnostic = Diagnostic::new(&T0633, span, format!("the role may not do {}", named(&actions)))
+        .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
+        .fact("lacking", serde_json::json!(lacking))
+        .note("asked of IAM (simulate-principal-policy) for what this job reads, writes and logs");
+    for (action, resources) in &lacking {
+        let more = match resources.len() {
+            0 | 1 => String::new(),
+            all => format!(", and {} more: `-o json` lists them", all - 1),
+        };
+        let first = resources.first().copied().unwrap_or("*");
+        diagnostic = diagnostic.note(format!("{action} on {first}{more}"));
     }
     problems.push(diagnostic);
 }

@@ -3,7 +3,9 @@
 use super::Verdict;
 use crate::apply::calls::Call;
 use crate::apply::fault::{Class, Fault};
+use crate::apply::ledger::Item;
 use crate::diag::Diagnostic;
+use crate::emit::iam::INLINE_POLICY_LIMIT;
 use crate::text;
 
 /// What to do after a wait for room of so many seconds (`--wait-for-capacity`): the same again, not a wait.
@@ -30,7 +32,10 @@ fn never_fits(fault: &Fault) -> bool {
 }
 
 /// What to do about a quota that is used up.
-pub(super) fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+pub(super) fn quota(fault: &Fault, item: &Item, diagnostic: Diagnostic) -> Diagnostic {
+    if fault.call == Call::PutRolePolicy {
+        return policy_size(item, diagnostic);
+    }
     // IAM's and FSx's are used up by what stays: no job's end makes room there.
     if fault.call != Call::CreateTrainingJob {
         return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
@@ -43,4 +48,21 @@ pub(super) fn quota(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
         .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
         .note("`trainc plan MANIFEST` shows the quota's code, its value and what is in use")
+}
+
+/// What to do about inline policies that are too long together: nobody gives more room (IAM quotas, "Inline policies for a
+/// role"; white space does not count).
+fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
+    let role = item.name.split('/').next().unwrap_or_default();
+    diagnostic
+        .help("name fewer or shorter prefixes: channels, links and outputs below one prefix of a bucket need one line of the policy together")
+        .note(format!(
+            "IAM takes {} characters of all inline policies of a role together, and no quota raises that",
+            text::group(INLINE_POLICY_LIMIT as u64)
+        ))
+        .note(format!(
+            "what somebody else added to the role counts as well: `aws iam list-role-policies --role-name {}`",
+            crate::emit::quoted(role)
+        ))
+        .fact("limit_characters", INLINE_POLICY_LIMIT as u64)
 }

@@ -25,6 +25,7 @@ use crate::diag::json::problem;
 use crate::emit::quoted;
 use crate::ir::Plan;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// One job.
 pub(super) struct One<'a> {
@@ -52,7 +53,10 @@ impl One<'_> {
     /// Shows what was found and what would be done; the exit code where it ends here.
     pub(super) fn show(&self, io: &mut Io, looked: Looked) -> Result<Prospect, u8> {
         self.problems(io, &looked);
-        let Some(prospect) = looked.prospect else { return Err(looked.exit) };
+        let Some(prospect) = looked.prospect else {
+            looked.obstacles.iter().for_each(|verdict| self.verdict(io, verdict));
+            return Err(looked.exit);
+        };
         if let Some(saved) = self.saved
             && let Some(why) = saved.stale(&self.manifest.sha256, &prospect, &self.set.jobs())
         {
@@ -207,7 +211,12 @@ impl One<'_> {
             return;
         }
         if !self.global.verbose {
-            findings.retain(|one| one.severity > Severity::Note);
+            // Who lacks permissions asks for all of them at once, also for those that are only nice to have: each once.
+            let mut named = BTreeSet::new();
+            findings.retain(|one| {
+                let action = one.facts.get("action").filter(|_| looked.prospect.is_none());
+                one.severity > Severity::Note || action.is_some_and(|action| named.insert(action.to_string()))
+            });
         }
         show(io, self.set, self.manifest, &findings, self.global);
     }
