@@ -19,9 +19,13 @@ fn errors_of_what_the_fit_did_not_see() {
     let (constants, verdict) = fitted(&table, Constants::shipped()).unwrap();
     let tiers = &verdict.summary.by_tier;
     let (a, b, c) = (&tiers["A"], &tiers["B"], &tiers["C"]);
-    assert!(of(a, &["llm-foundry", "fms-fsdp"]) < 0.04, "{a:?}");
+    // Every family under FSDP alone, torchtitan's three rows among them.
+    assert_eq!(a.by_group["FSDP"].by_family.len(), 3);
+    assert!(a.by_group["FSDP"].mean_error.unwrap() < 0.04, "{a:?}");
     assert!(of(a, &OVER_NODES) < 0.06, "{a:?}");
     assert!(of(a, &["vtrain-single"]) < 0.10, "{a:?}");
+    // torchtitan's three rows are of one shape. Without it no run tells how quick FlashAttention 2 is on their card
+    // (its long sequences are of the same shape), and the tier's goal is missed by them.
     assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.05, "{b:?}");
     assert!(of(b, &OVER_NODES) < 0.08, "{b:?}");
     assert!(c.step_seconds.mean_error.unwrap() < 0.10, "{c:?}");
