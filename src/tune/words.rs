@@ -44,7 +44,7 @@ impl Space<'_> {
             Recompute::None => out.push("nothing recomputed".to_owned()),
             Recompute::Selective => out.push("attention recomputed".to_owned()),
             Recompute::Full | Recompute::Operations | Recompute::Share(_) => {
-                out.push("layers recomputed".to_owned())
+                out.push("layers recomputed".to_owned());
             }
         }
         if choice.waiting.activations {
