@@ -39,6 +39,30 @@ pub struct Prior {
     pub outside: Option<String>,
     /// Where bounds and value come from.
     pub source: String,
+    /// Families of runs that the value comes from.
+    #[serde(default)]
+    pub of: Vec<String>,
+    /// What is believed without them.
+    #[serde(default)]
+    pub withheld: Option<Withheld>,
+}
+
+/// What is believed of a constant without the runs that its prior comes from.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Withheld {
+    /// Its likely value then.
+    pub value: f64,
+    /// Why.
+    pub source: String,
+}
+
+impl Prior {
+    /// Its likely value for somebody who has not seen the runs of a family.
+    fn without(&self, family: Option<&str>) -> f64 {
+        let blind = family.is_some_and(|family| self.of.iter().any(|of| of == family));
+        self.withheld.as_ref().filter(|_| blind).map_or(self.value, |withheld| withheld.value)
+    }
 }
 
 /// The priors by the constants' names.
@@ -78,6 +102,11 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
 /// Many samples speak for themselves. A few are laid over what is known already: the constants are drawn to `start`'s
 /// values instead of to the priors'.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
+    fit_without(None, samples, start)
+}
+
+/// The same for somebody who has not seen the runs of a family: what is known beforehand knows nothing of them either.
+pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) -> Constants {
     let mut constants = start.clone();
     let kinds: Vec<&str> = GpuKind::chips()
         .filter(|kind| samples.iter().any(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(*kind)))
@@ -88,7 +117,7 @@ pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
         .iter()
         .map(|(key, prior)| {
             let value = constants.slot(key).map_or(prior.value, |value| *value);
-            let value = if own { value.clamp(prior.low, prior.high) } else { prior.value };
+            let value = if own { value.clamp(prior.low, prior.high) } else { prior.without(family) };
             (key, Prior { value, ..prior.clone() })
         })
         .collect();

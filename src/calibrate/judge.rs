@@ -7,8 +7,12 @@ use super::open::{open, ratios};
 use super::outside::outside;
 use super::questions::answers;
 use super::runs::{MemoryKind, Run, Table};
-use super::tiers::{Tier, half_width, left_out, own_half_width, residual_half_width};
-pub use super::verdict::{Bytes, Errors, Family, Grouped, Line, Ooms, Summary, Tiered, Time, Verdict};
+use super::tiers::{
+    MOST, Tier, half_width, left_out, own_half_width, residual_half_width, unseen_half_width,
+};
+pub use super::verdict::{
+    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Summary, Tiered, Time, Verdict,
+};
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
 use crate::predict::{Constants, GpuKind, predict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +36,9 @@ pub fn judge_with_tiers(table: &Table, constants: &Constants) -> Verdict {
             Tier::ALL.iter().map(|tier| left_out(*tier, &all, constants)).collect();
         for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
             let times = times_of(&lines, &found, seconds);
-            tiers.insert(tier.word(), tiered((*tier, Group::of_tier(*tier)), table, &times));
+            let judged = tiered((*tier, Group::of_tier(*tier)), table, &times);
+            let judged = if *tier == Tier::C { widened(judged, table, times, &all, seconds) } else { judged };
+            tiers.insert(tier.word(), judged);
         }
         residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
     }
@@ -61,6 +67,24 @@ fn times_of<'a>(
             Some((*at, one.family, time))
         })
         .collect()
+}
+
+/// The tier of sources that no fit saw with the interval that such sources ask for: theirs scatter wider.
+fn widened(
+    seen: Tiered,
+    table: &Table,
+    mut times: Vec<(usize, &str, Time)>,
+    samples: &[Sample],
+    predictions: &[f64],
+) -> Tiered {
+    let residual = residual_half_width(samples, std::slice::from_ref(&predictions.to_vec()));
+    let wider = (unseen_half_width(residual) - MOST).exp();
+    for (.., time) in &mut times {
+        (time.low, time.high) = (time.low / wider, time.high * wider);
+    }
+    let mut out = tiered((Tier::C, Group::of_tier(Tier::C)), table, &times);
+    out.half_width.inside_of_seen = seen.step_seconds.inside_interval;
+    out
 }
 
 /// Fits the constants to a table, and judges every row by constants that were fitted without it (tier A), without its
@@ -96,9 +120,14 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
         let times = times_of(&lines, &found, seconds);
         // A few runs of one's own say nothing of goals that are set for many.
         let groups = if all.len() < OWN { &[] } else { Group::of_tier(*tier) };
-        tiers.insert(tier.word(), tiered((*tier, groups), table, &times));
+        let judged = tiered((*tier, groups), table, &times);
         if *tier == Tier::A {
             shown = times;
+            tiers.insert(tier.word(), judged);
+        } else if *tier == Tier::C && all.len() >= OWN {
+            tiers.insert(tier.word(), widened(judged, table, times, &all, seconds));
+        } else {
+            tiers.insert(tier.word(), judged);
         }
     }
     for (at, _, time) in shown {
@@ -139,7 +168,17 @@ fn tiered((tier, groups): (Tier, &[Group]), table: &Table, times: &[(usize, &str
     });
     let all: Vec<&Time> = times.iter().map(|(.., time)| time).collect();
     let families = by_family(&|_| true);
+    let mut shown: Vec<f64> = all.iter().map(|time| (time.high - time.low) / 2.0 / time.predicted).collect();
+    let mut asked: Vec<f64> =
+        all.iter().map(|time| (time.predicted / time.measured).ln().abs().sinh()).collect();
+    let half_width = HalfWidth {
+        median: quantile(&mut shown, 0.5),
+        asked: quantile(&mut asked, 0.9),
+        goal: Some(tier.half_width()),
+        inside_of_seen: None,
+    };
     Tiered {
+        half_width,
         step_seconds: of_times(&all),
         families: alike(&families),
         by_group: groups.filter(|(_, group)| group.rows > 0).collect(),

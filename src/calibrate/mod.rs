@@ -10,6 +10,7 @@ pub mod fit;
 pub mod goals;
 pub mod judge;
 mod keeps;
+mod meanings;
 mod memory;
 pub mod noise;
 pub mod open;

@@ -1,4 +1,4 @@
-//! One row of a table of runs as a layout. Notes are never read.
+//! One row of a table of runs as a layout. What is read of its notes stands in `meanings.rs`.
 
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
@@ -108,12 +108,11 @@ impl<'a> Row<'a> {
         }
         let recompute = match self.text("recompute") {
             "none" => Recompute::None,
-            "selective" => Recompute::Selective,
+            "selective" => self.selective(),
             "full" => Recompute::Full,
             _ => return Err("`recompute` is not given".to_owned()),
         };
         let engine = self.text("engine").to_ascii_lowercase();
-        let framework = self.text("framework").to_ascii_lowercase();
         let lora = engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
             lora: lora.then_some(Lora {
@@ -129,7 +128,7 @@ impl<'a> Row<'a> {
                 shard,
                 tensor,
                 pipeline,
-                virtual_stages: 1.0,
+                virtual_stages: if pipeline > 1.0 { self.virtual_stages() } else { 1.0 },
                 context,
                 expert: one("ep"),
             },
@@ -148,9 +147,7 @@ impl<'a> Row<'a> {
             recompute,
             attention: if self.text("flash") == "1" { Attention::Flash } else { Attention::Eager },
             flash2: engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0),
-            compiled: ["compile", "fms-fsdp", "transformer kernel"]
-                .iter()
-                .any(|word| engine.contains(word) || framework.contains(word)),
+            compiled: self.compiled(),
             sequence_parallel: engine.contains("+sp") || engine.contains("fsdp2") && tensor > 1.0,
             offload: self.offload(),
             quantisation: self.quantisation(),
@@ -277,9 +274,10 @@ impl<'a> Row<'a> {
             }
         }
         let row = best.ok_or_else(|| format!("the catalogue does not know the GPU `{name}`"))?;
-        // Variants that a name tells apart.
+        let card = super::meanings::card(name);
         let bandwidth =
-            if name.contains("HBM2e") { Some(2.0e12) } else { row.memory_bandwidth_gb_s.map(|gb| gb * 1e9) };
+            card.map(|card| card.memory_bytes_per_second).or(row.memory_bandwidth_gb_s.map(|gb| gb * 1e9));
+        let peak = row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12);
         let gbps = |column| self.number(column).filter(|gbps| *gbps > 0.0).map(|gbps| gbps * 1e9 / 8.0);
         let nvlink = row.nvlink_gb_s.map(|gb| gb * 1e9);
         let nodes = self.needed("nodes")?;
@@ -293,7 +291,7 @@ impl<'a> Row<'a> {
                 (nominal, bytes) => nominal.or(bytes.map(|bytes| bytes as f64)),
             },
             usable_share: row.usable_share(),
-            peak_flops: row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12),
+            peak_flops: card.and_then(|card| card.peak_flops).or(peak),
             memory_bytes_per_second: bandwidth,
             gpus_per_node: self.needed("gpus_per_node")?,
             nodes,

@@ -1,6 +1,6 @@
 //! Errors on what a fit did not see, in three tiers that differ by a factor of two to four and are never mixed.
 
-use super::fit::{Sample, fit};
+use super::fit::{Sample, fit_without};
 use crate::predict::{Constants, GpuKind, speed};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,11 @@ impl Tier {
                 "the same over rows whose whole source was left out, at most 10 % where the kinds of GPU and links are known"
             }
         }
+    }
+
+    /// What the median half-width of its intervals is to be at most, a fraction of the prediction.
+    pub fn half_width(self) -> f64 {
+        if self == Self::C { 0.35 } else { 0.2 }
     }
 
     /// What it means, for people.
@@ -103,8 +108,11 @@ pub fn left_out(tier: Tier, samples: &[Sample], start: &Constants) -> Vec<f64> {
     for fold in 0..=last {
         let seen: Vec<Sample> =
             samples.iter().zip(&folds).filter(|(_, at)| **at != fold).map(|(one, _)| *one).collect();
+        // A source that is left out is left out of what was known before the fit as well.
+        let blind = samples.iter().zip(&folds).find(|(_, at)| **at == fold).map(|(one, _)| one.family);
+        let blind = blind.filter(|_| tier == Tier::C);
         // Where nothing else was seen, what was known before holds.
-        let constants = if seen.is_empty() { start.clone() } else { fit(&seen, start) };
+        let constants = if seen.is_empty() { start.clone() } else { fit_without(blind, &seen, start) };
         for ((one, at), slot) in samples.iter().zip(&folds).zip(&mut out) {
             if *at == fold {
                 *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
@@ -142,6 +150,13 @@ pub const MOST: f64 = 0.19;
 /// The half-width that is written, a natural logarithm: that of the residuals, at most [`MOST`].
 pub fn half_width(residual: Option<f64>) -> f64 {
     residual.unwrap_or(MOST).clamp(LEAST, MOST)
+}
+
+/// The half-width of a source that was not fitted, a natural logarithm: that of the errors of sources that were left out,
+/// at least that of one that was. Its cap is the goal of 35 % of the prediction.
+pub fn unseen_half_width(residual: Option<f64>) -> f64 {
+    let most = 0.35_f64.asinh();
+    residual.unwrap_or(most).clamp(MOST, most)
 }
 
 /// The half-width, a natural logarithm, that holds 92 in a hundred of the left-out errors; none where there are none.

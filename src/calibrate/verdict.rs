@@ -162,10 +162,25 @@ pub struct Tiered {
     pub step_seconds: Errors,
     /// Every family weighing alike.
     pub families: Option<f64>,
+    /// How wide its intervals are and would have to be.
+    pub half_width: HalfWidth,
     /// By family.
     pub by_family: BTreeMap<String, Errors>,
     /// The groups that the tier has goals for.
     pub by_group: BTreeMap<&'static str, Grouped>,
+}
+
+/// Half-widths of a tier's intervals, fractions of the prediction.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct HalfWidth {
+    /// The median of those that are shown.
+    pub median: Option<f64>,
+    /// What nine rows in ten keep to.
+    pub asked: Option<f64>,
+    /// What it is to be at most.
+    pub goal: Option<f64>,
+    /// Share of the rows that the interval of a source that was fitted would hold, where another is shown.
+    pub inside_of_seen: Option<f64>,
 }
 
 /// Rows that one goal is set for.

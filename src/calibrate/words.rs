@@ -1,7 +1,7 @@
 //! A verdict in words for the terminal.
 
 use super::fit::OWN;
-use super::judge::{Errors, Grouped, Line, Verdict};
+use super::judge::{Errors, Grouped, HalfWidth, Line, Verdict};
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -39,7 +39,8 @@ pub fn human(verdict: &Verdict) -> String {
             .iter()
             .filter_map(|tier| {
                 let errors = summary.by_tier.get(tier.word())?;
-                Some(format!("{} in tier {}", percent(errors.step_seconds.inside_interval?), tier.word()))
+                let inside = errors.half_width.inside_of_seen.or(errors.step_seconds.inside_interval)?;
+                Some(format!("{} in tier {}", percent(inside), tier.word()))
             })
             .collect();
         let _ = writeln!(
@@ -79,6 +80,7 @@ pub fn human(verdict: &Verdict) -> String {
             let _ = writeln!(out, "  {:<24} {}", "", made_of(group));
         }
         let _ = writeln!(out, "  all rows                 {}", line(&errors.step_seconds));
+        let _ = writeln!(out, "  interval                 {}", half_width(&errors.half_width));
         if let Some(families) = errors.families {
             let _ = writeln!(out, "  families weighing alike  mean {}", percent(families));
         }
@@ -146,6 +148,27 @@ fn goal(group: &Grouped) -> String {
         figure(group.mean_error),
         figure(group.goal)
     )
+}
+
+/// How wide a tier's intervals are, and how wide nine rows in ten ask for.
+fn half_width(width: &HalfWidth) -> String {
+    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
+    let met = match width.median.zip(width.goal) {
+        Some((median, goal)) if median <= goal => "met",
+        Some(_) => "missed",
+        None => "not known",
+    };
+    let mut out = format!(
+        "median half-width {}, goal {}: {met}; nine rows in ten ask for {}",
+        figure(width.median),
+        figure(width.goal),
+        figure(width.asked)
+    );
+    if let Some(inside) = width.inside_of_seen {
+        let _ =
+            write!(out, "; that of sources that were fitted, which `plan` shows, holds {}", percent(inside));
+    }
+    out
 }
 
 /// A group's families, the largest error first: what its mean is made of.

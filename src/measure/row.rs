@@ -66,7 +66,7 @@ pub fn cells(
         "recompute",
         match layout.recompute {
             Recompute::None => "none",
-            Recompute::Selective => "selective",
+            Recompute::Selective | Recompute::Operations => "selective",
             Recompute::Full => "full",
             // A table has no word for a part of the layers.
             Recompute::Share(_) => "",

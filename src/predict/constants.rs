@@ -117,8 +117,6 @@ names! {
     TensorLaunches = "kernels.tensor_launches";
     /// Traffic of the optimizer's step, over 16 bytes per parameter.
     Optimizer = "kernels.optimizer";
-    /// Share of the layers' forward work that op-wise selective recomputation repeats.
-    SelectiveShare = "kernels.selective_share";
     /// Share of NVLink's one-way bandwidth that collectives reach.
     Nvlink = "links.nvlink";
     /// Bytes per second between GPUs of a node without NVLink.

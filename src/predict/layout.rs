@@ -311,6 +311,9 @@ pub enum Recompute {
     None,
     /// The attention core (Korthikanti et al. 2022).
     Selective,
+    /// Every operation but fused attention and every first of two matrix products, in the order in which they come
+    /// (torchtitan's `selective`).
+    Operations,
     /// A known share of the layers' forward work, between 0 and 1.
     Share(f64),
     /// Every layer.

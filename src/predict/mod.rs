@@ -14,6 +14,7 @@ pub mod layout;
 pub mod memory;
 mod order;
 pub mod prediction;
+mod products;
 pub mod run;
 #[cfg(test)]
 mod samples;

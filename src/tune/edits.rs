@@ -47,7 +47,7 @@ impl Space<'_> {
         if choice.recompute != self.written.recompute {
             let word = match choice.recompute {
                 Recompute::None => "#false",
-                Recompute::Selective => "selective",
+                Recompute::Selective | Recompute::Operations => "selective",
                 Recompute::Full | Recompute::Share(_) => "#true",
             };
             out.push(Set::new("train.activation-checkpointing", word));

@@ -105,7 +105,7 @@ fn again(recompute: Recompute) -> u64 {
     match recompute {
         Recompute::None => 0,
         Recompute::Selective => 1,
-        Recompute::Share(_) => 2,
+        Recompute::Operations | Recompute::Share(_) => 2,
         Recompute::Full => 3,
     }
 }

@@ -43,7 +43,9 @@ impl Space<'_> {
         match choice.recompute {
             Recompute::None => out.push("nothing recomputed".to_owned()),
             Recompute::Selective => out.push("attention recomputed".to_owned()),
-            Recompute::Full | Recompute::Share(_) => out.push("layers recomputed".to_owned()),
+            Recompute::Full | Recompute::Operations | Recompute::Share(_) => {
+                out.push("layers recomputed".to_owned());
+            }
         }
         if choice.waiting.activations {
             out.push("activations offloaded".to_owned());

@@ -175,8 +175,9 @@ pub(super) struct Saved {
 
 /// By recomputation.
 ///
-/// Selective: the attention core (Korthikanti et al. 2022, section 5). torch's engines save every other matrix product
-/// and the attention's output instead (torchtitan, `selective` activation checkpointing by operation).
+/// Selective: the attention core (Korthikanti et al. 2022, section 5). By operation: every other matrix product and the
+/// attention's output are kept instead, the last product of a layer among them only where someone reads it, which no
+/// gradient does.
 pub(super) fn saved(layout: &Layout) -> Saved {
     let kept = Kept::of(layout);
     let all = layer_bytes_per_token(layout, &kept, layout.attention);
@@ -185,15 +186,12 @@ pub(super) fn saved(layout: &Layout) -> Saved {
         Recompute::None => Saved { kept: all, again: largest(layout, &kept) },
         Recompute::Full => Saved { kept: checkpoint, again: all },
         Recompute::Share(share) => Saved { kept: checkpoint * share + all * (1.0 - share), again: all },
-        Recompute::Selective if kept.gathers_inputs => {
+        Recompute::Operations => {
             let model = &layout.model;
             let query = model.heads * model.head_dim;
-            let products = 2.0 * model.hidden
-                + query
-                + 2.0 * model.kv_heads * model.head_dim
-                + (model.ffn_matrices - 1.0) * model.ffn;
-            let split = layout.degrees.tensor;
-            let some = kept.width * (0.5 * products + query) / split + checkpoint;
+            let core = core(layout, &kept, Attention::Flash);
+            let some =
+                (kept.width * (model.first_products() + query) + core) / layout.degrees.tensor + checkpoint;
             Saved { kept: some.min(all), again: all }
         }
         Recompute::Selective => {

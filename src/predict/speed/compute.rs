@@ -1,6 +1,6 @@
 //! What one GPU computes: matrix products by a roofline, attention, elementwise traffic, launches, logits, optimizer.
 
-use super::{Machine, Name, repeated};
+use super::{Again, Machine, Name, again};
 use crate::predict::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
 
 /// One micro-batch through one layer and the head, forward and backward, seconds.
@@ -13,8 +13,8 @@ pub(super) struct Pass {
     pub(super) head: f64,
     /// The part of `gpu` that is attention's core.
     pub(super) attention: f64,
-    /// Share of the layers' forward work that is done again.
-    pub(super) share: f64,
+    /// What of the forward work is done again.
+    pub(super) again: Again,
 }
 
 pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
@@ -23,10 +23,10 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
     let t = degrees.tensor.max(1.0);
     let s = work.sequence_length;
     let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
-    let (share, core_alone) = repeated(layout, machine.constants);
-    let rounds = 3.0 + share;
+    let again = again(layout);
+    let rounds = 3.0 + again.rest;
     // A frozen matrix has a gradient for its input alone.
-    let weight_rounds = if layout.lora.is_some() { 2.0 + share } else { rounds };
+    let weight_rounds = if layout.lora.is_some() { 2.0 } else { 3.0 } + again.products;
     let (peak, bandwidth) = (machine.peak, machine.bandwidth);
     let fast = if layout.precision == Precision::Fp8 { peak * c(Name::Fp8) } else { peak };
     let ridge = c(Name::Roofline) * peak / bandwidth;
@@ -61,10 +61,11 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
             let seen = if model.causal { 0.5 } else { 1.0 };
             let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
             let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
-            seen * core * (1.0 + c(Name::FlashBackward) + share) * narrow / (peak * machine.gpu.flash * newer)
+            let times = 1.0 + c(Name::FlashBackward) + again.attention;
+            seen * core * times * narrow / (peak * machine.gpu.flash * newer)
         }
         Attention::Eager => {
-            let again = if core_alone { 1.0 } else { share };
+            let again = again.attention;
             let products = core * (3.0 + again) / (peak * machine.gpu.gemm)
                 * (1.0 + ridge * (2.0 / s + 1.0 / model.head_dim));
             let traffic =
@@ -86,7 +87,7 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
         (true, true) => 1.0 / t,
         (true, false) => 0.45 + 0.55 / t,
     };
-    let traffic_rounds = 1.0 + share * c(Name::ForwardTraffic);
+    let traffic_rounds = 1.0 + again.rest * c(Name::ForwardTraffic);
     let elementwise = kernels * 2.0 * tokens * wide * traffic_rounds / bandwidth * split;
     let launches = machine.gpu.launch * rounds / 3.0;
     let collectives = if t > 1.0 { 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0 } else { 1.0 };
@@ -100,13 +101,13 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
         gpu: matrices * weight_rounds
             + attention
             + elementwise
-            + ring_merges(layout, tokens * width, share) / bandwidth
+            + ring_merges(layout, tokens * width, again.attention) / bandwidth
             + weights(layout, machine)
             + dequantise(layout, machine, weight_rounds),
         host: launches * collectives,
         head,
         attention,
-        share,
+        again,
     }
 }
 

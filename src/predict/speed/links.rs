@@ -29,15 +29,15 @@ fn smddp(layout: &Layout, machine: &Machine) -> f64 {
     if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
 }
 
-/// The all-reduces of one layer's tensor group, forward and backward (with sequence parallelism the same bytes).
-pub(super) fn tensor(layout: &Layout, machine: &Machine, repeats_all: bool) -> f64 {
+/// The all-reduces of one layer's tensor group, forward, backward and done again (with sequence parallelism the same bytes).
+pub(super) fn tensor(layout: &Layout, machine: &Machine, again: f64) -> f64 {
     let t = layout.degrees.tensor;
     if t <= 1.0 {
         return 0.0;
     }
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
-    let times = if repeats_all { 6.0 } else { 4.0 };
+    let times = 4.0 + again;
     let Spread { nodes, beside } = spread(layout, Axis::Tensor, t);
     let inside = nodes <= 1.0;
     let bandwidth = match machine.fabric {

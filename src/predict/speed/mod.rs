@@ -13,7 +13,7 @@ mod tests;
 use super::beyond::Beyond;
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
-use super::layout::{AdapterKind, Attention, Code, Layout, Precision, Prefetch, Recompute, Sharding, System};
+use super::layout::{AdapterKind, Attention, Layout, Precision, Prefetch, Recompute, Sharding, System};
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
 /// What the machine does in a second, and the constants at hand.
@@ -57,18 +57,37 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Share of the layers' forward work that the backward pass repeats, and whether it repeats the attention core alone.
-pub(super) fn repeated(layout: &Layout, constants: &Constants) -> (f64, bool) {
+/// What the backward pass does again, as shares of a layer's forward work of a kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Again {
+    /// Of its matrix products, by their FLOP.
+    pub(super) products: f64,
+    /// Of the attention core.
+    pub(super) attention: f64,
+    /// Of everything else, and of what is launched.
+    pub(super) rest: f64,
+    /// Collectives of the tensor group, in all-reduces: a layer's forward pass has two.
+    pub(super) collectives: f64,
+}
+
+pub(super) fn again(layout: &Layout) -> Again {
+    let all = |share: f64| Again {
+        products: share,
+        attention: share,
+        rest: share,
+        collectives: if share >= 1.0 { 2.0 } else { 0.0 },
+    };
+    // FlashAttention computes its scores again in any case: nothing is repeated for it.
+    let core = if layout.attention == Attention::Eager { 1.0 } else { 0.0 };
     match layout.recompute {
-        Recompute::None => (0.0, false),
-        Recompute::Full => (1.0, false),
-        Recompute::Share(share) => (share.clamp(0.0, 1.0), false),
-        // torch's own engines choose operations.
-        Recompute::Selective if layout.code == Code::TorchTitan => {
-            (constants.get(Name::SelectiveShare), true)
+        Recompute::None => all(0.0),
+        Recompute::Full => all(1.0),
+        Recompute::Share(share) => all(share.clamp(0.0, 1.0)),
+        Recompute::Selective => Again { attention: core, ..all(0.0) },
+        // What the groups scattered is kept, what they gathered is not: half of each all-reduce.
+        Recompute::Operations => {
+            Again { products: layout.model.second_products(), attention: core, rest: 1.0, collectives: 1.0 }
         }
-        // Elsewhere it is the attention core, which FlashAttention computes again in any case: nothing is repeated.
-        Recompute::Selective => (0.0, layout.attention == Attention::Eager),
     }
 }
 
@@ -90,7 +109,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let gpus = layout.hardware.gpus();
     let samples = work.global_sequences;
     let tokens = samples * work.sequence_length;
-    let (model_flops, hardware_flops) = flops(layout, constants);
+    let (model_flops, hardware_flops) = flops(layout);
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
     // Conventions: so many FLOP for each parameter that a token meets, frozen or not.
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
@@ -124,7 +143,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
 /// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for its own. A
 /// frozen one beside an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
 /// small matrices cost 6 of theirs.
-fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
+fn flops(layout: &Layout) -> (f64, f64) {
     let model = &layout.model;
     let s = layout.work.sequence_length;
     let (width, kv) = (model.heads * model.head_dim, model.kv_heads * model.head_dim);
@@ -141,13 +160,10 @@ fn flops(layout: &Layout, constants: &Constants) -> (f64, f64) {
         _ => 0.0,
     };
     let all = layers + (1.0 + backward) * head + 3.0 * small;
-    let (share, core_alone) = repeated(layout, constants);
-    let again = if core_alone && share == 0.0 {
-        model.layers * core
-    } else {
-        share * (model.layers * (matrices + core) + small)
-    };
-    (all, all + again)
+    let again = again(layout);
+    let repeated =
+        model.layers * (again.products * matrices + again.attention * core) + again.products * small;
+    (all, all + repeated)
 }
 
 /// The step's parts, and what goes over links in it.
@@ -157,9 +173,9 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
     let layers = (layout.model.layers / stages).ceil();
     let pass = compute::pass(layout, machine);
-    let tensor = links::tensor(layout, machine, pass.share >= 1.0);
+    let tensor = links::tensor(layout, machine, pass.again.collectives);
     // Launching runs ahead of the GPU and is hidden by its work, or hides it.
-    let ring = links::ring(layout, machine, pass.share);
+    let ring = links::ring(layout, machine, pass.again.attention);
     // Attention over one block hides the next one's way, but for the share that the links take of the GPU.
     let ring_waited =
         (ring - pass.attention).max(0.0) + machine.get(Name::OverlapFsdp) * ring.min(pass.attention);
@@ -168,7 +184,9 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let layer = (busy.powf(n) + pass.host.powf(n)).powf(1.0 / n);
     let layer_tensor = (tensor + ring_waited).min(layer);
     let stage = layers * layer;
-    let send = if stages > 1.0 { links::send(layout, machine) } else { 0.0 };
+    // With several stages on a GPU a micro-batch goes round as often (Narayanan et al. 2021, section 2.2).
+    let rounds = layout.degrees.virtual_stages.max(1.0);
+    let send = if stages > 1.0 { rounds * links::send(layout, machine) } else { 0.0 };
     let passes = work.passes.max(1.0);
     let (offload, optimizer) =
         (links::offload(layout, machine, layers * layer), compute::optimizer(layout, machine));
@@ -185,7 +203,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         // (Narayanan et al. 2021, section 2.2).
         let flying = work.active_microbatches.unwrap_or(stages).min(stages).min(passes).max(1.0);
         let turns = passes * (stages / flying - 1.0) + flying - 1.0;
-        parts.bubble = turns / layout.degrees.virtual_stages.max(1.0) * (stage + send);
+        parts.bubble = turns / rounds * (stage + send);
     }
     let mut over_links = Communication {
         tensor: passes * layers * tensor.min(layer),

@@ -377,9 +377,9 @@ fn frozen_weights_have_no_gradient_products() {
         ..layout.model
     };
     layout.recompute = Recompute::None;
-    let whole = flops(&layout, Constants::shipped()).0;
+    let whole = flops(&layout).0;
     layout.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
-    let (frozen, _) = flops(&layout, Constants::shipped());
+    let (frozen, _) = flops(&layout);
     assert_eq!(linear + hidden * vocab, 6_607_077_376.0);
     let attention = 12.0 * layers * hidden * 2048.0;
     let per_token = 4.0 * 6_607_077_376.0 + 6.0 * 4_194_304.0 + attention;
@@ -387,7 +387,7 @@ fn frozen_weights_have_no_gradient_products() {
     assert!((whole / 2048.0 / (6.0 * 6_607_077_376.0 + attention) - 1.0).abs() < 1e-12, "{whole}");
     // Everything again once more forward: 2 FLOP of each weight in the layers, the head excepted.
     layout.recompute = Recompute::Full;
-    let (model, hardware) = flops(&layout, Constants::shipped());
+    let (model, hardware) = flops(&layout);
     let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
     assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
     // By the conventions that count parameters each counts alike, frozen or not.
