@@ -165,7 +165,7 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
         ("bubble_seconds", Group::StepPart, parts.bubble, None),
         ("offload_seconds", Group::StepPart, parts.offload, None),
         ("optimizer_seconds", Group::StepPart, parts.optimizer, measured.optimizer_seconds),
-        ("input_seconds", Group::StepPart, parts.input, measured.input_seconds),
+        ("input_seconds", Group::StepPart, parts.input.unwrap_or(0.0), measured.input_seconds),
         ("all_gather_seconds", Group::Links, links.gather - links.scatter, None),
         ("reduce_scatter_seconds", Group::Links, links.scatter, None),
         ("replicas_all_reduce_seconds", Group::Links, links.replicas, None),

@@ -218,14 +218,19 @@ pub struct SpeedParts {
     pub offload: f64,
     /// The optimizer's step.
     pub optimizer: f64,
-    /// The GPU waits for data.
-    pub input: f64,
+    /// The GPU waits for data; `None` where nothing says how fast they come, and they are taken to keep up.
+    pub input: Option<f64>,
 }
 
 impl SpeedParts {
     /// The sum, seconds.
     pub fn total(&self) -> f64 {
-        self.compute + self.exposed_communication + self.bubble + self.offload + self.optimizer + self.input
+        self.compute
+            + self.exposed_communication
+            + self.bubble
+            + self.offload
+            + self.optimizer
+            + self.input.unwrap_or(0.0)
     }
 }
 

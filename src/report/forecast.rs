@@ -91,8 +91,7 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             bubble: Some(speed.parts.bubble),
             offload: Some(speed.parts.offload),
             optimizer: Some(speed.parts.optimizer),
-            // Nothing is known of the program's loader.
-            input: None,
+            input: speed.parts.input,
         },
         communication: Communication {
             tensor: Some(speed.communication.tensor),

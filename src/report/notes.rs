@@ -5,7 +5,7 @@ use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
 use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
-use crate::predict::{Beyond, Past, Prediction, Unknown};
+use crate::predict::{Beyond, Input, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
 
@@ -122,7 +122,8 @@ fn reason<'a>(
         ),
         _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
         "speed.parts.input" if prediction.speed.is_some() => {
-            say("nothing is known of the program's data loader; it is taken to keep up")
+            let missing = plan.and_then(|plan| Input::of_plan(plan).err());
+            say(missing.map_or("the program's data loader is taken to keep up", |unknown| unknown.0))
         }
         _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
