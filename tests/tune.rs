@@ -546,7 +546,16 @@ fn a_deadline_counts_interruptions() {
         ["plan", "--offline", "job.kdl", "-o", "json", "--discount", "0.6"].into_iter().chain(sets).collect();
     let plan = run(&dir, &args).json();
     let expected = plan.pointer("/run/spot/expected_seconds").unwrap().as_f64().unwrap();
-    let undisturbed = plan.pointer("/run/seconds").unwrap().as_f64().unwrap();
+    // Time and dollars of a run are of one and the same time: that which is expected with the interruptions.
+    let of = |at: &str| plan.pointer(at).unwrap().as_f64().unwrap();
+    assert!(near(of("/run/seconds"), expected) && near(of("/run/cost_usd"), of("/run/spot/expected_usd")));
+    let paid = of("/price/usd_per_hour") * of("/cluster/nodes") * expected / 3_600.0;
+    assert!(near(of("/run/cost_parts/instances"), paid), "{} {paid}", plan["run"]);
+    let interruptions = of("/run/parts/interruptions");
+    let undisturbed = of("/run/parts/startup") + of("/run/parts/training") + of("/run/parts/checkpoints");
+    assert!(plan["run"]["parts"]["download"].is_null(), "{}", plan["run"]);
+    assert!(near(undisturbed + interruptions, expected), "{}", plan["run"]);
+    assert_eq!(plan["run"]["interval"], plan["run"]["spot"]["expected_seconds_interval"]);
     assert!(near(seconds, expected) && expected > undisturbed, "{seconds} {expected} {undisturbed}");
     let between = format!("{}s", undisturbed.midpoint(expected).floor());
     let late = tune(&["--deadline", &between]);

@@ -264,6 +264,14 @@ impl Run {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
     }
 
+    /// Where that is expected, seconds; `None` where at the high end no end is.
+    pub fn expected_interval(&self) -> Option<Interval> {
+        match &self.spot {
+            Some(spot) => spot.interval,
+            None => Some(self.interval),
+        }
+    }
+
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts, with what interruptions at
     /// a given rate make of it.
     pub fn cost_interval(&self) -> Option<Interval> {
@@ -313,9 +321,13 @@ pub struct Checkpoints {
     pub bytes: f64,
     /// Seconds in which one is written.
     pub seconds: f64,
+    /// Where that is expected, seconds.
+    pub interval: Interval,
     /// The interval with the least expected loss (Young and Daly), seconds; `None` where nothing was given of how often
     /// nodes fail or are taken away.
     pub best_interval_seconds: Option<f64>,
+    /// The same at both ends of [`Self::interval`], seconds; how often nodes fail is taken as it was given.
+    pub best_interval: Option<Interval>,
 }
 
 /// A run with interruptions that come by chance at a known rate.

@@ -614,7 +614,7 @@ prop_compose! {
         let data = if system == System::DeviceMap { 1.0 } else { 2_f64.powi(log_data.cast_signed()) };
         let sharded = matches!(sharding, Sharding::Full | Sharding::Gradients);
         (one.degrees.shard, one.degrees.replicas) = if sharded { (data, 1.0) } else { (1.0, data) };
-        (one.degrees.tensor, one.degrees.pipeline) = (tensor as f64, pipeline as f64);
+        (one.degrees.tensor, one.degrees.pipeline) = (f64::from(tensor), pipeline as f64);
         one.hardware.nodes = (one.degrees.ranks() / 8.0).max(1.0);
         one.hardware.gpus_per_node = one.degrees.ranks().min(8.0);
         (one.work.micro_batch, one.work.sequence_length) = (micro as f64, sequence as f64);
