@@ -372,6 +372,86 @@ fn what_would_not_count_is_not_written() {
     assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
 }
 
+/// 20 TiB over a million sequences are 21,990,232.56 bytes each. The disks of 1,200 GiB at 125 MB/s per TiB give 146,484,375
+/// bytes a second: 64 sequences take 9.60768 s, whatever the GPUs do.
+#[test]
+fn a_slow_file_system_sets_the_pace() {
+    let read = 64.0 * 20.0 * 1024.0_f64.powi(4) / 1e6 / (125e6 * 1200.0 / 1024.0);
+    assert!((read - 9.60768).abs() < 1e-5, "{read}");
+    let dir = Scratch::new("tune-input");
+    dir.write("scripts/train.py", "import torch\n");
+    let write = |size: &str| {
+        let text = job(&jobs()[0].1)
+            .replace("steps 1000", &format!("steps 1000\n        dataset sequences=1_000_000{size}"))
+            .replace(
+                "    channel \"train\" s3=\"s3://example-corpus/tokens/\"\n",
+                "    network {\n        subnets \"subnet-0123456789abcdef0\"\n        security-groups \"sg-0123456789abcdef0\"\n    }\n    storage \"lustre\" name=\"corpus\" capacity=\"1200GiB\" deployment=\"persistent-2\" throughput=125 {\n        import \"s3://example-corpus/tokens/\"\n    }\n    channel \"train\" from=\"corpus\"\n",
+            );
+        dir.write("job.kdl", text);
+    };
+    let plan = || {
+        let ran = run(&dir, &["plan", "--offline", "job.kdl", "-o", "json"]);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        ran.json()
+    };
+    let number = |plan: &serde_json::Value, at: &str| plan.pointer(at).unwrap().as_f64().unwrap();
+    // How much is read is not known: taken to keep up, and said.
+    write("");
+    let works = plan();
+    let rest = number(&works, "/speed/step_seconds");
+    assert!(works["speed"]["parts"]["input"].is_null() && rest < read, "{works}");
+    assert!(works["notes"].to_string().contains("how many bytes a sequence takes"), "{}", works["notes"]);
+    write(" size=\"20TiB\"");
+    let waits = plan();
+    assert!(near(number(&waits, "/speed/step_seconds"), read), "{}", waits["speed"]);
+    assert!(near(number(&waits, "/speed/parts/input"), read - rest), "{}", waits["speed"]);
+    assert!(near(number(&waits, "/speed/tokens_per_second"), 64.0 * 1024.0 / read), "{}", waits["speed"]);
+    assert!(near(number(&waits, "/run/parts/training"), 1000.0 * read), "{}", waits["run"]);
+    let more = number(&waits, "/run/cost_parts/instances") / number(&works, "/run/cost_parts/instances");
+    assert!(near(more, number(&waits, "/run/seconds") / number(&works, "/run/seconds")), "{more}");
+    // No layout is faster than its data, so that the cheapest is the whole front.
+    let tuned = run(&dir, &["tune", "job.kdl", "--max-nodes", "4", "-o", "json"]).json();
+    let front = tuned["front"].as_array().unwrap();
+    assert!(front.iter().all(|one| near(number(one, "/step_seconds"), read)), "{front:?}");
+    assert!(front.len() == 1 && front[0]["nodes"] == 1, "{front:?}");
+}
+
+/// The next command reads the file without `--set`: what comes to the layout shown only with it is not written, and said.
+#[test]
+fn what_counts_only_with_set_is_not_written() {
+    let dir = Scratch::new("tune-set");
+    dir.write("scripts/train.py", "import torch\n");
+    let text = job(&jobs()[1].1);
+    let tune = |sets: &[&str]| {
+        dir.write("job.kdl", &text);
+        run(&dir, &[&["tune", "job.kdl", "--max-nodes", "4", "--write"][..], sets].concat())
+    };
+    // A batch that stands on the command line alone.
+    let ran = tune(&["--set", "train.global-batch=512"]);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("only with `--set train.global-batch=512`"), "{}", ran.err);
+    assert!(ran.err.contains("`trainc tune job.kdl --write`"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
+    // Four nodes on the command line, two in the file: the fastest has four, and says nothing of them; the next has two.
+    let nodes = ["--set", "cluster.nodes=4"];
+    let ran = tune(&nodes);
+    assert_eq!(ran.code, Some(3), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("only with `--set cluster.nodes=4`"), "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(dir.0.join("job.kdl")).unwrap(), text);
+    let tuned = run(&dir, &[&["tune", "job.kdl", "--max-nodes", "4", "-o", "json"][..], &nodes].concat());
+    let shown = &tuned.json()["front"][1];
+    let second = ["--set", "cluster.nodes=4", "--write=2"];
+    let ran = run(&dir, &[&["tune", "job.kdl", "--max-nodes", "4"][..], &second].concat());
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let planned = run(&dir, &["plan", "--offline", "job.kdl", "-o", "json"]).json();
+    assert_eq!((&shown["nodes"], &planned["cluster"]["nodes"]), (&2.into(), &2.into()), "{shown}");
+    let of_plan = planned.pointer("/speed/step_seconds").unwrap().as_f64().unwrap();
+    assert!(near(of_plan, shown["step_seconds"].as_f64().unwrap()), "{shown}");
+    // What moves nothing that is shown is no reason to refuse.
+    let ran = tune(&["--set", "train.seed=7"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+}
+
 /// Why each of those that come next lost: by what it says, which can be held against the figures beside it.
 #[test]
 fn what_comes_next_says_why_it_lost() {
@@ -466,7 +546,16 @@ fn a_deadline_counts_interruptions() {
         ["plan", "--offline", "job.kdl", "-o", "json", "--discount", "0.6"].into_iter().chain(sets).collect();
     let plan = run(&dir, &args).json();
     let expected = plan.pointer("/run/spot/expected_seconds").unwrap().as_f64().unwrap();
-    let undisturbed = plan.pointer("/run/seconds").unwrap().as_f64().unwrap();
+    // Time and dollars of a run are of one and the same time: that which is expected with the interruptions.
+    let of = |at: &str| plan.pointer(at).unwrap().as_f64().unwrap();
+    assert!(near(of("/run/seconds"), expected) && near(of("/run/cost_usd"), of("/run/spot/expected_usd")));
+    let paid = of("/price/usd_per_hour") * of("/cluster/nodes") * expected / 3_600.0;
+    assert!(near(of("/run/cost_parts/instances"), paid), "{} {paid}", plan["run"]);
+    let interruptions = of("/run/parts/interruptions");
+    let undisturbed = of("/run/parts/startup") + of("/run/parts/training") + of("/run/parts/checkpoints");
+    assert!(plan["run"]["parts"]["download"].is_null(), "{}", plan["run"]);
+    assert!(near(undisturbed + interruptions, expected), "{}", plan["run"]);
+    assert_eq!(plan["run"]["interval"], plan["run"]["spot"]["expected_seconds_interval"]);
     assert!(near(seconds, expected) && expected > undisturbed, "{seconds} {expected} {undisturbed}");
     let between = format!("{}s", undisturbed.midpoint(expected).floor());
     let late = tune(&["--deadline", &between]);

@@ -195,7 +195,9 @@ fn init_writes_the_examples() {
     let dir = Scratch::new("usage-init");
     let help = run(&dir.0, &["init", "--help"]).out;
     let mut seen = 0;
-    for entry in fs::read_dir(root().join("examples")).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+    for entry in
+        fs::read_dir(root().join("examples")).unwrap().flatten().filter(|entry| entry.path().is_dir())
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
         // Workflows to copy, not a job.
         if name == "gitops" {

@@ -160,6 +160,7 @@ impl<'a> Row<'a> {
             optimizer_copies: false,
             frees_frozen: engine.contains("fsdp2"),
             one_unit: false,
+            input: None,
             gathering: crate::predict::Gathering::default(),
             worker: crate::predict::WorkerSettings::default(),
             code,

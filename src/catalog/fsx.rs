@@ -118,6 +118,11 @@ pub fn legal_with_efa(deployment: &str, storage: &str) -> Option<Legal> {
     read(&format!("{deployment}/{storage}/EFA"))
 }
 
+/// What is legal with or without `EfaEnabled`.
+pub fn legal_with(deployment: &str, storage: &str, efa: bool) -> Option<Legal> {
+    if efa { legal_with_efa(deployment, storage) } else { legal(deployment, storage) }
+}
+
 /// All pairs of deployment and storage type, in the order of the file, the EFA row left out.
 pub fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.keys().filter_map(|key| key.split_once('/')).filter(|(_, storage)| !storage.contains('/'))

@@ -3,7 +3,7 @@
 use crate::catalog::fsx::{self, Legal};
 use crate::catalog::prices;
 use crate::ir::size::GIB;
-use crate::ir::{Field, Plan, Storage, StoragePrice};
+use crate::ir::{Plan, Storage, StoragePrice};
 use crate::plan::storage_key;
 use crate::source::Span;
 
@@ -19,9 +19,7 @@ pub(super) fn is_efs(storage: &Storage) -> bool {
 
 /// Whether it is a Lustre file system that trainc makes.
 pub(super) fn is_made(storage: &Storage) -> bool {
-    storage.kind.value().is_some_and(|kind| kind == "lustre")
-        && storage.id.is_absent()
-        && !(storage.capacity_bytes.is_absent() && storage.deployment.is_absent())
+    storage.is_made_lustre()
 }
 
 /// The storage that a channel takes from.
@@ -31,38 +29,10 @@ pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
     plan.job.storage.iter().find(named)
 }
 
-/// The service's word for the deployment type: `PERSISTENT_2`.
-pub(super) fn deployment(storage: &Storage) -> Option<String> {
-    storage.deployment.value().map(|word| word.to_uppercase().replace('-', "_"))
-}
-
-/// The service's word for the storage type: `SSD` unless another one is written.
-pub(super) fn storage_type(storage: &Storage) -> Option<String> {
-    match &storage.storage_type {
-        Field::Absent => Some("SSD".to_owned()),
-        Field::Bad => None,
-        Field::Is(word) => Some(word.value.to_uppercase()),
-    }
-}
-
 /// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
 pub(super) fn legal(storage: &Storage) -> Option<Legal> {
-    let (deployment, storage_type) = (deployment(storage)?, storage_type(storage)?);
-    if storage.efa.get() == Some(true) {
-        return fsx::legal_with_efa(&deployment, &storage_type);
-    }
-    fsx::legal(&deployment, &storage_type)
-}
-
-/// The throughput tier as the catalogue has it, MB/s per TiB.
-pub(super) fn tier(storage: &Storage) -> Option<u32> {
-    storage.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok())
-}
-
-/// Capacity in whole GiB, where it is whole.
-pub(super) fn capacity_gib(storage: &Storage) -> Option<u64> {
-    let bytes = storage.capacity_bytes.get()?;
-    bytes.is_multiple_of(GIB).then_some(bytes / GIB)
+    let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
+    fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
 
 /// What a capacity costs for a month, US dollars, with the price; `None` where none is known.

@@ -61,7 +61,9 @@ fn names() -> PossibleValuesParser {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
-    let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else { return exit::USAGE };
+    let Some((_, files)) = EXAMPLES.iter().find(|(name, _)| *name == args.example) else {
+        return exit::USAGE;
+    };
     let taken: Vec<String> = files
         .iter()
         .map(|(file, _)| args.dir.join(file))

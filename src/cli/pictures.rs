@@ -71,7 +71,7 @@ fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
             high: tokens / speed.interval.low,
         },
         memory_bytes: prediction.memory.as_ref()?.per_gpu_bytes,
-        run_seconds: prediction.run.as_ref().map(|run| run.seconds),
+        run_seconds: prediction.run.as_ref().map(crate::predict::Run::expected_seconds),
         cost_usd: prediction.run.as_ref().and_then(|run| run.cost_usd),
     })
 }

@@ -81,7 +81,7 @@ impl Figures {
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
             Figure::Least => run.and_then(|run| run.least_usd),
-            Figure::Time => run.map(|run| run.seconds),
+            Figure::Time => run.map(Run::expected_seconds),
             Figure::Headroom => Some(capacity? - memory?.per_gpu_bytes),
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
             Figure::Step => speed.map(|speed| speed.step_seconds),
@@ -91,7 +91,7 @@ impl Figures {
         let interval = |figure| match figure {
             Figure::Cost => run.and_then(Run::cost_interval),
             Figure::Least => run.and_then(Run::least_interval),
-            Figure::Time => run.map(|run| run.interval),
+            Figure::Time => run.and_then(Run::expected_interval),
             Figure::Headroom => {
                 let (capacity, memory) = (capacity?, memory?);
                 Some(Interval { low: capacity - memory.interval.high, high: capacity - memory.interval.low })

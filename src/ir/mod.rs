@@ -16,6 +16,7 @@ pub mod s3;
 pub mod scalar;
 pub mod size;
 pub mod source_tree;
+mod storage;
 pub mod worker;
 
 pub use image::Image;

@@ -165,7 +165,7 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
         ("bubble_seconds", Group::StepPart, parts.bubble, None),
         ("offload_seconds", Group::StepPart, parts.offload, None),
         ("optimizer_seconds", Group::StepPart, parts.optimizer, measured.optimizer_seconds),
-        ("input_seconds", Group::StepPart, parts.input, measured.input_seconds),
+        ("input_seconds", Group::StepPart, parts.input.unwrap_or(0.0), measured.input_seconds),
         ("all_gather_seconds", Group::Links, links.gather - links.scatter, None),
         ("reduce_scatter_seconds", Group::Links, links.scatter, None),
         ("replicas_all_reduce_seconds", Group::Links, links.replicas, None),
@@ -309,7 +309,10 @@ pub fn rows(
     let checkpoints = run.map(|run| run.parts.checkpoints).filter(|seconds| *seconds > 0.0);
     part("checkpoints_seconds", checkpoints, checkpoints.map(around), None);
     part("upload_seconds", None, None, job.upload);
-    part("run_seconds", run.map(|run| run.seconds), run.map(|run| run.interval), ended(job.seconds));
+    // With the interruptions that were told: it is what the cost is of.
+    let expected = run.map(|run| (run.expected_seconds(), run.expected_interval()));
+    let between = expected.and_then(|(_, interval)| interval);
+    part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));
     let instances = run.and_then(|run| run.cost_parts.instances);
     let hourly = match &plan.price {
         Some(price) => Some(price.usd_per_hour * job.instances as f64),
@@ -319,9 +322,9 @@ pub fn rows(
     part(
         "cost_usd",
         instances,
-        instances.zip(run).map(|(usd, run)| Interval {
-            low: usd * run.interval.low / run.seconds,
-            high: usd * run.interval.high / run.seconds,
+        instances.zip(expected).and_then(|(usd, (seconds, interval))| {
+            let Interval { low, high } = interval?;
+            Some(Interval { low: usd * low / seconds, high: usd * high / seconds })
         }),
         ended(usd),
     );

@@ -99,6 +99,7 @@ impl Layout {
                     image.pytorch.as_deref().is_none_or(|version| at_least(version, (2, 1)))
                 }),
             one_unit: one_unit(plan),
+            input: super::Input::of_plan(plan).ok(),
             gathering: Gathering::of(parallel),
             worker: worker(plan),
         })

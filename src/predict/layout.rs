@@ -53,6 +53,8 @@ pub struct Layout {
     pub frees_frozen: bool,
     /// FSDP: whether the whole model is one unit: gathered before anything runs, scattered when everything has run.
     pub one_unit: bool,
+    /// What is read in a step, where it is known.
+    pub input: Option<super::Input>,
     /// How much may be gathered and reduced at once.
     pub gathering: Gathering,
     /// What engine `worker` is told beside; its defaults under other engines.

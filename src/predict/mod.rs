@@ -10,6 +10,7 @@ pub mod constants;
 mod from_plan;
 mod gathering;
 mod gpu;
+pub mod input;
 pub mod layout;
 pub mod memory;
 mod order;
@@ -26,6 +27,7 @@ pub use beyond::{Beyond, Past};
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::{taken_for, uncounted};
+pub use input::Input;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
     Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,

@@ -218,14 +218,19 @@ pub struct SpeedParts {
     pub offload: f64,
     /// The optimizer's step.
     pub optimizer: f64,
-    /// The GPU waits for data.
-    pub input: f64,
+    /// The GPU waits for data; `None` where nothing says how fast they come, and they are taken to keep up.
+    pub input: Option<f64>,
 }
 
 impl SpeedParts {
     /// The sum, seconds.
     pub fn total(&self) -> f64 {
-        self.compute + self.exposed_communication + self.bubble + self.offload + self.optimizer + self.input
+        self.compute
+            + self.exposed_communication
+            + self.bubble
+            + self.offload
+            + self.optimizer
+            + self.input.unwrap_or(0.0)
     }
 }
 
@@ -257,6 +262,14 @@ impl Run {
     /// Billed time that is expected, seconds: with what interruptions make of it, where their rate is given.
     pub fn expected_seconds(&self) -> f64 {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
+    }
+
+    /// Where that is expected, seconds; `None` where at the high end no end is.
+    pub fn expected_interval(&self) -> Option<Interval> {
+        match &self.spot {
+            Some(spot) => spot.interval,
+            None => Some(self.interval),
+        }
     }
 
     /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts, with what interruptions at
@@ -308,9 +321,13 @@ pub struct Checkpoints {
     pub bytes: f64,
     /// Seconds in which one is written.
     pub seconds: f64,
+    /// Where that is expected, seconds.
+    pub interval: Interval,
     /// The interval with the least expected loss (Young and Daly), seconds; `None` where nothing was given of how often
     /// nodes fail or are taken away.
     pub best_interval_seconds: Option<f64>,
+    /// The same at both ends of [`Self::interval`], seconds; how often nodes fail is taken as it was given.
+    pub best_interval: Option<Interval>,
 }
 
 /// A run with interruptions that come by chance at a known rate.

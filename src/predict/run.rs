@@ -16,6 +16,10 @@ const HOUR: f64 = 3_600.0;
 /// Bytes of a token in a packed data set, read once.
 const TOKEN_BYTES: f64 = 4.0;
 
+/// Between which shares of its prediction a start or a save is expected: SageMaker takes three to ten minutes to start
+/// where five are predicted, and what else surrounds the steps is known no better.
+const AROUND: (f64, f64) = (0.6, 2.0);
+
 /// What time and money of a run depend on beside layout and speed: read once, for as many layouts as there are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
@@ -137,8 +141,8 @@ impl Terms {
         let around = parts.start() + parts.checkpoints;
         let seconds = around + training;
         let interval = Interval {
-            low: 0.6 * around + self.steps * speed.interval.low,
-            high: 2.0 * around + self.steps * speed.interval.high,
+            low: AROUND.0 * around + self.steps * speed.interval.low,
+            high: AROUND.1 * around + self.steps * speed.interval.high,
         };
         let interrupted = |start: f64, step: f64, save: f64| {
             let training = self.steps * step;
@@ -146,8 +150,8 @@ impl Terms {
         };
         let spot = self.interruptions.map(|_| {
             // As the run without interruptions at the ends of its own interval.
-            let low = interrupted(0.6 * parts.start(), speed.interval.low, 0.6 * save);
-            let high = interrupted(2.0 * parts.start(), speed.interval.high, 2.0 * save);
+            let low = interrupted(AROUND.0 * parts.start(), speed.interval.low, AROUND.0 * save);
+            let high = interrupted(AROUND.1 * parts.start(), speed.interval.high, AROUND.1 * save);
             let ends = high.expected_seconds <= NEVER;
             let between = |low, high| ends.then_some(Interval { low, high });
             Spot {
@@ -175,6 +179,7 @@ impl Terms {
             p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
+        let saves_between = Interval { low: AROUND.0 * save, high: AROUND.1 * save };
         let rate_is_given = self.node_failures.is_some() || self.interruptions.is_some();
         Run {
             seconds,
@@ -183,7 +188,12 @@ impl Terms {
             checkpoint: self.checkpoints.then_some(Checkpoints {
                 bytes,
                 seconds: save,
+                interval: saves_between,
                 best_interval_seconds: rate_is_given.then_some(best),
+                best_interval: rate_is_given.then(|| Interval {
+                    low: best_interval(saves_between.low, failures),
+                    high: best_interval(saves_between.high, failures),
+                }),
             }),
             spot,
             never_ends,
@@ -324,6 +334,43 @@ mod tests {
         };
         let unpriced = Terms { bills, ..terms() };
         assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
+    }
+
+    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart, sqrt(2 s f), is
+    /// then 1,549 to 2,828 s around 2,000, less the save and with Daly's small terms.
+    #[test]
+    fn a_save_and_the_best_interval_have_an_interval() {
+        for (low, high, failures) in [(12.0, 40.0, 1e5), (1e4, 4e4, 1e4), (3e4, 1e5, 1e4)] {
+            assert!(best_interval(low, failures) <= best_interval(high, failures), "{low} {high} {failures}");
+        }
+        let young = |save: f64| (2.0 * save * 1e5_f64).sqrt();
+        assert!((young(12.0) - 1_549.2).abs() < 0.1 && (young(40.0) - 2_828.4).abs() < 0.1);
+        for save in [12.0, 20.0, 40.0] {
+            let found = best_interval(save, 1e5);
+            assert!((found + save - young(save)).abs() < 0.006 * young(save), "{found}");
+        }
+        let model = crate::ir::architecture::Architecture::from_dimensions(
+            crate::ir::architecture::Family::Gpt2,
+            &crate::ir::architecture::Dimensions {
+                hidden: Some(1_024),
+                layers: Some(4),
+                heads: Some(16),
+                ..Default::default()
+            },
+        )
+        .map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        let layout = super::super::samples::one_gpu(model.unwrap());
+        let speed =
+            Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
+        let found = Terms { node_failures: Some(1e5), ..terms() }.run(&layout, &speed).checkpoint.unwrap();
+        let near =
+            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+        near(found.interval.low, 0.6 * found.seconds);
+        near(found.interval.high, 2.0 * found.seconds);
+        let (best, between) = (found.best_interval_seconds.unwrap(), found.best_interval.unwrap());
+        assert!(between.low < best && best < between.high, "{found:?}");
+        let unknown = terms().run(&layout, &speed).checkpoint.unwrap();
+        assert_eq!((unknown.best_interval_seconds, unknown.best_interval), (None, None));
     }
 
     #[test]

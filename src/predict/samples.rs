@@ -58,6 +58,7 @@ pub(super) fn one_gpu(model: Model) -> Layout {
         optimizer_copies: false,
         frees_frozen: false,
         one_unit: false,
+        input: None,
         gathering: Gathering::default(),
         worker: WorkerSettings::default(),
     }

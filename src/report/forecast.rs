@@ -91,8 +91,7 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             bubble: Some(speed.parts.bubble),
             offload: Some(speed.parts.offload),
             optimizer: Some(speed.parts.optimizer),
-            // Nothing is known of the program's loader.
-            input: None,
+            input: speed.parts.input,
         },
         communication: Communication {
             tensor: Some(speed.communication.tensor),
@@ -138,18 +137,29 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         ..Run::default()
     };
     let Some(run) = &prediction.run else { return out };
-    out.seconds = Some(run.seconds);
-    out.interval = Some(interval(run.interval));
+    let spot = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref());
+    let rate_is_given = spot.is_some_and(|spot| spot.interruptions_per_hour.get().is_some());
+    // At the rate given it never ends.
+    let hopeless = rate_is_given && run.spot.is_none();
+    out.seconds = (!hopeless).then(|| run.expected_seconds());
+    out.interval = run.expected_interval().filter(|_| !hopeless).map(interval);
     out.parts = RunParts {
         startup: Some(run.parts.startup),
         download: run.parts.download,
         training: Some(run.parts.training),
         checkpoints: Some(run.parts.checkpoints),
+        interruptions: match (&run.spot, spot) {
+            (Some(spot), _) => Some(spot.expected_seconds - run.seconds),
+            (None, Some(_)) => None,
+            (None, None) => Some(0.0),
+        },
     };
     out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
         bytes: bytes(checkpoint.bytes),
         seconds: checkpoint.seconds,
+        seconds_interval: interval(checkpoint.interval),
         best_interval_seconds: checkpoint.best_interval_seconds,
+        best_interval_seconds_interval: checkpoint.best_interval.map(interval),
     });
     out.spot = run.spot.map(|spot| Spot {
         expected_seconds: spot.expected_seconds,

@@ -295,6 +295,7 @@ pub struct RunParts {
     pub download: Option<f64>,
     pub training: Option<f64>,
     pub checkpoints: Option<f64>,
+    pub interruptions: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -302,7 +303,9 @@ pub struct RunParts {
 pub struct Checkpoint {
     pub bytes: u64,
     pub seconds: f64,
+    pub seconds_interval: Interval,
     pub best_interval_seconds: Option<f64>,
+    pub best_interval_seconds_interval: Option<Interval>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

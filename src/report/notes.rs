@@ -5,7 +5,7 @@ use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
 use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
-use crate::predict::{Beyond, Past, Prediction, Unknown};
+use crate::predict::{Beyond, Input, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
 
@@ -122,11 +122,12 @@ fn reason<'a>(
         ),
         _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
         "speed.parts.input" if prediction.speed.is_some() => {
-            say("nothing is known of the program's data loader; it is taken to keep up")
+            let missing = plan.and_then(|plan| Input::of_plan(plan).err());
+            say(missing.map_or("the program's data loader is taken to keep up", |unknown| unknown.0))
         }
         _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
         "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
-        "run.checkpoint.best_interval_seconds" => {
+        "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
             say("how often nodes fail is not written: `node-mtbf`, or `spot` with `interruptions-per-hour`")
         }
         "run.spot" if rate_is_hopeless(plan, prediction) => {
@@ -142,6 +143,15 @@ fn reason<'a>(
             if prediction.run.as_ref().is_some_and(|run| run.spot.is_some()) =>
         {
             say("follows from the expected time's interval and the price, of which one is not known")
+        }
+        "run.seconds" | "run.interval" | "run.parts.interruptions" if rate_is_hopeless(plan, prediction) => {
+            say("the run never ends at this rate of interruptions: more than a year is expected")
+        }
+        "run.interval" if prediction.run.is_some() => {
+            say("at the high end of the steps' interval no end is expected at this rate of interruptions")
+        }
+        "run.parts.interruptions" if prediction.run.is_some() => {
+            say("`spot` is written without `interruptions-per-hour`: none is counted")
         }
         "run.parts.download" if prediction.run.is_some() => say(
             "a channel is copied before the start, and `dataset` does not say how much it holds: `run.seconds` and the cost are without it, the least that they can be",

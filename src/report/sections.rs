@@ -318,8 +318,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         if let Some(interval) = &run.interval {
             let _ = write!(line, " ({} to {})", text::about(interval.low), text::about(interval.high));
         }
-        // With interruptions the dollars are those of the longer time, a line below.
-        if let Some(usd) = run.cost_usd.filter(|_| run.spot.is_none()) {
+        if let Some(usd) = run.cost_usd {
             let _ = write!(line, ", {}", text::dollars(usd));
             // What is paid is paid by the second.
             if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
@@ -329,23 +328,31 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         }
         out.push(line);
         out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
+    } else if run.parts.training.is_some() {
+        out.push(unknown(document, "run.seconds"));
     }
     if let Some(spot) = &run.spot {
-        let [expected, most] = [(spot.expected_seconds, spot.expected_usd), (spot.p90_seconds, spot.p90_usd)]
-            .map(|(time, usd)| {
-                text::about(time)
-                    + &usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)))
-            });
-        out.push(format!("with interruptions as given: {expected}, at this speed nine in ten within {most}"));
+        let of = run.parts.interruptions.map_or_else(String::new, |lost| {
+            format!("interruptions as given take {} of it; ", text::about(lost.max(0.0)))
+        });
+        let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
+        let most = text::about(spot.p90_seconds);
+        out.push(format!("{of}at this speed nine in ten runs end within {most}{usd}"));
     }
     if let Some(checkpoint) = &run.checkpoint {
+        let range = |ends: &super::json::Interval| {
+            let [low, high] = [ends.low, ends.high].map(|end| text::about(end.max(1.0)));
+            if low == high { String::new() } else { format!(" ({low} to {high})") }
+        };
         let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
-            format!("; the least loss with one every {}", text::about(best))
+            let ends = checkpoint.best_interval_seconds_interval.as_ref().map(range).unwrap_or_default();
+            format!("; the least loss with one every {}{ends}", text::about(best))
         });
         out.push(format!(
-            "a checkpoint: {} in {}{best}",
+            "a checkpoint: {} in {}{}{best}",
             text::bytes(checkpoint.bytes),
-            text::about(checkpoint.seconds.max(1.0))
+            text::about(checkpoint.seconds.max(1.0)),
+            range(&checkpoint.seconds_interval)
         ));
     }
     out

@@ -191,18 +191,21 @@ fn predicted(sample: &Sample) -> Document {
         optimizer: Some(0.5),
         input: Some(0.5),
     };
-    document.run.seconds = Some(2_000.0);
-    document.run.interval = Some(Interval { low: 1_850.0, high: 2_300.0 });
+    document.run.seconds = Some(2_400.0);
+    document.run.interval = Some(Interval { low: 2_200.0, high: 2_800.0 });
+    document.run.parts.interruptions = Some(400.0);
     document.run.checkpoint = Some(super::json::Checkpoint {
         bytes: 420 << 30,
         seconds: 10.0,
+        seconds_interval: Interval { low: 6.0, high: 20.0 },
         best_interval_seconds: Some(3_600.0),
+        best_interval_seconds_interval: Some(Interval { low: 2_800.0, high: 5_000.0 }),
     });
     document.run.spot = Some(super::json::Spot {
         expected_seconds: 2_400.0,
         p90_seconds: 3_100.0,
         interruptions: 0.5,
-        expected_usd: Some(539.0),
+        expected_usd: Some(449.0),
         p90_usd: None,
         ..super::json::Spot::default()
     });

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Records what PyTorch itself keeps: bytes that layers of transformers save for the backward pass, and bytes of
-states that FSDP and AdamW leave on each rank. On CPU, no network, no GPU.
+parameters, gradients and optimizer states that FSDP and DDP leave on each rank. On CPU, no network, no GPU.
 
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/saved_tensors.py > src/predict/memory/testdata/pytorch.json
 
 The Rust tests of src/predict/memory read that file: formulas of activations within 10 % of the saved bytes, states
-within 2 %. Saved tensors are counted once for each storage, and parameters are left out. Dropout is left out too: its
-masks are a byte wide on a GPU and as wide as the activations on a CPU.
+within 2 %, DDP's buckets too. Saved tensors are counted once for each storage, and parameters are left out. Dropout
+is left out too: its masks are a byte wide on a GPU and as wide as the activations on a CPU.
 """
 
 import json
@@ -72,33 +72,85 @@ def layer_case(family, attention, dtype, hidden, heads, ffn, kv_heads=None, batc
     }
 
 
-def states_of_rank(rank, world, dtype, out):
-    """One rank: bytes of parameters, gradients and AdamW states after a step under fully_shard."""
-    from torch.distributed.fsdp import fully_shard
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=world)
+def optimizer_of(name, parameters):
+    """The optimizer that people mean by a name of the language; Adafactor once as torch has it, once as transformers."""
+    return {
+        "adam": lambda: torch.optim.Adam(parameters, lr=1e-3),
+        "adamw": lambda: torch.optim.AdamW(parameters, lr=1e-3),
+        "sgd": lambda: torch.optim.SGD(parameters, lr=1e-3),
+        "sgd-momentum": lambda: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9),
+        "adafactor": lambda: torch.optim.Adafactor(parameters, lr=1e-3),
+        "adafactor-transformers": lambda: transformers.optimization.Adafactor(
+            parameters, lr=1e-3, relative_step=False, scale_parameter=False),
+    }[name]()
+
+
+def sharded_or_not(model, engine, precision, shard, replicas):
+    """The model under an engine; in mixed precision with 32-bit weights and 16-bit products."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    if engine == "ddp":
+        return torch.nn.parallel.DistributedDataParallel(model)
+    if engine == "none":
+        return model
+    hybrid = init_device_mesh("cpu", (replicas, shard), mesh_dim_names=("replica", "shard"))
+    kwargs = {"mesh": hybrid if replicas > 1 else hybrid["shard"]}
+    if precision == "mixed":
+        kwargs["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for part in model:
+        fully_shard(part, **kwargs)
+    return fully_shard(model, **kwargs)
+
+
+def states_of(case):
+    """Bytes of one rank's parameters, gradients and optimizer states after two steps, and of DDP's buckets."""
+    dtype = torch.bfloat16 if case["precision"] == "bf16" else torch.float32
     model = torch.nn.Sequential(*[torch.nn.Linear(256, 256, dtype=dtype) for _ in range(4)])
     count = sum(p.numel() for p in model.parameters())
-    for part in model:
-        fully_shard(part)
-    fully_shard(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    model(torch.randn(4, 256, dtype=dtype)).sum().backward()
-    optimizer.step()
-    local = [p.to_local() for p in model.parameters()] + [p.grad.to_local() for p in model.parameters()]
+    model = sharded_or_not(model, case["engine"], case["precision"], case["shard_degree"], case["replicas"])
+    optimizer = optimizer_of(case["optimizer"], list(model.parameters()))
+    autocast = case["precision"] == "mixed" and case["engine"] != "fsdp"
+    for _ in range(2):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = model(torch.randn(4, 256, dtype=dtype)).sum()
+        loss.backward()
+        optimizer.step()
+    kept = [p for p in model.parameters()] + [p.grad for p in model.parameters()]
     for state in optimizer.state.values():
-        local += [v.to_local() for k, v in state.items() if k != "step"]
+        # Scalars beside the tensors (steps, a root mean square) are none of a parameter's own.
+        kept += [v for v in state.values() if torch.is_tensor(v) and v.dim() > 0]
+    local = [getattr(t, "to_local", lambda t=t: t)() for t in kept]
+    found = {**case, "bytes_per_parameter": sum(t.numel() * t.itemsize for t in local) / count}
+    if case["engine"] == "ddp":
+        sizes = str(model._get_ddp_logging_data()["bucket_sizes"])
+        found["bucket_bytes_per_parameter"] = sum(int(size) for size in sizes.split(",")) / count
+    return found
+
+
+def states_of_rank(rank, world, cases, out):
+    """One rank of a group, through all cases of its size."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=world)
+    found = [states_of(case) for case in cases]
     if rank == 0:
         with open(out, "w") as file:
-            json.dump(sum(t.numel() * t.itemsize for t in local) / count, file)
+            json.dump(found, file)
     torch.distributed.destroy_process_group()
 
 
-def states_case(world, dtype):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29500 + world + dtype.itemsize))
-    with tempfile.NamedTemporaryFile("r+") as file:
-        torch.multiprocessing.spawn(states_of_rank, args=(world, dtype, file.name), nprocs=world) if world > 1 else (
-            states_of_rank(0, 1, dtype, file.name))
-        return {"shard_degree": world, "width": dtype.itemsize, "bytes_per_parameter": json.load(open(file.name))}
+def states(wanted):
+    """All cases, those of one number of ranks together."""
+    names = ("engine", "precision", "optimizer", "shard_degree", "replicas")
+    cases = [dict(zip(names, (*case, 1, 1)[:5])) for case in wanted]
+    found = []
+    for world in (1, 2, 4):
+        own = [case for case in cases if case["shard_degree"] * case["replicas"] == world]
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29500 + world))
+        with tempfile.NamedTemporaryFile("r+") as file:
+            torch.multiprocessing.spawn(states_of_rank, args=(world, own, file.name), nprocs=world)
+            found += json.load(open(file.name))
+    return found
 
 
 def main():
@@ -112,9 +164,25 @@ def main():
         layer_case("gpt2", "eager", f32, 256, 8, 1024),
         layer_case("gpt2", "sdpa", b16, 256, 8, 1024),
     ]
-    states = [states_case(2, f32), states_case(2, b16)]
+    wanted = [
+        ("fsdp", "fp32", "adamw", 2), ("fsdp", "bf16", "adamw", 2),
+        ("fsdp", "fp32", "adamw", 4), ("fsdp", "bf16", "adamw", 4), ("fsdp", "mixed", "adamw", 4),
+        ("fsdp", "fp32", "adam", 4), ("fsdp", "bf16", "adam", 4),
+        ("fsdp", "fp32", "sgd", 4), ("fsdp", "bf16", "sgd", 4),
+        ("fsdp", "fp32", "sgd-momentum", 4), ("fsdp", "bf16", "sgd-momentum", 4),
+        ("fsdp", "mixed", "sgd-momentum", 4),
+        # Shards of two ranks, two copies of them: hybrid sharding.
+        ("fsdp", "fp32", "adamw", 2, 2), ("fsdp", "mixed", "adamw", 2, 2),
+        ("ddp", "fp32", "adamw", 1, 2), ("ddp", "mixed", "adamw", 1, 2), ("ddp", "bf16", "adamw", 1, 2),
+        ("ddp", "fp32", "adamw", 1, 4), ("ddp", "fp32", "sgd", 1, 2), ("ddp", "fp32", "sgd-momentum", 1, 2),
+        ("ddp", "fp32", "adafactor", 1, 2),
+        ("none", "fp32", "adamw"), ("none", "bf16", "adam"), ("none", "fp32", "adafactor"),
+        ("none", "bf16", "adafactor"), ("none", "fp32", "adafactor-transformers"),
+        ("none", "bf16", "adafactor-transformers"),
+    ]
+    found = states(wanted)
     json.dump({"torch": torch.__version__, "transformers": transformers.__version__, "layers": layers,
-               "states": states}, sys.stdout, indent=1)
+               "states": found}, sys.stdout, indent=1)
     print()
 
 

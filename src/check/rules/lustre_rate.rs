@@ -7,7 +7,7 @@ use crate::check::{Context, file_system};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Plan, Storage};
-use crate::predict::speed;
+use crate::predict::{Input, input, speed};
 use crate::text;
 
 declare_code!(T0325, "lustre-too-slow", Warning, "a Lustre file system that cannot keep up with the job");
@@ -20,79 +20,49 @@ const MB: f64 = 1e6;
 /// GiB of a TiB, for which the service states throughput.
 const GIB_OF_TIB: f64 = 1024.0;
 
-/// The file system that trainc makes, where all data come from it.
-pub(super) fn reads(plan: &Plan) -> Option<&Storage> {
-    let mut channels = plan.job.channels.iter();
-    let from = channels.next()?.from.value()?;
-    let storage = file_system::of(plan, from).filter(|storage| file_system::is_made(storage))?;
-    channels.all(|channel| channel.from.value() == Some(from)).then_some(storage)
-}
-
-/// Samples per second × bytes of a sample, against MB/s per TiB × capacity. Silent where one of them is not known.
+/// What the job reads as fast as it works, against what the disks give. Silent where one of them is not known.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let Some(storage) = reads(plan) else { return };
-    let Some(sample_bytes) = sample_bytes(plan) else { return };
+    let (Some(storage), Ok(input)) = (input::file_system(plan), Input::of_plan(plan)) else { return };
     let Some((layout, _)) = predicted(context) else { return };
     let Ok(speed) = speed::speed(&layout, context.constants) else { return };
     let Some(legal) = file_system::legal(storage) else { return };
-    let Some(capacity) = file_system::capacity_gib(storage) else { return };
-    let tier = file_system::tier(storage);
-    if !legal.takes_gib(capacity, tier) {
-        return;
-    }
-    let Some(rate) = per_tib(&legal, tier) else { return };
-    let given = rate * capacity as f64 / GIB_OF_TIB;
-    let needed = speed.samples_per_second * sample_bytes / MB;
-    if needed <= given || needed.is_nan() {
-        return;
-    }
+    let (Some(capacity), tier) = (storage.capacity_gib(), storage.tier()) else { return };
+    let Some(rate) = input::disk_mb_s_per_tib(&legal, tier) else { return };
+    let Some(waits) = speed.parts.input.filter(|seconds| *seconds > 0.0) else { return };
+    // Sequences per second where data never make a step wait.
+    let pace = layout.work.global_sequences / (speed.step_seconds - waits);
+    let (needed, given) = (pace * input.sequence_bytes / MB, input.bytes_per_second / MB);
     let name = file_system::name(storage);
     let at = storage.throughput_mb_s_tib.span().or_else(|| storage.capacity_bytes.span());
     let mut diagnostic = Diagnostic::new(
         &T0325,
         at.unwrap_or(storage.span),
         format!(
-            "the job is predicted to read {} MB/s, and the disks of `{name}` give {}",
+            "the job is predicted to need {} MB/s, and the disks of `{name}` give {}",
             figure(needed),
             figure(given)
         ),
     )
     .note(format!(
         "{} sequences/s × {} a sequence; {} MB/s per TiB × {} GiB",
-        text::short(speed.samples_per_second),
-        text::bytes(whole(sample_bytes)),
+        text::short(pace),
+        text::bytes(whole(input.sequence_bytes)),
         text::short(rate),
         text::group(capacity)
     ))
-    .note("while the accelerators wait for data they are paid for; what the servers hold in memory comes faster")
+    .note(format!(
+        "a step takes {} s, of which the accelerators wait {} s for data and are paid for; what the servers hold in memory comes faster",
+        text::short(speed.step_seconds),
+        text::short(waits)
+    ))
     .fact("needed_mb_per_s", needed)
-    .fact("given_mb_per_s", given);
+    .fact("given_mb_per_s", given)
+    .fact("waits_seconds", waits);
     if let Some(enough) = enough(plan, storage, &legal, capacity, needed) {
         diagnostic = diagnostic.help(enough);
     }
     problems.push(diagnostic);
-}
-
-/// What a sequence takes on disk, bytes: the data of an epoch over its sequences.
-fn sample_bytes(plan: &Plan) -> Option<f64> {
-    let train = &plan.job.train;
-    let dataset = train.dataset.as_ref()?;
-    let size = dataset.size_bytes.get()? as f64;
-    match (dataset.sequences.get(), dataset.tokens.get(), train.sequence_length.get()) {
-        (Some(sequences), ..) if sequences > 0 => Some(size / sequences as f64),
-        (None, Some(tokens), Some(length)) if tokens > 0 => Some(size / tokens as f64 * length as f64),
-        _ => None,
-    }
-}
-
-/// Throughput of the disks, MB/s per TiB.
-fn per_tib(legal: &Legal, tier: Option<u32>) -> Option<f64> {
-    match legal.throughput {
-        Presence::Required => tier.filter(|tier| legal.throughputs.contains(tier)),
-        Presence::Forbidden => legal.fixed_throughput_mb_s_per_tib,
-    }
-    .map(f64::from)
 }
 
 /// The cheapest tier and capacity, no smaller than the one written, that give what is needed; where a price is not
@@ -102,10 +72,10 @@ fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: 
         Presence::Required => legal.throughputs.iter().copied().map(Some).collect(),
         Presence::Forbidden => vec![None],
     };
-    let (deployment, kind) = (file_system::deployment(storage)?, file_system::storage_type(storage)?);
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
     let mut ways: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
-        let Some(rate) = per_tib(legal, tier) else { continue };
+        let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
         let least = whole((needed * GIB_OF_TIB / rate).ceil()).max(capacity);
         let Some(gib) = legal.round_up_gib(least, tier) else { continue };
         let price =
@@ -118,7 +88,7 @@ fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: 
         by_price.unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)).then(low.cmp(high))
     })?;
     let mut edits = Vec::new();
-    if let Some(tier) = tier.filter(|tier| file_system::tier(storage) != Some(*tier)) {
+    if let Some(tier) = tier.filter(|tier| storage.tier() != Some(*tier)) {
         edits.push(format!("throughput={tier}"));
     }
     if gib != capacity {

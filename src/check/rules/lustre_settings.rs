@@ -27,7 +27,7 @@ pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
         let (Some(deployment), Some(storage_type)) =
-            (storage.deployment.value(), file_system::storage_type(storage))
+            (storage.deployment.value(), storage.storage_type_word())
         else {
             continue;
         };
@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems: &mut Problems) {
     let of = |word: &str| word.to_lowercase().replace('_', "-");
-    let with_efa = fsx::legal(&file_system::deployment(storage).unwrap_or_default(), storage_type).is_some();
+    let with_efa = fsx::legal(&storage.deployment_word().unwrap_or_default(), storage_type).is_some();
     let (span, what, legal) = if with_efa {
         let legal: Vec<String> = fsx::pairs()
             .filter(|(deployment, storage)| fsx::legal_with_efa(deployment, storage).is_some())
@@ -150,7 +150,7 @@ fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
     if storage.efa.get() == Some(true) {
         return None;
     }
-    let (deployment, kind) = (file_system::deployment(storage)?, file_system::storage_type(storage)?);
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
     let has = |pair: &(&str, &str)| {
         fsx::legal(pair.0, pair.1)
             .is_some_and(|legal| legal.throughputs.iter().any(|tier| u64::from(*tier) == throughput))
@@ -166,8 +166,8 @@ fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
 fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
     let Some(written) = storage.capacity_bytes.val() else { return };
     // A throughput that is not legal was reported; the step does not depend on it here.
-    let tier = file_system::tier(storage).filter(|tier| legal.throughputs.contains(tier));
-    let whole = file_system::capacity_gib(storage);
+    let tier = storage.tier().filter(|tier| legal.throughputs.contains(tier));
+    let whole = storage.capacity_gib();
     if whole.is_some_and(|gib| legal.takes_gib(gib, tier)) {
         return;
     }

@@ -4,11 +4,11 @@ mod checkpoint;
 mod cluster;
 mod experiment;
 
-use super::lustre_rate;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::{Dataset, Engine, Field, Program};
+use crate::predict::input;
 use crate::source::Span;
 use crate::text;
 
@@ -358,7 +358,7 @@ impl Judge<'_, '_> {
 
     fn dataset(&mut self, dataset: &Dataset) {
         let job = &self.context.plan.job;
-        let is_read = lustre_rate::reads(self.context.plan).is_some();
+        let is_read = input::file_system(self.context.plan).is_some();
         if job.train.epochs.is_absent() && (dataset.size_bytes.is_absent() || !is_read) {
             self.unused_at(
                 dataset.span,

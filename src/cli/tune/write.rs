@@ -4,6 +4,8 @@ use super::sound::Judged;
 use crate::cli::exit;
 use crate::cli::held::Held;
 use crate::cli::io::Io;
+use crate::cli::typed::laid_over;
+use crate::emit::quoted;
 use crate::tune::write::{Heads, written};
 use crate::tune::{Point, Space};
 use crate::{Compiled, Options};
@@ -44,13 +46,11 @@ pub(super) fn write(
             return exit::MANIFEST;
         }
     };
-    let set = held.compile_as(&text, options);
-    let same = set.manifests.first().is_some_and(|new| is_same(&new.compiled, &sound.compiled));
-    if !same {
-        io.note(&format!(
-            "error: `{}` is left as it is: edited, it would plan to something else than what is shown; `--set`, `--env` or a layer says otherwise\n",
-            held.path
-        ));
+    // The next command reads the file without `--set`: without it the file must come to what is shown.
+    let plain = without_sets(options);
+    if !plans_to(held, &text, &plain, &sound.compiled) {
+        let with_sets = !options.choices.sets.is_empty() && plans_to(held, &text, options, &sound.compiled);
+        io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
         return exit::MANIFEST;
     }
     if let Err(error) = fs::write(Path::new(&held.path), text) {
@@ -75,6 +75,40 @@ pub(super) fn write(
         ));
     }
     exit::DONE
+}
+
+/// The options of a command that is typed without `--set`.
+fn without_sets(options: &Options) -> Options {
+    let mut options = options.clone();
+    options.choices.sets.clear();
+    options
+}
+
+/// Whether a text in the manifest's place comes to what is shown.
+fn plans_to(held: &mut Held, text: &str, options: &Options, shown: &Compiled) -> bool {
+    let set = held.compile_as(text, options);
+    set.manifests.first().is_some_and(|new| is_same(&new.compiled, shown))
+}
+
+/// What to say where only the values of `--set` make the file come to what is shown.
+fn only_with_sets(path: &str, options: &Options) -> String {
+    let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quoted(set))).collect();
+    let env = laid_over(options.choices.env.as_deref(), &[], None).join(" ");
+    let words = [quoted(path), env, "--write".to_owned()];
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    let again = words.join(" ");
+    let (values, it) = if sets.len() == 1 { ("that value", "it") } else { ("those values", "them") };
+    format!(
+        "error: `{path}` is left as it is: edited, it would plan to what is shown only with {}\nhelp: write {values} into the file first, or tune without {it}: `trainc tune {again}`\n",
+        crate::text::ticked(&sets, "and")
+    )
+}
+
+/// What to say where a layer outdoes what would be written.
+fn otherwise(path: &str) -> String {
+    format!(
+        "error: `{path}` is left as it is: edited, it would plan to something else than what is shown; `--env` or a layer says otherwise\n"
+    )
 }
 
 /// Whether both come to the same prediction, mesh and batch without an error.

@@ -171,6 +171,8 @@ pub(super) fn checkpoint_bytes_per_token(layout: &Layout, kept: &Kept) -> f64 {
 pub(super) struct Saved {
     pub(super) kept: f64,
     pub(super) again: f64,
+    /// What there is of a layer while it goes backward, kept and computed again.
+    pub(super) whole: f64,
 }
 
 /// By recomputation.
@@ -183,20 +185,25 @@ pub(super) fn saved(layout: &Layout) -> Saved {
     let all = layer_bytes_per_token(layout, &kept, layout.attention);
     let checkpoint = checkpoint_bytes_per_token(layout, &kept);
     match layout.recompute {
-        Recompute::None => Saved { kept: all, again: largest(layout, &kept) },
-        Recompute::Full => Saved { kept: checkpoint, again: all },
-        Recompute::Share(share) => Saved { kept: checkpoint * share + all * (1.0 - share), again: all },
+        Recompute::None => {
+            let again = largest(layout, &kept);
+            Saved { kept: all, again, whole: all + again }
+        }
+        Recompute::Full => Saved { kept: checkpoint, again: all, whole: all },
+        Recompute::Share(share) => {
+            Saved { kept: checkpoint * share + all * (1.0 - share), again: all, whole: all }
+        }
         Recompute::Operations => {
             let model = &layout.model;
             let query = model.heads * model.head_dim;
             let core = core(layout, &kept, Attention::Flash);
             let some =
                 (kept.width * (model.first_products() + query) + core) / layout.degrees.tensor + checkpoint;
-            Saved { kept: some.min(all), again: all }
+            Saved { kept: some.min(all), again: all, whole: all }
         }
         Recompute::Selective => {
             let without = layer_bytes_per_token(layout, &kept, Attention::Flash);
-            Saved { kept: without, again: (all - without).max(0.0) }
+            Saved { kept: without, again: (all - without).max(0.0), whole: all }
         }
     }
 }

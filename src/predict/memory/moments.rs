@@ -20,11 +20,13 @@ pub(super) fn peak(layout: &Layout) -> MemoryParts {
     highest
 }
 
-/// Activations that lie on the GPU, and what a layer adds while it goes backward; bytes.
+/// Activations that lie on the GPU, what a layer adds while it goes backward, and what the first layer, the last to go
+/// backward, has then; bytes.
 #[derive(Clone, Copy)]
 struct Activations {
     kept: f64,
     again: f64,
+    first: f64,
 }
 
 /// Tokens of one micro-batch on one GPU.
@@ -52,7 +54,11 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
     if offloads(layout) {
         // As many layers as are loaded ahead, by default four (`activation_loading_horizon`).
         let on_gpu = if layout.system == System::SmpV1 { layout.offload.horizon.unwrap_or(4.0) } else { 2.0 };
-        return Activations { kept: saved.kept * tokens * layers.min(on_gpu), again: saved.again * tokens };
+        return Activations {
+            kept: saved.kept * tokens * layers.min(on_gpu),
+            again: saved.again * tokens,
+            first: saved.whole * tokens,
+        };
     }
     if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
         // DeepSpeed's pipeline buffers keep what a stage received and what it sent beside the checkpoints.
@@ -62,6 +68,7 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
     Activations {
         kept: saved.kept * tokens * layers * schedule::in_flight(layout, stage),
         again: saved.again * tokens,
+        first: saved.whole * tokens,
     }
 }
 
@@ -109,7 +116,7 @@ fn at_loss(
 /// A layer goes backward: the last one with everything kept, or the first one with all gradients there.
 fn at_layer(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
     let last = activations.kept + activations.again;
-    let first = activations.again;
+    let first = activations.first;
     if states.gradients_stay || last > first + states.gradients {
         let gradients = if states.gradients_stay { states.gradients } else { 0.0 };
         MemoryParts { gradients, activations: last, ..base(states, units) }

@@ -371,11 +371,70 @@ fn as_pytorch_saves() {
         assert!((ours / theirs - 1.0).abs() <= 0.1, "{case}: {ours} against {theirs}");
     }
     for case in record["states"].as_array().unwrap() {
-        let model = architecture(Family::Llama, 4_096, 32, 32);
-        let mut one = sharded(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
-        one.precision = if case["width"] == 4 { Precision::Fp32 } else { Precision::Pure16 { bf16: true } };
-        let theirs = case["bytes_per_parameter"].as_f64().unwrap();
-        near(states_per_parameter(&one), theirs, 0.02);
+        let (one, theirs) = (of_record(case), case["bytes_per_parameter"].as_f64().unwrap());
+        let ours = states_per_parameter(&one);
+        assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: {ours} against {theirs}");
+        if let Some(theirs) = case["bucket_bytes_per_parameter"].as_f64() {
+            let stage = stages::stages(&one).next().unwrap();
+            let ours = units::units(&one, &stage).buffers / stage.parameters();
+            assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: buckets {ours} against {theirs}");
+        }
+    }
+}
+
+/// The layout of a recorded case, of a model as large as people train: a factored moment is nothing beside its matrices.
+fn of_record(case: &serde_json::Value) -> Layout {
+    let word = |name: &str| case[name].as_str().unwrap();
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
+    one.degrees.replicas = case["replicas"].as_f64().unwrap();
+    (one.system, one.sharding) = match word("engine") {
+        "fsdp" => (System::Fsdp, Sharding::Full),
+        "ddp" | "none" => (System::Ddp, Sharding::None),
+        other => panic!("{other}"),
+    };
+    one.precision = match word("precision") {
+        "fp32" => Precision::Fp32,
+        "bf16" => Precision::Pure16 { bf16: true },
+        "mixed" => Precision::Mixed { bf16: true },
+        other => panic!("{other}"),
+    };
+    one.moments = match word("optimizer") {
+        "adam" | "adamw" => Moments::Two,
+        "sgd-momentum" => Moments::One,
+        "sgd" => Moments::Zero,
+        "adafactor" | "adafactor-transformers" => Moments::Factored,
+        other => panic!("{other}"),
+    };
+    one
+}
+
+/// The cases that the record must hold, so that none goes unnoticed.
+#[test]
+fn the_record_has_every_optimizer_and_engine() {
+    let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
+    let has = |wanted: &[(&str, serde_json::Value)]| {
+        let states = record["states"].as_array().unwrap();
+        states.iter().any(|case| wanted.iter().all(|(name, value)| case[*name] == *value))
+    };
+    for (engine, precision, optimizer, shard) in [
+        ("fsdp", "fp32", "adamw", 4),
+        ("fsdp", "mixed", "adamw", 4),
+        ("fsdp", "bf16", "adam", 4),
+        ("fsdp", "fp32", "sgd", 4),
+        ("fsdp", "fp32", "sgd-momentum", 4),
+        ("ddp", "fp32", "adamw", 1),
+        ("ddp", "mixed", "adamw", 1),
+        ("none", "fp32", "adafactor", 1),
+        ("none", "fp32", "adafactor-transformers", 1),
+    ] {
+        let wanted = [
+            ("engine", engine.into()),
+            ("precision", precision.into()),
+            ("optimizer", optimizer.into()),
+            ("shard_degree", shard.into()),
+        ];
+        assert!(has(&wanted), "{wanted:?}");
     }
 }
 
@@ -473,8 +532,105 @@ proptest! {
         // It falls with the shard degree and rises with the micro-batch.
         prop_assert!(at(2.0 * shard, micro).per_gpu_bytes <= found.per_gpu_bytes + 1.0);
         prop_assert!(at(shard, micro + 1).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
-        // Recomputing more never needs more.
         prop_assert!(found.host_bytes.is_some());
+    }
+
+    /// Of every engine, its stages, adapters and offloads: more recomputation never needs more memory, but for the input of
+    /// the one layer that is computed again, which a model of a single layer on a GPU does not win back.
+    #[test]
+    fn recomputing_more_never_needs_more_memory(layout in any_layout()) {
+        let at = |recompute| of_gpu(&Layout { recompute, ..layout.clone() }, &shipped()).total();
+        let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(at);
+        // The reserve is a share of what is allocated.
+        let kept = Kept::of(&layout);
+        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context;
+        let checkpoint = activations::checkpoint_bytes_per_token(&layout, &kept) * tokens;
+        let single = stages::stages(&layout).any(|stage| stage.layers * schedule::in_flight(&layout, &stage) < 2.0);
+        let room = if single { checkpoint * (1.0 + shipped().slack) } else { 0.0 };
+        prop_assert!(selective <= none + 1.0, "{selective} selective, {none} without");
+        prop_assert!(full <= selective + room + 1.0, "{full} in full, {selective} selective");
+        prop_assert!(full <= none + 1.0, "{full} in full, {none} without");
+    }
+
+    /// The same of what holds for every layout: parts add up, none is negative, and more at once never needs less.
+    #[test]
+    fn every_layout_behaves(layout in any_layout()) {
+        let found = memory(&layout);
+        let p = found.parts;
+        prop_assert!((p.total() - found.per_gpu_bytes).abs() < 1.0);
+        for part in [p.parameters, p.gradients, p.optimizer, p.activations, p.gathered, p.logits, p.buffers, p.reserve] {
+            prop_assert!(part >= 0.0 && part.is_finite(), "{p:?}");
+        }
+        prop_assert!(found.interval.low <= found.per_gpu_bytes && found.per_gpu_bytes <= found.interval.high);
+        let mut more = layout.clone();
+        more.work.micro_batch += 1.0;
+        prop_assert!(memory(&more).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+        let mut longer = layout.clone();
+        longer.work.sequence_length += 64.0;
+        prop_assert!(memory(&longer).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+    }
+}
+
+prop_compose! {
+    /// Layouts of every engine: shards, stages, copies, layers laid over GPUs; with adapters, and with what waits in host
+    /// memory.
+    fn any_layout()(
+        (system, sharding, tensor, pipeline) in prop::sample::select(vec![
+            (System::Fsdp, Sharding::Full, 1, 1),
+            (System::Fsdp, Sharding::Gradients, 1, 1),
+            (System::Fsdp, Sharding::None, 1, 1),
+            (System::DeepSpeed, Sharding::Optimizer, 1, 1),
+            (System::DeepSpeed, Sharding::Gradients, 1, 1),
+            (System::DeepSpeed, Sharding::Full, 1, 1),
+            (System::SmpV1, Sharding::Full, 1, 1),
+            (System::SmpV1, Sharding::None, 2, 4),
+            (System::SmpV1, Sharding::Optimizer, 4, 2),
+            (System::SmpV2, Sharding::Full, 2, 1),
+            (System::Worker, Sharding::Full, 1, 1),
+            (System::Ddp, Sharding::None, 1, 1),
+            (System::DeviceMap, Sharding::None, 1, 4),
+            (System::Megatron, Sharding::None, 2, 2),
+            (System::Megatron, Sharding::Optimizer, 4, 8),
+        ]),
+        (layers, heads) in (1_u64..40, 2_u64..32),
+        log_data in 0_u32..6,
+        // Gradients stay from pass to pass, or not at all: a single pass is a case of its own.
+        (micro, passes, sequence) in (1_u64..16, prop::sample::select(vec![1_u64, 1, 2, 7]), 64_u64..4_096),
+        (flash, sequence_parallel, precision) in (any::<bool>(), any::<bool>(), prop::sample::select(vec![
+            Precision::Fp32, Precision::Mixed { bf16: true }, Precision::Mixed { bf16: false }, Precision::Pure16 { bf16: true },
+        ])),
+        (adapter, quantised) in (any::<bool>(), any::<bool>()),
+        (activations, states, paged) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        family in prop::sample::select(vec![Family::Llama, Family::Gpt2]),
+    ) -> Layout {
+        let layers = layers.max(pipeline);
+        let model = architecture(family, heads * 64, layers, heads);
+        let mut one = layout(&model, 80.0);
+        one.hardware.memory_bytes = None;
+        (one.system, one.sharding) = (system, sharding);
+        if system == System::Megatron {
+            one.code = Code::Megatron;
+        }
+        let data = if system == System::DeviceMap { 1.0 } else { 2_f64.powi(log_data.cast_signed()) };
+        let sharded = matches!(sharding, Sharding::Full | Sharding::Gradients);
+        (one.degrees.shard, one.degrees.replicas) = if sharded { (data, 1.0) } else { (1.0, data) };
+        (one.degrees.tensor, one.degrees.pipeline) = (f64::from(tensor), pipeline as f64);
+        one.hardware.nodes = (one.degrees.ranks() / 8.0).max(1.0);
+        one.hardware.gpus_per_node = one.degrees.ranks().min(8.0);
+        (one.work.micro_batch, one.work.sequence_length) = (micro as f64, sequence as f64);
+        one.work.passes = passes as f64;
+        one.work.microbatches = if pipeline > 1 { passes as f64 } else { 1.0 };
+        one.attention = if flash { Attention::Flash } else { Attention::Eager };
+        one.sequence_parallel = sequence_parallel && tensor > 1;
+        one.precision = precision;
+        if adapter {
+            one.lora = Some(Lora { trainable: 1e-3 * one.model.parameters, kind: AdapterKind::LowRank });
+            one.quantisation = quantised.then_some(Quantisation::Nf4 { double: true });
+        }
+        one.offload.activations = activations;
+        (one.offload.parameters, one.offload.optimizer) = (states && sharded, states && sharded);
+        one.offload.paged = paged;
+        one
     }
 }
 

@@ -100,8 +100,12 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown("only 16-bit and 8-bit arithmetic was measured, not 32-bit"));
     }
     let machine = Machine::of(layout, constants)?;
-    let (parts, communication) = parts(layout, &machine);
-    let step_seconds = parts.total();
+    let (mut parts, communication) = parts(layout, &machine);
+    let rest = parts.total();
+    let sequences = layout.work.global_sequences;
+    parts.input = layout.input.map(|input| input.exposed_seconds(sequences, rest));
+    // Not the sum of the parts: of layouts that wait for the same data none is faster by what a sum rounds.
+    let step_seconds = layout.input.map_or(rest, |input| rest.max(input.seconds(sequences)));
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is not complete"));
     }
@@ -113,7 +117,8 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let rate = |flops: f64| flops * samples / step_seconds / gpus / 1e12;
     // Conventions: so many FLOP for each parameter that a token meets, frozen or not.
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
-    let waiting = (parts.exposed_communication + parts.bubble + parts.offload) / step_seconds;
+    let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
+    let waiting = waited / step_seconds;
     let beyond = Beyond::of(layout, constants);
     let known = machine.gpu.rows >= 5.0;
     let general = if known { Name::Known } else { Name::Unknown };

@@ -122,6 +122,32 @@ fn smddp_is_faster_over_efa_alone() {
     assert_eq!(seconds(&Layout { smddp: true, ..one.clone() }), seconds(&one));
 }
 
+/// Data are read while the GPUs work: a step takes the longer of the two, and waits for the difference.
+#[test]
+fn a_step_waits_for_what_reading_takes_longer() {
+    let layout = gpt2_30b(2.0, 16.0, 512.0, 1.0, 64.0);
+    let works = seconds(&layout);
+    assert_eq!(works.parts.input, None);
+    let reading = |times: f64| {
+        // 64 sequences of 8 MB in so many times the step.
+        let bytes_per_second = 64.0 * 8e6 / (times * works.step_seconds);
+        let input = Some(crate::predict::Input { sequence_bytes: 8e6, bytes_per_second });
+        seconds(&Layout { input, ..layout.clone() })
+    };
+    let fast = reading(0.999);
+    assert_eq!((fast.parts.input, fast.step_seconds), (Some(0.0), works.step_seconds));
+    assert_eq!((fast.interval, fast.mfu), (works.interval, works.mfu));
+    let slow = reading(3.0);
+    let near =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-12, "{found} {expected}");
+    near(slow.step_seconds, 3.0 * works.step_seconds);
+    near(slow.parts.input.unwrap(), 2.0 * works.step_seconds);
+    near(slow.parts.total(), slow.step_seconds);
+    near(slow.tokens_per_second, works.tokens_per_second / 3.0);
+    near(slow.mfu, works.mfu / 3.0);
+    assert!(slow.interval.low < slow.step_seconds && slow.step_seconds < slow.interval.high);
+}
+
 prop_compose! {
     fn layouts()(
         nodes in 0_u32..6, tensor in 0_u32..4, pipeline in 0_u32..4, micro in 0_u32..4, passes in 0_u32..6,

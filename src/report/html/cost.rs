@@ -20,7 +20,7 @@ struct Stack {
     say: fn(f64) -> String,
 }
 
-fn parts(all: [(&'static str, Option<f64>, &'static str); 4], first: usize) -> Vec<Part> {
+fn parts<const N: usize>(all: [(&'static str, Option<f64>, &'static str); N], first: usize) -> Vec<Part> {
     all.into_iter()
         .filter_map(|(name, amount, class)| Some((name, amount.filter(|amount| *amount > 0.0)?, class)))
         .zip(first..)
@@ -34,13 +34,13 @@ fn stacks(document: &Document) -> Vec<Stack> {
         ("instances", usd.instances, "c1"),
         ("volumes", usd.volumes, "c5"),
         ("file systems", usd.file_systems, "c3"),
-        ("", None, ""),
     ];
     let hours = [
         ("start-up", hours.startup, "c8"),
         ("download", hours.download, "c2"),
         ("training", hours.training, "c4"),
         ("checkpoints", hours.checkpoints, "c7"),
+        ("interruptions", hours.interruptions, "c6"),
     ];
     let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
     let money = if money.len() > 1 { money } else { Vec::new() };

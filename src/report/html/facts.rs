@@ -83,16 +83,18 @@ fn tiles(document: &Document) -> Vec<Tile> {
         unknown: false,
     };
     let time = match (run.seconds, interval(run.interval.as_ref())) {
-        (Some(seconds), Some(range)) => {
-            let mut under = vec![format!("{} to {}", about(range.low), about(range.high))];
+        (Some(seconds), range) => {
+            let mut under: Vec<String> =
+                range.iter().map(|range| format!("{} to {}", about(range.low), about(range.high))).collect();
             under.extend(run.steps.map(|steps| text::count(steps, "step")));
             tile("time of the run", about(seconds), "", under)
         }
         _ => unknown("time of the run", document, "run.seconds"),
     };
     let mut cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
-        (Some(usd), Some(seconds), Some(range)) => {
-            tile("cost of the run", text::dollars(usd), "", vec![dollars_range(usd, seconds, range)])
+        (Some(usd), Some(seconds), range) => {
+            let under = range.map(|range| dollars_range(usd, seconds, range));
+            tile("cost of the run", text::dollars(usd), "", under.into_iter().collect())
         }
         _ => unknown("cost of the run", document, "run.cost_usd"),
     };

@@ -17,7 +17,7 @@ const LANE: f64 = 44.0;
 /// The GPU's parts of a step, in the order of the lane.
 fn work(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
     let all = [
-        ("input", parts.input, "c7", "waits for data"),
+        ("input", parts.input.unwrap_or(0.0), "c7", "waits for data"),
         ("compute", parts.compute, "c1", "forward and backward passes"),
         (
             "waits for links",
@@ -66,7 +66,7 @@ fn numbered(
 /// Where the lane of the links begins, seconds into the step: what is beside the passes ends as far behind their end as
 /// the GPU waits for it.
 fn links_begin(parts: &SpeedParts, links: &Communication) -> f64 {
-    let passes_end = parts.input + parts.compute;
+    let passes_end = parts.input.unwrap_or(0.0) + parts.compute;
     let waited_beside = (parts.exposed_communication - links.waited()).max(0.0);
     (passes_end + waited_beside - links.beside()).max(0.0)
 }
@@ -103,7 +103,13 @@ pub(super) fn section(
         section.caption +=
             " Up to the dotted line links are hidden behind the passes, past it the GPU waits.";
     }
-    section.caption += " Pieces of one kind alternate in the run and stand together here. How the program loads its data is not known and taken to keep up.";
+    section.caption += " Pieces of one kind alternate in the run and stand together here.";
+    section.caption += match speed.parts.input {
+        None => " How the program loads its data is not known and taken to keep up.",
+        Some(_) => {
+            " Data are loaded ahead: what waits for them is what reading takes longer than the rest of the step."
+        }
+    };
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
@@ -186,7 +192,7 @@ fn draw(
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
     // Left of this line links are hidden behind the passes, right of it the GPU waits for them. It leaves names free.
-    let passes_end = axis.at(speed.parts.input + speed.parts.compute);
+    let passes_end = axis.at(speed.parts.input.unwrap_or(0.0) + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
         let top = each + 16.0 + ABOVE;
         for (from, to) in [(top - ABOVE - 24.0, top + 7.0), (top + LANE - 7.0, top + LANE + 8.0)] {

@@ -1,0 +1,39 @@
+//! What a `storage` says, in the service's words and units.
+
+use super::Storage;
+use super::origin::Field;
+use super::size::GIB;
+
+impl Storage {
+    /// Whether it is a Lustre file system that trainc makes.
+    pub fn is_made_lustre(&self) -> bool {
+        self.kind.value().is_some_and(|kind| kind == "lustre")
+            && self.id.is_absent()
+            && !(self.capacity_bytes.is_absent() && self.deployment.is_absent())
+    }
+
+    /// The service's word for the deployment type: `PERSISTENT_2`.
+    pub fn deployment_word(&self) -> Option<String> {
+        self.deployment.value().map(|word| word.to_uppercase().replace('-', "_"))
+    }
+
+    /// The service's word for the storage type: `SSD` unless another one is written.
+    pub fn storage_type_word(&self) -> Option<String> {
+        match &self.storage_type {
+            Field::Absent => Some("SSD".to_owned()),
+            Field::Bad => None,
+            Field::Is(word) => Some(word.value.to_uppercase()),
+        }
+    }
+
+    /// The throughput tier as the service has it, MB/s per TiB.
+    pub fn tier(&self) -> Option<u32> {
+        self.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok())
+    }
+
+    /// Capacity in whole GiB, where it is whole.
+    pub fn capacity_gib(&self) -> Option<u64> {
+        let bytes = self.capacity_bytes.get()?;
+        bytes.is_multiple_of(GIB).then_some(bytes / GIB)
+    }
+}
