@@ -40,7 +40,7 @@ fn blocks(page: &str) -> Vec<Block> {
                 None => block.shown.push(line.to_owned()),
             }
         } else if let Some(heading) = line.strip_prefix("## ") {
-            section = heading.to_owned();
+            heading.clone_into(&mut section);
         }
     }
     out
@@ -203,7 +203,7 @@ fn what_is_shown_is_what_trainc_says() {
     let mut faults = Vec::new();
     let mut seen = 0;
     for (code, blocks) in pages() {
-        let name = trainc::codes().into_iter().find(|one| one.id == code).unwrap().name;
+        let name = trainc::codes().iter().find(|one| one.id == code).unwrap().name;
         for line in blocks.iter().flat_map(|block| &block.shown) {
             let message = if let Some(found) = head.captures(line) {
                 if (&found[2], &found[3]) != (code.as_str(), name) {

@@ -67,6 +67,16 @@ impl Group {
 #[derive(serde::Deserialize)]
 struct Misses {
     miss: Vec<Miss>,
+    #[serde(default)]
+    family: Vec<Family>,
+}
+
+/// A family that keeps a tier from its goal.
+#[derive(serde::Deserialize)]
+struct Family {
+    tier: String,
+    family: String,
+    physics: String,
 }
 
 /// Runs that are not met.
@@ -77,13 +87,18 @@ struct Miss {
     physics: String,
 }
 
+static MISSES: LazyLock<Option<Misses>> = LazyLock::new(|| toml::from_str(include_str!("misses.toml")).ok());
+
 /// What is known to be missing in the model for a run, where somebody looked.
 pub fn missing(id: &str) -> Option<&'static str> {
-    static ONCE: LazyLock<Vec<Miss>> = LazyLock::new(|| {
-        toml::from_str::<Misses>(include_str!("misses.toml"))
-            .map_or_else(|_| Vec::new(), |misses| misses.miss)
-    });
-    ONCE.iter().find(|miss| id.starts_with(&miss.ids)).map(|miss| miss.physics.as_str())
+    let of = |miss: &&Miss| id.starts_with(&miss.ids);
+    MISSES.as_ref()?.miss.iter().find(of).map(|miss| miss.physics.as_str())
+}
+
+/// What is known to be missing for the rows of a family in a tier, where somebody looked.
+pub fn missing_of_family(tier: Tier, family: &str) -> Option<&'static str> {
+    let of = |one: &&Family| one.tier == tier.word() && one.family == family;
+    MISSES.as_ref()?.family.iter().find(of).map(|one| one.physics.as_str())
 }
 
 #[cfg(test)]

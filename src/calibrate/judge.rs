@@ -1,7 +1,7 @@
 //! Predicted against measured, row by row and overall.
 
 use super::fit::{OWN, Sample, fit, samples};
-use super::goals::{Group, missing};
+use super::goals::{Group, missing, missing_of_family};
 use super::noise::noise;
 use super::open::{open, ratios};
 use super::outside::outside;
@@ -11,7 +11,7 @@ use super::tiers::{
     MOST, Tier, half_width, left_out, own_half_width, residual_half_width, unseen_half_width,
 };
 pub use super::verdict::{
-    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Summary, Tiered, Time, Verdict,
+    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Summary, Tiered, Time, Verdict,
 };
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
 use crate::predict::{Constants, GpuKind, predict};
@@ -141,6 +141,30 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
     Some((constants, verdict))
 }
 
+/// The families of a group that are further off than its goal, with their rows.
+fn over(
+    tier: Tier,
+    goal: Option<f64>,
+    families: &BTreeMap<String, Errors>,
+    table: &Table,
+    times: &[(usize, &str, Time)],
+    has: &dyn Fn(usize) -> bool,
+) -> Vec<Over> {
+    let mut over: Vec<(f64, Over)> = families
+        .iter()
+        .filter_map(|(family, errors)| {
+            let error = errors.mean_error.filter(|error| goal.is_some_and(|goal| *error > goal))?;
+            let own = times.iter().filter(|(at, of, _)| of == family && has(*at));
+            let id = |at: usize| table.runs.get(at).map_or_else(String::new, |run| run.id.clone());
+            let mut rows: Vec<(String, f64)> = own.map(|(at, _, time)| (id(*at), time.error)).collect();
+            rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+            Some((error, Over { family: family.clone(), rows, missing: missing_of_family(tier, family) }))
+        })
+        .collect();
+    over.sort_by(|a, b| b.0.total_cmp(&a.0));
+    over.into_iter().map(|(_, over)| over).collect()
+}
+
 fn tiered((tier, groups): (Tier, &[Group]), table: &Table, times: &[(usize, &str, Time)]) -> Tiered {
     let by_family = |has: &dyn Fn(usize) -> bool| -> BTreeMap<String, Errors> {
         let mut families: BTreeMap<String, Vec<&Time>> = BTreeMap::new();
@@ -156,11 +180,17 @@ fn tiered((tier, groups): (Tier, &[Group]), table: &Table, times: &[(usize, &str
         let families = by_family(&has);
         let (mean_error, goal) = (alike(&families), group.goal(tier));
         let own = table.runs.iter().enumerate().filter(|(at, _)| has(*at)).map(|(_, run)| run);
+        let met = mean_error.zip(goal).map(|(error, goal)| error <= goal);
         let grouped = Grouped {
             rows: families.values().map(|errors| errors.rows).sum(),
             mean_error,
             goal,
-            met: mean_error.zip(goal).map(|(error, goal)| error <= goal),
+            met,
+            over: if met == Some(false) {
+                over(tier, goal, &families, table, times, &has)
+            } else {
+                Vec::new()
+            },
             noise: noise(own),
             by_family: families,
         };

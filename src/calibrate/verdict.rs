@@ -196,6 +196,19 @@ pub struct Grouped {
     pub goal: Option<f64>,
     /// Whether it is.
     pub met: Option<bool>,
+    /// Where it is not: the families that are further off than it, the worst first.
+    pub over: Vec<Over>,
     /// How far apart the sources' own measurements of one layout lie.
     pub noise: Noise,
+}
+
+/// A family that keeps a group from its goal.
+#[derive(Clone, Debug, Serialize)]
+pub struct Over {
+    /// Its name.
+    pub family: String,
+    /// Its rows with the error of each, a fraction, the furthest off first.
+    pub rows: Vec<(String, f64)>,
+    /// The physics that is missing, as far as it is known.
+    pub missing: Option<&'static str>,
 }

@@ -1,7 +1,7 @@
 //! A verdict in words for the terminal.
 
 use super::fit::OWN;
-use super::judge::{Errors, Grouped, HalfWidth, Line, Verdict};
+use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -78,6 +78,9 @@ pub fn human(verdict: &Verdict) -> String {
         for (word, group) in &errors.by_group {
             let _ = writeln!(out, "  {word:<24} {}", goal(group));
             let _ = writeln!(out, "  {:<24} {}", "", made_of(group));
+            for one in &group.over {
+                let _ = writeln!(out, "  {:<24} {}", "", over(one));
+            }
         }
         let _ = writeln!(out, "  all rows                 {}", line(&errors.step_seconds));
         let _ = writeln!(out, "  interval                 {}", half_width(&errors.half_width));
@@ -147,6 +150,25 @@ fn goal(group: &Grouped) -> String {
         text::count(group.by_family.len() as u64, "family"),
         figure(group.mean_error),
         figure(group.goal)
+    )
+}
+
+/// Rows of a family that are named where it keeps a group from its goal; the rest are counted.
+const NAMED: usize = 5;
+
+/// A family that keeps a group from its goal: its rows, and what is missing.
+fn over(one: &Over) -> String {
+    let named: Vec<String> =
+        one.rows.iter().take(NAMED).map(|(id, error)| format!("{id} {:+.1} %", error * 100.0)).collect();
+    let more = match one.rows.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "above the goal: {}, {}{more}; missing: {}",
+        one.family,
+        named.join(", "),
+        one.missing.unwrap_or("not known")
     )
 }
 

@@ -28,6 +28,19 @@ fn errors_of_what_the_fit_did_not_see() {
     // (its long sequences are of the same shape), and the tier's goal is missed by them.
     assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.05, "{b:?}");
     assert!(of(b, &OVER_NODES) < 0.08, "{b:?}");
+    // Each goal that is missed names the families above it, all their rows, and the physics that is missing.
+    let mut over = Vec::new();
+    for (tier, group) in
+        tiers.iter().flat_map(|(tier, of)| of.by_group.values().map(move |group| (tier, group)))
+    {
+        assert_eq!(group.over.is_empty(), group.met == Some(true), "{group:?}");
+        for one in &group.over {
+            assert_eq!(one.rows.len(), group.by_family[&one.family].rows);
+            assert!(one.missing.is_some(), "{}", one.family);
+            over.push((*tier, one.family.as_str(), one.rows.len()));
+        }
+    }
+    assert_eq!(over, [("B", "torchtitan", 3)]);
     // The goal's own measure: families alike, where GPU and links are known. What is known before a fit knows nothing of
     // the source that is left out either, so that all rows together are above it (11.7 %).
     let linked = &c.by_group["GPU and links known"];

@@ -56,7 +56,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     .help(format!("write `every=\"{every} steps\"`"))
     .note(format!(
         "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
-        text::bytes(one.bytes as u64),
+        text::bytes(predicted_cost::whole(one.bytes)),
         text::short(one.seconds)
     ))
     .fact("seconds", one.seconds)
@@ -70,7 +70,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
 /// The first two digits of a count, at least one.
 fn two_digits(count: f64) -> u64 {
     let grain = 10_f64.powf((count.max(1.0).log10().floor() - 1.0).max(0.0));
-    ((count / grain).floor() * grain).max(1.0) as u64
+    predicted_cost::whole(((count / grain).floor() * grain).max(1.0))
 }
 
 /// Without an interval nothing can be said of what an interruption loses.
