@@ -38,8 +38,8 @@ impl<'a> Row<'a> {
     }
 
     pub(super) fn run(self) -> Run {
-        let layout = self.layout();
-        let open = if layout.is_err() { self.open() } else { Vec::new() };
+        let layout = self.unreadable().map_or_else(|| self.layout(), Err);
+        let open = if layout.is_err() && self.unreadable().is_none() { self.open() } else { Vec::new() };
         Run {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
@@ -54,16 +54,9 @@ impl<'a> Row<'a> {
                 Ok(layout) => self.step_seconds(layout),
                 Err(why) => Err(why.clone()),
             },
-            peak_memory: self.number("peak_mem_gib").and_then(|gib| {
-                let kind = match self.text("mem_kind") {
-                    "allocated" => MemoryKind::Allocated,
-                    "reserved" => MemoryKind::Reserved,
-                    "smi" => MemoryKind::Smi,
-                    "computed" => MemoryKind::Computed,
-                    _ => return None,
-                };
-                Some((gib * f64::from(1 << 30), kind))
-            }),
+            peak_memory: self
+                .number("peak_mem_gib")
+                .and_then(|gib| Some((gib * f64::from(1 << 30), MemoryKind::of(self.text("mem_kind"))?))),
             step_seconds_open: open.first().and_then(|layout| self.step_seconds(layout).ok()),
             open,
             memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),

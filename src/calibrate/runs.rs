@@ -61,6 +61,19 @@ pub enum MemoryKind {
     Computed,
 }
 
+impl MemoryKind {
+    /// The kind by the word of the column `mem_kind`.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        match word {
+            "allocated" => Some(Self::Allocated),
+            "reserved" => Some(Self::Reserved),
+            "smi" => Some(Self::Smi),
+            "computed" => Some(Self::Computed),
+            _ => None,
+        }
+    }
+}
+
 /// A table of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Table {

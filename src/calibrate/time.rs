@@ -1,10 +1,47 @@
 //! A row's measured time as seconds of a step, and what is wrong with a cell that should hold a number above 0.
 
 use super::row::Row;
+use super::runs::MemoryKind;
 use crate::predict::{Layout, Recompute};
 
 /// Columns of which one says how long a step took, in the order in which they are taken.
 const MEASURED: [&str; 4] = ["step_s", "tokens_per_s", "samples_per_s", "tflops_per_gpu"];
+
+/// Columns that hold numbers; one that is written must be one, or a measurement would be lost without a word.
+const NUMBERS: [&str; 32] = [
+    "params",
+    "layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "ffn",
+    "vocab",
+    "seq",
+    "gpu_mem_gib",
+    "gpus_per_node",
+    "nodes",
+    "intra_bw_gbps",
+    "inter_bw_gbps",
+    "shard_degree",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "dp_replicas",
+    "zero_stage",
+    "micro_batch",
+    "global_batch_sequences",
+    "grad_accum",
+    "tokens_per_s",
+    "samples_per_s",
+    "step_s",
+    "tflops_per_gpu",
+    "mfu",
+    "peak_mem_gib",
+    "startup_s",
+    "steps",
+    "passes",
+];
 
 /// How many times as long one column's step may be as another's of the same row. Sources count tokens and samples in
 /// their own ways; beyond this one of the two is mistyped.
@@ -16,6 +53,17 @@ impl Row<'_> {
         let written = self.text(name);
         let sound = self.number(name).is_some_and(|value| value > 0.0);
         (!written.is_empty() && !sound).then(|| format!("`{name}` is `{written}`, not a number above 0"))
+    }
+
+    /// The first cell that should hold a number and does not, as `11.2GB` or `5.06s/it`.
+    pub(super) fn unreadable(&self) -> Option<String> {
+        let kind = self.text("mem_kind");
+        let is_unknown = !kind.is_empty() && MemoryKind::of(kind).is_none();
+        let mut unsound = NUMBERS.iter().filter(|name| self.number(name).is_none());
+        unsound.find_map(|name| self.fault(name)).or_else(|| {
+            is_unknown
+                .then(|| format!("`mem_kind` is `{kind}`, not `allocated`, `reserved`, `smi` or `computed`"))
+        })
     }
 
     /// Seconds of a step as measured, converted where the row gives a rate.
@@ -97,6 +145,8 @@ mod tests {
             ("samples_per_s", ""),
             ("step_s", ""),
             ("tflops_per_gpu", ""),
+            ("peak_mem_gib", ""),
+            ("mem_kind", "allocated"),
         ];
         for (name, value) in cells {
             row.iter_mut().find(|(known, _)| known == name).unwrap().1 = value;
@@ -123,6 +173,13 @@ mod tests {
             let with =
                 if name == "layers" { vec![(name, value), ("step_s", "1")] } else { vec![(name, value)] };
             assert_eq!(reason(&with), Some(format!("`{name}` is `{value}`, not a number above 0")));
+        }
+        let why = reason(&[("step_s", "8.1"), ("peak_mem_gib", "30"), ("mem_kind", "peak")]).unwrap();
+        assert!(why.starts_with("`mem_kind` is `peak`, not `allocated`"), "{why}");
+        // A measurement beside one that is read is not dropped without a word.
+        for (name, value) in [("peak_mem_gib", "11.2GB"), ("tokens_per_s", "5.06s/it")] {
+            let why = reason(&[("step_s", "8.1"), (name, value)]);
+            assert_eq!(why, Some(format!("`{name}` is `{value}`, not a number above 0")));
         }
         assert_eq!(reason(&[("layers", ""), ("step_s", "1")]).as_deref(), Some("`layers` is not given"));
     }
