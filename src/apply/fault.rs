@@ -14,6 +14,8 @@ pub enum Class {
     NotFound,
     /// The name is taken: look whose it is.
     Exists,
+    /// The name belongs to another account: nothing to look at, and nothing to adopt.
+    Foreign,
     /// Too many calls: wait and repeat.
     Throttled,
     /// The service failed, and may not have done it: repeat.
@@ -197,8 +199,7 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         | "PreconditionFailed"
         | "BucketAlreadyOwnedByYou"
         | "ConditionalRequestConflict" => exists(call),
-        // The name belongs to somebody else: nothing to look at, and nothing to adopt.
-        "BucketAlreadyExists" => Class::Denied,
+        "BucketAlreadyExists" => Class::Foreign,
         "DeleteConflict" | "DependencyViolation" => Class::Busy,
         "LimitExceeded"
         | "ServiceLimitExceeded"

@@ -34,18 +34,23 @@ const MOST_REPEATS: u32 = 6;
 /// What a wait of this many looks is held to when no time passes between them.
 const LEAST_LOOKS: u32 = 40;
 
+/// The longest pause between two tries for room, in poll intervals: five minutes.
+const MOST_POLLS: u32 = 20;
+
 /// A wait that knows when to give up: by time, and where no time passes by the number of looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     since: f64,
     most: Duration,
     looks: u32,
+    /// Tries for room that were in vain.
+    tries: u32,
 }
 
 impl Wait {
     /// Begins now.
     pub fn start(clock: &impl Clock, most: Duration) -> Self {
-        Self { since: clock.now(), most, looks: 0 }
+        Self { since: clock.now(), most, looks: 0, tries: 0 }
     }
 
     /// Whether it has lasted long enough.
@@ -68,6 +73,16 @@ impl Wait {
         let seconds = 1_u64 << self.looks.min(3);
         self.looks += 1;
         clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
+    }
+
+    /// Pauses after a try for room that was in vain: one poll interval, and twice as long after each further one, up to
+    /// [`MOST_POLLS`] of them; never beyond the end of the wait.
+    pub async fn scarce(&mut self, clock: &impl Clock, patience: &Patience) {
+        let polls = 1_u32.checked_shl(self.tries).unwrap_or(MOST_POLLS).min(MOST_POLLS);
+        let left = self.most.saturating_sub(Duration::from_secs(self.seconds(clock)));
+        self.tries = self.tries.saturating_add(1).min(30);
+        self.looks += 1;
+        clock.sleep((patience.poll * polls).min(left.max(patience.poll))).await;
     }
 
     /// Pauses for one poll interval.
@@ -155,5 +170,44 @@ pub fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
         Ok(found) => Ok(Some(found)),
         Err(Fault { class: Class::NotFound, .. }) => Ok(None),
         Err(fault) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    /// A clock on which every pause is over at once, and which remembers them.
+    #[derive(Default)]
+    struct Pauses {
+        time: Cell<f64>,
+        slept: RefCell<Vec<u64>>,
+    }
+
+    impl Clock for Pauses {
+        fn now(&self) -> f64 {
+            self.time.get()
+        }
+
+        async fn sleep(&self, time: Duration) {
+            self.time.set(self.time.get() + time.as_secs_f64());
+            self.slept.borrow_mut().push(time.as_secs());
+        }
+    }
+
+    #[test]
+    fn room_is_asked_for_ever_more_seldom_and_never_after_the_end() {
+        let clock = Pauses::default();
+        let mut wait = Wait::start(&clock, Duration::from_mins(30));
+        while !wait.is_over(&clock) {
+            let patience = Patience::default();
+            let mut pause = pin!(wait.scarce(&clock, &patience));
+            assert_eq!(pause.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+        }
+        assert_eq!(*clock.slept.borrow(), [15, 30, 60, 120, 240, 300, 300, 300, 300, 135]);
     }
 }

@@ -6,6 +6,7 @@ mod obstacle;
 mod places;
 mod region;
 mod room;
+mod steps;
 mod worker;
 
 use super::calls::Call;
@@ -101,9 +102,15 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     };
     let span = span.unwrap_or_else(|| place(plan, item));
     match cause {
-        Cause::Fault(fault) => of_plan(fault_verdict(fault, item, span)),
+        Cause::Fault(fault) => {
+            let verdict = steps::sharpened(plan, fault, fault_verdict(fault, item, span));
+            of_plan(room::coded(plan, fault, item, verdict))
+        }
         Cause::Obstacle(change) => obstacle(change, span),
-        Cause::Waited { fault, seconds } => room::waited(fault, *seconds, fault_verdict(fault, item, span)),
+        Cause::Waited { fault, seconds } => {
+            let verdict = room::waited(fault, *seconds, fault_verdict(fault, item, span));
+            room::coded(plan, fault, item, verdict)
+        }
         Cause::Gone => Verdict {
             diagnostic: Diagnostic::new(
                 &T0618,
@@ -240,6 +247,12 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::NotFound | Class::Exists => (
             new(&T0618, format!("{what}{call} answered: {}", words(fault))).help(again),
             exit::INCOMPLETE,
+        ),
+        Class::Foreign => (
+            new(&T0605, format!("{what}{}", words(fault)))
+                .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+                .note("names of buckets are one space for all accounts of a partition: somebody else has this one"),
+            exit::FOREIGN,
         ),
         Class::Elsewhere => (region::elsewhere(fault, &what, span), exit::MANIFEST),
         Class::Invalid | Class::Unasked => (

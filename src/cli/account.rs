@@ -163,7 +163,7 @@ async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u
         }
     };
     if interrupted {
-        io.note("\ninterrupted: what is there stays, and the same command goes on from it\n");
+        io.note("\ninterrupted: what is there stays, and is billed where it costs; the same command goes on from it, `trainc status` shows it, `trainc destroy` takes it away\n");
     }
     exit::INCOMPLETE
 }

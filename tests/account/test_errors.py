@@ -73,6 +73,7 @@ ROWS = [
     ("fsx:CreateDataRepositoryAssociation", "UnsupportedOperation", 400, "not supported on this file system", 5),
     ("fsx:CreateDataRepositoryAssociation", "ServiceLimitExceeded", 400, "8 associations per file system", 5),
     ("fsx:CreateDataRepositoryAssociation", "BadRequest", 400, "unable to validate access to the S3 bucket", 5),
+    ("s3:CreateBucket", "BucketAlreadyExists", 409, "The requested bucket name is not available.", 7),
     ("s3:PutObject", "AccessDenied", 403, "Access Denied", 6),
     ("s3:PutObject", "NoSuchBucket", 404, "The specified bucket does not exist", 5),
     ("s3:PutObject", "PreconditionFailed", 412, "At least one of the pre-conditions did not hold", 5),
@@ -98,14 +99,32 @@ ROWS = [
 STEP = re.compile(r"`?trainc \w+|help:|next:|run again|Service Quotas|credentials|permission", re.I)
 # The action that a refusal names: not always that of the call which was refused.
 PERFORM = re.compile(r"not authorized to perform: (\S+)")
-# Where the next step is another than the code's usual one.
+# The words of the next step, by the call, its code and, where that does not tell, the beginning of the message.
 HELPS = {
     ("iam:PutRolePolicy", "LimitExceeded"): "fewer or shorter prefixes",
     ("sts:GetCallerIdentity", "SignatureDoesNotMatch"): "timedatectl set-ntp true",
     ("sts:GetCallerIdentity", "RequestExpired"): "timedatectl set-ntp true",
     ("sts:GetCallerIdentity", "ExpiredToken"): "aws sso login",
     ("iam:CreateRole", "LimitExceeded"): "Service Quotas",
+    ("iam:PutRolePolicy", "UnmodifiableEntity"): "give the job another name",
+    ("fsx:CreateFileSystem", "ServiceLimitExceeded"): "--service-code fsx --quota-code L-8F1B9C74",
+    ("fsx:CreateFileSystem", "InvalidNetworkSettings"): "authorize-security-group-ingress --region us-west-2 --group-id sg-0",
+    ("fsx:CreateFileSystem", "InvalidPerUnitStorageThroughput"): "trainc catalog fsx",
+    ("fsx:CreateFileSystem", "InvalidImportPath"): "aws s3 ls s3://",
+    ("fsx:CreateDataRepositoryAssociation", "ServiceLimitExceeded"): "no quota raises that",
+    ("fsx:CreateDataRepositoryAssociation", "BadRequest"): "aws s3api get-bucket-policy",
+    ("fsx:CreateDataRepositoryAssociation", "UnsupportedOperation"): "persistent-2",
+    ("s3:PutObject", "KMS.DisabledException"): "aws kms enable-key --region us-west-2 --key-id arn:aws:kms:us-west-2:111122223333:key/k",
+    ("s3:CreateBucket", "BucketAlreadyExists"): 'upload="s3://',
+    ("sagemaker:CreateTrainingJob", "ResourceLimitExceeded"): "--quota-code L-09D56C4F --desired-value 8 --region us-west-2",
+    ("sagemaker:CreateTrainingJob", "ResourceNotFound", "Requested image"): "trainc catalog images",
+    ("sagemaker:CreateTrainingJob", "ResourceNotFound", "Requested training"): "aws sagemaker list-training-plans",
+    ("sagemaker:CreateTrainingJob", "CapacityError"): "--wait-for-capacity 2h",
 }
+
+
+def step(call, code, message):
+    return HELPS.get((call, code)) or HELPS.get((call, code, " ".join(message.split()[:2])))
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +145,7 @@ def test_an_error_is_told(account, example, call, code, status, message, ends):
         # trainc's own sentence, not the service's below it.
         assert f"the caller may not do {named[1]}" in said, done
         assert f"trainc catalog permissions --manifest {example.manifest}" in said, done
-    if (words := HELPS.get((call, code))) is not None:
+    if (words := step(call, code, message)) is not None:
         assert words in said, done
     # and it is safe to run again
     account.faults()

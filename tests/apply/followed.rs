@@ -178,7 +178,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
     let plan = plan("starter", &[]);
     let scarce = Fake::new(Account { without_capacity: 90, ..Account::default() });
     let mut look = look(&scarce);
-    look.patience.capacity = Some(std::time::Duration::from_secs(210));
+    look.patience.capacity = Some(std::time::Duration::from_secs(340));
     let ledger = Ledger::default();
     let prospect = run(&scarce, look.prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
     let driver = Driver {
@@ -207,7 +207,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
     let help = one.diagnostic.help.unwrap();
     assert!(!help.contains("--wait-for-capacity"), "{help}");
     assert!(
-        one.diagnostic.notes.iter().any(|note| note.starts_with("waited 3m 3")),
+        one.diagnostic.notes.iter().any(|note| note.starts_with("waited 5m 4")),
         "{:?}",
         one.diagnostic.notes
     );

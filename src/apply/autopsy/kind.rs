@@ -172,7 +172,7 @@ impl Kind {
             Self::Permission => format!(
                 "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then trainc apply {manifest} --new-run; else allow what the reason names in the bucket's or the key's policy"
             ),
-            Self::Image => format!("trainc check {manifest} says what is known of the image"),
+            Self::Image => format!("trainc plan {manifest} asks the registry for the image, where it may"),
             Self::Capacity => format!("trainc apply {manifest} --wait-for-capacity 2h"),
             Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
             Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),

@@ -45,7 +45,7 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
                 return None;
             }
             telling.waiting(&item, &full, seconds);
-            wait.long(self.clock, &self.patience).await;
+            wait.scarce(self.clock, &self.patience).await;
         }
         let left = most.saturating_sub(Duration::from_secs(wait.seconds(self.clock)));
         Some(Look { patience: Patience { capacity: Some(left), ..self.patience }, ..*self })

@@ -98,10 +98,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 };
                 self.telling.waiting(
                     item,
-                    &format!("{reason} Another run follows"),
+                    &format!("{reason} Another run follows; waiting"),
                     wait.seconds(look.clock),
                 );
-                wait.long(look.clock, &look.patience).await;
+                wait.scarce(look.clock, &look.patience).await;
                 return Ok(Some(next));
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
@@ -213,7 +213,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     match capacity.as_mut() {
                         Some(wait) if !wait.is_over(look.clock) => {
                             self.telling.waiting(item, &fault.message, wait.seconds(look.clock));
-                            wait.long(look.clock, &look.patience).await;
+                            wait.scarce(look.clock, &look.patience).await;
                         }
                         Some(wait) => {
                             return Err(Cause::Waited { fault, seconds: wait.seconds(look.clock) });
