@@ -383,3 +383,36 @@ fn a_larger_instance_type_is_named_last_with_its_price() {
     let far = check(&["--set", "region=eu-west-1"]);
     assert!(!named(&far).contains(&r#"cluster "ml.p4de.24xlarge""#.to_owned()), "{far}");
 }
+
+/// An edit that surely fits is written before one that may not, unless it takes over a quarter longer; what is written and
+/// may not fit is said to.
+#[test]
+fn what_surely_fits_is_written_first() {
+    let dir = Scratch::new("fix-surely");
+    dir.write(".git/HEAD", "");
+    let text = read("examples/bert-squad-smddp/trainc.kdl")
+        .replace("\n        micro-batch 4\n", "\n        micro-batch 512\n");
+    let path = dir.write("trainc.kdl", &text);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let problems = || {
+        let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+        found["manifests"][0]["problems"].as_array().unwrap().clone()
+    };
+    let before = problems();
+    let memory = before.iter().find(|one| needs_more(one)).expect("it does not fit");
+    let edits = memory["facts"]["edits"].as_array().unwrap();
+    // Some edit that may not fit is cheaper, and not by a quarter of the step.
+    let slower = |edit: &serde_json::Value| 1.0 + edit["slower"].as_f64().unwrap();
+    let here = || edits.iter().filter(|edit| !is_elsewhere(edit) && edit["global_batch"].is_null());
+    let cheapest = here().map(slower).min_by(f64::total_cmp).unwrap();
+    assert!(slower(&edits[0]) > cheapest && slower(&edits[0]) <= 1.25 * cheapest, "{edits:?}");
+    let fixed = run(&["check", "trainc.kdl", "--fix", "memory"]);
+    assert!(!fixed.err.contains("may not fit"), "{}", fixed.err);
+    let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    let high = plan["memory"]["interval"]["high"].as_f64().unwrap();
+    assert!(
+        high <= plan["memory"]["capacity_bytes"].as_f64().unwrap(),
+        "{}",
+        fs::read_to_string(&path).unwrap()
+    );
+}

@@ -472,6 +472,7 @@ fn what_comes_next_says_why_it_lost() {
     let shown = run(&dir, &[&["tune", "job.kdl", "-o", "json"][..], &space].concat()).json();
     let (front, lost) = (shown["front"].as_array().unwrap(), shown["lost"].as_array().unwrap());
     let mut kinds = BTreeSet::new();
+    let mut refusals = BTreeSet::new();
     for one in lost {
         let reason = &one["reason"];
         let kind = reason["kind"].as_str().unwrap();
@@ -494,7 +495,14 @@ fn what_comes_next_says_why_it_lost() {
             "too-large" => {
                 assert!(reason["needs_bytes"].as_f64() > reason["has_bytes"].as_f64(), "{one}");
             }
-            "refused" => assert_eq!(reason["code"], "T0381", "{one}"),
+            "refused" => {
+                assert_eq!(reason["code"], "T0381", "{one}");
+                // The same refusal is said once, with how many layouts it met.
+                assert!(refusals.insert(reason["message"].as_str().unwrap()), "{lost:?}");
+                let many = reason["layouts"].as_u64().unwrap();
+                let said = one["text"].as_str().unwrap();
+                assert_eq!(said.ends_with(&format!(" ({many} layouts)")), many > 1, "{one}");
+            }
             other => panic!("{other}"),
         }
     }
@@ -581,6 +589,11 @@ fn one_numbering_holds_everywhere() {
     for (number, one) in (1..).zip(front) {
         assert_eq!(one["number"], number, "{one}");
         let words = one["layout"].as_str().unwrap();
+        for figure in ["seconds", "cost_usd"].into_iter().filter(|figure| !one[*figure].is_null()) {
+            let [low, mid, high] =
+                ["_low", "", "_high"].map(|end| one[format!("{figure}{end}")].as_f64().unwrap());
+            assert!(low < mid && mid < high, "{one}");
+        }
         assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
         let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
@@ -650,4 +663,31 @@ fn what_has_no_price_is_named() {
     let ran = tune(&["near.kdl", "--report", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(std::fs::read_to_string(page).unwrap().contains("why it lost"));
+}
+
+/// Where nothing can be searched because of errors, they are said, as `plan` says them.
+#[test]
+fn what_keeps_a_job_from_being_searched_is_said() {
+    let dir = Scratch::new("tune-errors");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "import torch\n");
+    dir.write("trainc.kdl", crate::support::read("examples/starter/trainc.kdl"));
+    // 64 sequences do not divide by 12 ranks of 8.
+    let args = ["trainc.kdl", "--set", "cluster.nodes=3"];
+    let planned = run(&dir, &[&["check"][..], &args, &["-o", "json"]].concat()).json();
+    let problems = planned["manifests"][0]["problems"].as_array().unwrap();
+    let error = problems.iter().find(|one| one["severity"] == "error").expect("an error");
+    let tuned = run(&dir, &[&["tune"][..], &args].concat());
+    assert_eq!((tuned.code, tuned.out.as_str()), (Some(3), ""));
+    assert!(tuned.err.contains(error["code"].as_str().unwrap()), "{}", tuned.err);
+    assert!(tuned.err.ends_with("error: nothing to search: the batch is not known\n"), "{}", tuned.err);
+    // A base that stands outside of what may be read.
+    let outside = crate::support::read("examples/starter/trainc.kdl").replacen(
+        "job \"",
+        "extends \"../../base.kdl\"\njob \"",
+        1,
+    );
+    dir.write("sub/trainc.kdl", outside);
+    let tuned = run(&dir, &["tune", "sub/trainc.kdl"]);
+    assert!(tuned.err.contains("../../base.kdl") && tuned.code != Some(0), "{}", tuned.err);
 }

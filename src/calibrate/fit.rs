@@ -5,7 +5,7 @@
 
 use super::runs::Run;
 use crate::predict::constants::Range;
-use crate::predict::{Constants, GpuKind, Layout, System, speed};
+use crate::predict::{Constants, Fabric, GpuKind, Layout, System, speed};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -147,6 +147,7 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
             constants.set_range(system, range);
         }
     }
+    constants.set_fabrics(fabrics(samples, &constants, own));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
     problem.at(&x)
@@ -159,6 +160,18 @@ fn range(samples: &[Sample], constants: &Constants, system: System, own: bool) -
         |one: &Sample| Range { gpus: one.layout.hardware.gpus(), parameters: one.layout.model.parameters };
     let same = |one: &&Sample| Constants::same_range(one.layout.system, system);
     samples.iter().filter(same).map(of).fold(before, Range::with)
+}
+
+/// The fabrics of the samples with how many have each; of a few runs of one's own, beside those before.
+fn fabrics(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Fabric, f64)> {
+    let mut out = if own { constants.fabrics().to_vec() } else { Vec::new() };
+    for fabric in samples.iter().filter_map(|one| Fabric::of(&one.layout.hardware)) {
+        match out.iter_mut().find(|(known, _)| known.is_like(&fabric)) {
+            Some((_, rows)) => *rows += 1.0,
+            None => out.push((fabric, 1.0)),
+        }
+    }
+    out
 }
 
 /// The root of each sample's weight: families weigh by the root of their rows.

@@ -112,6 +112,10 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
         }
     } else if let Some(slot) = constants.slot("interval.known") {
         *slot = half_width(residual);
+        let blind = residual_half_width(&all, predictions.get(2..).unwrap_or_default());
+        if let Some(slot) = constants.slot("interval.unseen") {
+            *slot = unseen_half_width(blind);
+        }
     }
     let mut lines: Vec<Line> = table.runs.iter().map(|run| line(run, &constants)).collect();
     let mut tiers = BTreeMap::new();

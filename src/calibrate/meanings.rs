@@ -73,8 +73,8 @@ impl Row<'_> {
         format!("{} {}", self.text("framework"), self.text("engine")).to_ascii_lowercase()
     }
 
-    /// The items of the notes, in lower case. Two things are read of them, for which no column has a place: whether a
-    /// compiler ran, and how a pipeline was interleaved.
+    /// The items of the notes, in lower case. Three things are read of them, for which no column has a place: whether a
+    /// compiler ran, how a pipeline was interleaved, and whether nodes talk over EFA.
     fn noted(&self) -> Vec<String> {
         let notes = self.text("notes").to_ascii_lowercase();
         notes.split([';', ',', '+']).map(|item| item.trim().to_owned()).collect()
@@ -89,6 +89,12 @@ impl Row<'_> {
             Some((Means::Blocks, Some(share))) => Recompute::Share(share),
             _ => Recompute::Selective,
         }
+    }
+
+    /// Whether nodes talk over EFA: the last word of an item of the notes, `EFA` or `4x p5.48xlarge on AWS with EFA`.
+    pub(super) fn over_efa(&self) -> bool {
+        let is_efa = |item: &String| item == "efa" || item.ends_with(" with efa");
+        self.noted().iter().any(is_efa)
     }
 
     /// Whether a compiler fused the layers' operations, by the names of engine and framework or by an item of the notes.
@@ -133,6 +139,13 @@ mod tests {
         assert_eq!(of("fms-fsdp", "HSDP"), Recompute::Share(0.5));
         assert_eq!(of("Megatron-LM", "Megatron TP+PP+SP"), Recompute::Selective);
         assert_eq!(of("", "FSDP"), Recompute::Selective);
+    }
+
+    #[test]
+    fn efa_is_an_item_of_the_notes() {
+        let of = |notes| row(&[("framework", "torchtitan"), ("notes", notes)]).over_efa();
+        assert!(of("EFA") && of("4x p5.48xlarge on AWS with EFA; log line"));
+        assert!(!of("") && !of("no EFA") && !of("InfiniBand; EFAX"));
     }
 
     #[test]

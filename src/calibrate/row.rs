@@ -297,7 +297,7 @@ impl<'a> Row<'a> {
                 _ => None,
             }),
             host_memory_bytes: None,
-            efa: false,
+            efa: self.over_efa(),
         })
     }
 

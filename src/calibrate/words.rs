@@ -187,8 +187,7 @@ fn half_width(width: &HalfWidth) -> String {
         figure(width.asked)
     );
     if let Some(inside) = width.inside_of_seen {
-        let _ =
-            write!(out, "; that of sources that were fitted, which `plan` shows, holds {}", percent(inside));
+        let _ = write!(out, "; that of sources that were fitted holds {}", percent(inside));
     }
     out
 }

@@ -6,6 +6,7 @@ use super::io::Io;
 use super::manifests::{Keep, Manifest, Set, compile_keeping};
 use super::world::describe;
 use crate::diag::{Diagnostic, Format, find, fix};
+use crate::predict::{Fit, Memory};
 use crate::text;
 use std::collections::BTreeMap;
 
@@ -62,9 +63,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
             Ok(_) => {
-                let before = batches(&set);
+                let (before, needy) = (batches(&set), needy(&set));
                 set = compile_keeping(&paths, &args.input.options(io, false), keep);
                 say_batches(io, &before, &batches(&set));
+                say_tight(io, &needy, &set);
             }
             Err(message) => {
                 io.note(&message);
@@ -115,6 +117,34 @@ fn say_batches(
         let [old, new] = [*old, *new].map(text::group);
         io.note(&format!("note: {}: another training: global batch {new} instead of {old}\n", job.0));
     }
+}
+
+/// The jobs that are predicted not to fit, by manifest and name.
+fn needy(set: &Set) -> Vec<(String, Option<String>)> {
+    let fit = |manifest: &&Manifest| manifest.compiled.prediction.memory.as_ref().and_then(Memory::fit);
+    let found = set.manifests.iter().filter(|one| matches!(fit(one), Some(Fit::Hardly | Fit::Never)));
+    found.map(|one| (one.path.clone(), one.compiled.job.clone())).collect()
+}
+
+/// What was made to fit by its figure alone may not fit all the same.
+fn say_tight(io: &mut Io, needy: &[(String, Option<String>)], after: &Set) {
+    for manifest in &after.manifests {
+        let Some(memory) = &manifest.compiled.prediction.memory else { continue };
+        let was = (manifest.path.clone(), manifest.compiled.job.clone());
+        let (Some(Fit::Maybe), Some(has)) = (memory.fit(), memory.capacity_bytes) else { continue };
+        if needy.contains(&was) {
+            let [needs, high, has] = [memory.per_gpu_bytes, memory.interval.high, has].map(gib);
+            io.note(&format!(
+                "note: {}: it may not fit: {needs} are predicted, {high} at the upper end, of {has}\n",
+                was.0
+            ));
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
+fn gib(bytes: f64) -> String {
+    text::bytes(bytes.max(0.0).round() as u64)
 }
 
 /// The lines of the old text that went, and those of the new one that came, as `diff` writes them.

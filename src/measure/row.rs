@@ -106,7 +106,9 @@ pub fn cells(
     }
     let of = measured.step_seconds.map_or(0, |median| median.of);
     if let (Some(from), Some((first, last))) = (measured.step_from, measured.steps) {
-        put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}"));
+        // No column tells EFA from other links.
+        let efa = if hardware.efa && hardware.nodes > 1.0 { "; EFA" } else { "" };
+        put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}{efa}"));
     }
     Some(out)
 }

@@ -1,6 +1,7 @@
 //! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
 
-use super::constants::Constants;
+use super::constants::{Constants, Name};
+use super::fabrics::Fabric;
 use super::layout::Layout;
 
 /// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
@@ -21,6 +22,15 @@ pub struct Past {
     pub measured: f64,
 }
 
+/// A fabric between nodes over which no run of a kind of GPU was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unseen {
+    /// The layout's.
+    pub fabric: Fabric,
+    /// What it adds to the half-width, up to that of sources which a fit did not see; a natural logarithm.
+    pub wider: f64,
+}
+
 /// In what a layout lies beyond the measured runs; nothing where it lies inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beyond {
@@ -28,22 +38,30 @@ pub struct Beyond {
     pub gpus: Option<Past>,
     /// Parameters of the model.
     pub parameters: Option<Past>,
+    /// What joins its nodes.
+    pub fabric: Option<Unseen>,
 }
 
 impl Beyond {
-    pub(super) fn of(layout: &Layout, constants: &Constants) -> Self {
-        let Some(range) = constants.range(layout.system) else { return Self::default() };
+    /// Of a layout whose kind of GPU has a half-width of `inside`.
+    pub(super) fn of(layout: &Layout, constants: &Constants, inside: f64) -> Self {
+        let fabric = Fabric::of(&layout.hardware).filter(|fabric| !constants.has_runs_over(fabric));
+        let unseen = fabric.map(|fabric| Unseen { wider: constants.get(Name::Unseen) - inside, fabric });
+        let fabric = unseen.filter(|unseen| unseen.wider > 0.0);
+        let Some(range) = constants.range(layout.system) else { return Self { fabric, ..Self::default() } };
         // Counts of published models are rounded.
         let past = |here: f64, measured: f64| (here > 1.001 * measured).then_some(Past { here, measured });
         Self {
             gpus: past(layout.hardware.gpus(), range.gpus),
             parameters: past(layout.model.parameters, range.parameters),
+            fabric,
         }
     }
 
     /// What it adds to the half-width of a step time's interval, a natural logarithm.
     pub fn width(&self) -> f64 {
         let folds = |past: Past| (past.here / past.measured).ln();
-        WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>()
+        let past = WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
+        past + self.fabric.map_or(0.0, |unseen| unseen.wider)
     }
 }

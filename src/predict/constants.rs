@@ -3,6 +3,7 @@
 //! The values stand in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
 //! is read by the same function.
 
+use super::fabrics::Fabric;
 use super::layout::{GpuKind, System};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -62,6 +63,8 @@ pub struct Constants {
     gpus: BTreeMap<GpuKind, Gpu>,
     /// By the words of [`RANGES`]; a file that has none rests on the runs of the shipped one.
     ranges: BTreeMap<&'static str, Range>,
+    /// Fabrics with the runs over several nodes behind them; a file that has none rests on those of the shipped one.
+    fabrics: Vec<(Fabric, f64)>,
 }
 
 /// Declares the constants that belong to no kind of GPU.
@@ -162,6 +165,9 @@ names! {
     Known = "interval.known";
     /// What exposed communication and bubble add to it, times their share of the step.
     Waiting = "interval.waiting";
+    /// Half-width over a fabric between nodes that was never measured with this kind of GPU: that of sources which a fit
+    /// did not see.
+    Unseen = "interval.unseen";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
     /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
@@ -199,6 +205,7 @@ impl Constants {
             values: [f64::NAN; Name::COUNT],
             gpus: BTreeMap::new(),
             ranges: BTreeMap::new(),
+            fabrics: Vec::new(),
         }
     }
 
@@ -233,6 +240,14 @@ impl Constants {
                 out.ranges.insert(word, Range { gpus, parameters });
             }
         }
+        let mut fabrics = Vec::new();
+        for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("fabric.")?, *rows))) {
+            let fabric = key.strip_suffix(".rows").and_then(Fabric::read);
+            let fabric =
+                fabric.ok_or_else(|| Unreadable(format!("`fabric.{key}` is no fabric between nodes")))?;
+            fabrics.push((fabric, rows));
+        }
+        out.set_fabrics(fabrics);
         Ok(out)
     }
 
@@ -271,6 +286,9 @@ impl Constants {
             let (gpus, parameters) = (figure(range.gpus), figure(range.parameters));
             out.push_str(&format!("\n[range.{word}]\ngpus = {gpus}\nparameters = {parameters}\n"));
         }
+        for (fabric, rows) in &self.fabrics {
+            out.push_str(&format!("\n[fabric.{}]\nrows = {rows}\n", fabric.key()));
+        }
         out
     }
 
@@ -288,6 +306,23 @@ impl Constants {
     /// Takes the range of runs that a system's constants were fitted to.
     pub fn set_range(&mut self, system: System, range: Range) {
         self.ranges.insert(range_of(system), range);
+    }
+
+    /// Fabrics between nodes that the constants rest on, with the runs behind each.
+    pub fn fabrics(&self) -> &[(Fabric, f64)] {
+        if self.fabrics.is_empty() { &Self::shipped().fabrics } else { &self.fabrics }
+    }
+
+    /// Takes the fabrics of runs that the constants were fitted to.
+    pub fn set_fabrics(&mut self, mut fabrics: Vec<(Fabric, f64)>) {
+        let kind = |fabric: &Fabric| (fabric.gpu, fabric.efa);
+        fabrics.sort_by(|(a, _), (b, _)| kind(a).cmp(&kind(b)).then(a.gigabits.total_cmp(&b.gigabits)));
+        self.fabrics = fabrics;
+    }
+
+    /// Whether a run over a fabric is behind the constants.
+    pub fn has_runs_over(&self, fabric: &Fabric) -> bool {
+        self.fabrics().iter().any(|(known, _)| known.is_like(fabric))
     }
 
     /// One constant.

@@ -7,6 +7,7 @@
 mod beyond;
 pub mod bills;
 pub mod constants;
+mod fabrics;
 mod from_plan;
 mod gathering;
 mod gpu;
@@ -23,8 +24,9 @@ pub mod speed;
 mod spot;
 mod worker;
 
-pub use beyond::{Beyond, Past};
+pub use beyond::{Beyond, Past, Unseen};
 pub use constants::Constants;
+pub use fabrics::Fabric;
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::{taken_for, uncounted};
 pub use input::Input;

@@ -5,7 +5,7 @@ use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
 use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
-use crate::predict::{Beyond, Input, Past, Prediction, Unknown};
+use crate::predict::{Beyond, Fabric, Input, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
 
@@ -66,8 +66,14 @@ fn beyond(beyond: &Beyond) -> Option<String> {
         let [here, measured] = [past.here, past.measured].map(count);
         Some(format!("{here} {noun} are beyond the {measured} of the largest run that was measured"))
     };
-    let parts: Vec<String> =
+    let mut parts: Vec<String> =
         [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
+    let fabric = beyond.fabric.map(|unseen| {
+        let Fabric { gpu, gigabits, efa } = unseen.fabric;
+        let over = if efa { "EFA" } else { "links" };
+        format!("no run of {} nodes over {over} at {} Gb/s was measured", gpu.word(), count(gigabits))
+    });
+    parts.extend(fabric);
     let percent = 100.0 * beyond.width().exp_m1();
     (!parts.is_empty())
         .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))

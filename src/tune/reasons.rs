@@ -71,6 +71,8 @@ pub struct Refusal {
     pub code: String,
     /// The message.
     pub message: String,
+    /// Layouts of those that were compiled of which it was said.
+    pub layouts: usize,
 }
 
 /// A part of a step that takes longer than where the layout was beaten.

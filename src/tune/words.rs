@@ -200,7 +200,13 @@ impl std::fmt::Display for Reason {
             Self::Dear { usd: None, at_most_usd: None, most_usd, unpriced } => {
                 write!(f, "cannot be held against {}: {unpriced}", usd(*most_usd))
             }
-            Self::Refused(refusal) => write!(f, "refused by {}: {}", refusal.code, refusal.message),
+            Self::Refused(refusal) => {
+                write!(f, "refused by {}: {}", refusal.code, refusal.message)?;
+                match refusal.layouts {
+                    0 | 1 => Ok(()),
+                    layouts => write!(f, " ({layouts} layouts)"),
+                }
+            }
         }
     }
 }

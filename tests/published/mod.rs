@@ -155,10 +155,12 @@ fn neox_20b_in_9407_seconds() {
     let instances = run.cost_parts.instances.unwrap();
     assert!((instances / 197.0 - 1.0).abs() < 0.02, "{instances}");
     assert!((run.parts.startup - 300.0).abs() < 1e-9);
-    // Three epochs of c sequences in steps of 32: c follows from the interval of the step's time.
+    // Three epochs of c sequences in steps of 32: c follows from the step's time, here within the interval of sources whose
+    // links were measured; that nobody measured these makes the shown one wider.
     let (speed, run) = with(9_000);
     let chunks = |step: f64| (9_407.0 - run.parts.startup) / step * 32.0 / 3.0;
-    let (few, many) = (chunks(speed.interval.high), chunks(speed.interval.low));
+    let wider = speed.beyond.width().exp();
+    let (few, many) = (chunks(speed.interval.high / wider), chunks(speed.interval.low * wider));
     assert!(few > 5_000.0 && many < 25_000.0, "{few} to {many} sequences for 25,000 answers");
     let step = (9_407.0 - run.parts.startup) / (3.0 * 9_000.0 / 32.0);
     assert!((step - 10.8).abs() < 0.05 && step > speed.interval.high, "{step}");

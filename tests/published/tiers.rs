@@ -2,7 +2,7 @@
 
 use crate::support::read;
 use trainc::calibrate;
-use trainc::calibrate::judge::{Tiered, fitted, judge};
+use trainc::calibrate::judge::{Summary, Tiered, fitted, judge};
 use trainc::predict::Constants;
 
 fn of(tier: &Tiered, families: &[&str]) -> f64 {
@@ -59,6 +59,56 @@ fn errors_of_what_the_fit_did_not_see() {
         let (shipped, again) = (Constants::shipped().get(*name), constants.get(*name));
         assert!((shipped / again - 1.0).abs() < 0.01, "{key}: {shipped}, fitted again {again}");
     }
+    assert_eq!(constants.fabrics(), Constants::shipped().fabrics());
+    held_to_the_page(&verdict.summary);
+}
+
+/// The figures of `data/README.md` are those that the command prints.
+fn held_to_the_page(summary: &Summary) {
+    let page = read("data/README.md");
+    let tiers = ["A", "B", "C"].map(|tier| &summary.by_tier[tier]);
+    let row = |name: &str, digits: usize, of: &dyn Fn(&Tiered) -> Option<f64>| {
+        let cells = tiers.map(|tier| format!("{:.digits$} %", 100.0 * of(tier).unwrap()));
+        format!("| {name} | {} |", cells.join(" | "))
+    };
+    let mut rows = vec![
+        row("all rows", 1, &|tier| tier.step_seconds.mean_error),
+        row("families weighing alike", 1, &|tier| tier.families),
+        row("measured inside the interval (C: ±0.31)", 0, &|tier| tier.step_seconds.inside_interval),
+        row("inside ±0.19", 0, &|tier| tier.half_width.inside_of_seen.or(tier.step_seconds.inside_interval)),
+        row("half-width that nine rows in ten ask for", 1, &|tier| tier.half_width.asked),
+    ];
+    let begins = |line: &&str, name: &str| line.starts_with(&format!("| {name} "));
+    for (family, words) in [
+        ("llm-foundry", "llm-foundry (FSDP)"),
+        ("fms-fsdp", "fms-fsdp (FSDP)"),
+        ("korthikanti", "korthikanti (3D over nodes)"),
+        ("bloom", "bloom (3D over nodes)"),
+        ("vtrain-multi", "vtrain-multi (3D over nodes)"),
+        ("vtrain-single", "vtrain-single (one node)"),
+        ("deepspeed-azure", "deepspeed-azure (ZeRO-3)"),
+        ("deepspeed-a800", "deepspeed-a800 (ZeRO-2 and 3)"),
+        ("torchtitan", "torchtitan"),
+    ] {
+        assert!(page.lines().any(|line| begins(&line, family)), "{family}");
+        rows.push(row(words, 1, &|tier| tier.by_family[family].mean_error));
+    }
+    for row in rows {
+        assert!(page.lines().any(|line| line == row), "data/README.md lacks `{row}`");
+    }
+    // Memory is judged by the shipped constants, which are rounded: that is what the command prints without `--write`.
+    let table = calibrate::read(&read("data/runs.csv")).unwrap();
+    let shipped = judge(&table, Constants::shipped()).summary;
+    let (memory, oom) = (shipped.peak_memory_bytes, shipped.oom);
+    let [mean, median, inside] =
+        [memory.mean_error, memory.median_error, memory.inside_interval].map(|share| 100.0 * share.unwrap());
+    let within = (inside / 100.0 * memory.rows as f64).round();
+    let said = format!(
+        "Peak memory: {} rows, mean {mean:.1} %, median {median:.1} %, {inside:.1} % inside the interval ({within} of {}). Of {} rows that ran out of memory {} are predicted not to fit; of {} that ran, {} are.",
+        memory.rows, memory.rows, oom.rows, oom.caught, oom.ran, oom.wrong
+    );
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&page).contains(&said), "data/README.md lacks `{said}`");
 }
 
 #[test]

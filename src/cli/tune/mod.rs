@@ -120,7 +120,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let (space, points) = match searched {
         Ok(found) => found,
         Err(why) => {
-            io.note(&format!("error: nothing to search: {why}\n"));
+            let cause = match base.problems.errors() {
+                0 => String::new(),
+                _ => problems(&set, Format::Human, io, io.color, global),
+            };
+            io.note(&format!("{cause}error: nothing to search: {why}\n"));
             return exit::MANIFEST;
         }
     };

@@ -285,6 +285,8 @@ impl Row<'_> {
     fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {
         let prediction = &self.sound.compiled.prediction;
         let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
+        let hours = run.and_then(Run::expected_interval);
+        let cost = run.and_then(Run::cost_interval);
         json!({
             "number": number,
             "sets": texts(&self.sets),
@@ -293,7 +295,11 @@ impl Row<'_> {
             "nodes": self.point.choice.nodes,
             "step_seconds": speed.map(|speed| speed.step_seconds),
             "seconds": run.map(Run::expected_seconds),
+            "seconds_low": hours.map(|hours| hours.low),
+            "seconds_high": hours.map(|hours| hours.high),
             "cost_usd": run.and_then(|run| run.cost_usd),
+            "cost_usd_low": cost.map(|cost| cost.low),
+            "cost_usd_high": cost.map(|cost| cost.high),
             "most_usd": self.point.most_usd,
             "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
             "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),
@@ -332,7 +338,9 @@ impl Lost {
                 "kind": "dear", "cost_usd": usd, "on_demand_usd": at_most_usd, "most_usd": most_usd,
             }),
             Reason::Refused(refusal) => {
-                json!({ "kind": "refused", "code": refusal.code, "message": refusal.message })
+                json!({
+                    "kind": "refused", "code": refusal.code, "message": refusal.message, "layouts": refusal.layouts,
+                })
             }
         };
         json!({

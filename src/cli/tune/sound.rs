@@ -45,7 +45,7 @@ pub(super) struct Judged {
     pub(super) points: Vec<Point>,
     /// Those that none beats which fits as surely, sound, the fastest first.
     pub(super) front: Vec<Sound>,
-    /// Those that would have stood there, and what refused each: places among the points.
+    /// Those that would have stood there, the first of each refusal, and what refused it: places among the points.
     pub(super) refused: Vec<(usize, Refusal)>,
     /// Layouts that share a shape with one that was refused, or an instance type that was given up.
     pub(super) dropped: usize,
@@ -155,8 +155,12 @@ pub(super) fn judge(
                 let count = blamed.entry((site, error.code.id)).or_default();
                 *count += usize::from(at_instance);
                 let whole_site = *count >= ENOUGH;
-                let refusal = Refusal { code: error.code.id.to_owned(), message: error.message.clone() };
-                out.refused.push((at, refusal));
+                let (code, message) = (error.code.id.to_owned(), error.message.clone());
+                let alike = |(_, one): &&mut (usize, Refusal)| one.code == code && one.message == message;
+                match out.refused.iter_mut().find(alike) {
+                    Some((_, refusal)) => refusal.layouts += 1,
+                    None => out.refused.push((at, Refusal { code, message, layouts: 1 })),
+                }
                 for other in &mut alive {
                     let same_shape = other.choice.nodes == point.choice.nodes
                         && other.choice.degrees == point.choice.degrees

@@ -119,12 +119,11 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
-    let beyond = Beyond::of(layout, constants);
     let known = machine.gpu.rows >= 5.0;
     let general = if known { Name::Known } else { Name::Unknown };
-    let width = machine.gpu.interval.unwrap_or_else(|| constants.get(general))
-        + constants.get(Name::Waiting) * waiting
-        + beyond.width();
+    let inside = machine.gpu.interval.unwrap_or_else(|| constants.get(general));
+    let beyond = Beyond::of(layout, constants, inside);
+    let width = inside + constants.get(Name::Waiting) * waiting + beyond.width();
     Ok(Speed {
         step_seconds,
         tokens_per_second: tokens / step_seconds,

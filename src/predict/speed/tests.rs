@@ -514,6 +514,8 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     let measured = Constants::shipped().range(System::Fsdp).unwrap();
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     layout.system = System::Fsdp;
+    // BLOOM's fabric: Omni-Path of 400 Gb/s a node.
+    layout.hardware.efa = false;
     let of_nodes = |nodes: f64| {
         let mut new = layout.clone();
         new.hardware.nodes = nodes;
@@ -523,7 +525,7 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     };
     let most = measured.gpus / layout.hardware.gpus_per_node;
     let (inside, beyond, _) = of_nodes(most);
-    assert_eq!((beyond.gpus, beyond.parameters, beyond.width()), (None, None, 0.0));
+    assert_eq!((beyond.gpus, beyond.parameters, beyond.fabric, beyond.width()), (None, None, None, 0.0));
     let (twice, beyond, _) = of_nodes(2.0 * most);
     assert_eq!(beyond.gpus.unwrap().measured, measured.gpus);
     assert!((beyond.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{beyond:?}");
@@ -531,6 +533,35 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     assert!(inside + 0.03 < twice && twice + 0.1 < sixteen, "{inside} {twice} {sixteen}");
     layout.model.parameters = 4.0 * measured.parameters;
     assert!(half(&layout).1.parameters.is_some());
+}
+
+/// Over a fabric that no run of the GPU had, a step is as sure as in a source that no fit saw; on one node as ever.
+#[test]
+fn a_fabric_that_nobody_measured_widens_the_interval() {
+    let constants = Constants::shipped();
+    let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    layout.system = System::Fsdp;
+    let mut of = |nodes: f64, gigabits: f64, efa: bool| {
+        layout.degrees.shard *= nodes / layout.hardware.nodes;
+        layout.hardware = Hardware {
+            nodes,
+            inter_bytes_per_second: Some(gigabits * 1e9 / 8.0),
+            efa,
+            ..layout.hardware.clone()
+        };
+        seconds(&layout).beyond
+    };
+    let wider = constants.get(Name::Unseen) - constants.get(Name::Known);
+    assert!(wider > 0.05, "{wider}");
+    // vTrain's cluster has 800 Gb/s a node, MosaicML's 1,600; both InfiniBand.
+    for (nodes, gigabits, efa) in [(16.0, 800.0, false), (16.0, 1600.0, false), (1.0, 333.0, true)] {
+        assert_eq!((of(nodes, gigabits, efa).fabric, of(nodes, gigabits, efa).width()), (None, 0.0));
+    }
+    for (gigabits, efa) in [(800.0, true), (1200.0, false)] {
+        let beyond = of(16.0, gigabits, efa);
+        assert!((beyond.width() - wider).abs() < 1e-12, "{beyond:?}");
+        assert_eq!(beyond.fabric.unwrap().fabric.efa, efa);
+    }
 }
 
 /// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.
