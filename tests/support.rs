@@ -129,6 +129,13 @@ impl World for Memory {
         if name.contains("lfs-pointers") {
             files.insert(0, file("tokenizer.json", POINTER));
         }
+        if name.contains("credentials") {
+            files.insert(0, file(".env", "TOKEN=x\n"));
+            files.insert(1, file("keys/ca.pem", "-----BEGIN CERTIFICATE-----\n"));
+        }
+        if name.contains("with-more-credentials") {
+            files.insert(0, file(".aws/credentials", ""));
+        }
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 

@@ -132,6 +132,54 @@ fn emit_loses_no_file_of_others() {
     assert_eq!(run(&dir.0, &[&emit[..], &["--check"]].concat()).code, Some(0));
 }
 
+/// Where the output lies in the program's directory, it is neither sent nor read as manifests.
+#[test]
+fn emit_does_not_feed_on_its_output() {
+    let text = fs::read_to_string(root().join("examples/starter/trainc.kdl")).unwrap();
+    assert!(text.contains(r#"source="./scripts""#));
+    for (name, source, entry, out) in [
+        ("usage-feeds", "./scripts", "train.py", "scripts/out"),
+        ("usage-feeds-here", ".", "scripts/train.py", "generated"),
+        ("usage-feeds-several", ".", "scripts/train.py", "generated/several"),
+    ] {
+        let dir = starter(name);
+        let manifest = text
+            .replace(r#"source="./scripts""#, &format!("source=\"{source}\""))
+            .replace(r#"program "train.py""#, &format!("program \"{entry}\""));
+        dir.write("trainc.kdl", &manifest);
+        let several = out.ends_with("several");
+        if several {
+            dir.write("second.kdl", manifest.replace("my-first-job", "second"));
+        }
+        let jobs = if several { &["trainc.kdl", "second.kdl"][..] } else { &["trainc.kdl"] };
+        let emit = [&["emit", "-q", "--out", out][..], jobs].concat();
+        let read = || {
+            let mut all = files_below(&dir.0.join(out));
+            all.sort();
+            all.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+        };
+        let ran = run(&dir.0, &emit);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        let first = read();
+        let checked = run(&dir.0, &[&emit[..], &["--check"]].concat());
+        assert_eq!((checked.code, checked.out.as_str()), (Some(0), ""), "{name}: {}", checked.err);
+        assert_eq!(run(&dir.0, &emit).code, Some(0));
+        assert!(first == read(), "{name}: the second time it writes something else");
+        let ran = run(&dir.0, &["check"]);
+        assert_eq!(ran.code, Some(0), "{name}: {}{}", ran.out, ran.err);
+        // A plan of another tool makes no output of a directory.
+        dir.write("scripts/own/plan.json", "{}");
+        dir.write("scripts/own/more.py", "");
+        assert_eq!(run(&dir.0, &emit).code, Some(0));
+        assert!(read().iter().any(|(_, path)| path.ends_with("own/more.py")), "{name}");
+    }
+}
+
+fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
 #[test]
 fn emit_of_several_jobs_writes_all_or_none() {
     let dir = starter("usage-several");

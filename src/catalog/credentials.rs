@@ -95,6 +95,25 @@ pub fn named(name: &str) -> Option<Named> {
     NAMES.row::<Name>(last).map(|row| row.kind)
 }
 
+pub(crate) const FILES: Table = Table::new("credential-files", include_str!("data/credential-files.toml"));
+
+#[derive(Clone, Deserialize)]
+struct FileRow {
+    statement: String,
+    #[serde(flatten)]
+    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    sourced: Sourced,
+}
+
+/// What credentials a file holds by its path, as a phrase: `a private key for ssh`.
+pub fn of_file(path: &str) -> Option<String> {
+    let is_of = |key: &str| match key.strip_prefix('*') {
+        Some(ending) => path.ends_with(ending),
+        None => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
+    };
+    FILES.row::<FileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +156,28 @@ mod tests {
             "arn:aws:iam::111122223333:role/x",
         ] {
             assert_eq!(find(fine), None, "{fine}");
+        }
+    }
+
+    #[test]
+    fn a_file_tells_by_the_end_of_its_path() {
+        assert!(FILES.keys().all(|key| FILES.row::<FileRow>(key).is_some()));
+        for path in
+            [".env", "a/.env", "deploy.pem", "keys/id_rsa", ".aws/credentials", "home/.aws/credentials"]
+        {
+            assert!(of_file(path).is_some(), "{path}");
+        }
+        for path in [
+            "train.env",
+            ".env.example",
+            "env",
+            "id_rsa.pub",
+            "aws/credentials",
+            "credentials",
+            "my_id_rsa",
+            "pem",
+        ] {
+            assert_eq!(of_file(path), None, "{path}");
         }
     }
 

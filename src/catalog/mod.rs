@@ -33,6 +33,7 @@ pub const VERSION: &str = "2026-11-21";
 /// All tables.
 const TABLES: &[table::Table] = &[
     accelerators::TABLE,
+    credentials::FILES,
     credentials::NAMES,
     credentials::TABLE,
     efa::TABLE,

@@ -60,9 +60,24 @@ fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
     emitted(dir).map(|(_, files)| files)
 }
 
+/// Whether `emit` wrote a directory. What it wrote is no part of a program, nor are the manifests in it manifests of the
+/// repository: it would feed on its own output.
+pub(super) fn is_emitted(dir: &Path) -> bool {
+    emitted(dir).is_some()
+}
+
+/// Whether the content of a `plan.json` is of a directory that `emit` wrote.
+pub(super) fn is_of_emit(plan: &[u8]) -> bool {
+    listed(plan).is_some()
+}
+
 /// The manifest that an earlier `emit` wrote a directory for, and its files.
 fn emitted(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
-    let plan: serde_json::Value = serde_json::from_slice(&fs::read(dir.join("plan.json")).ok()?).ok()?;
+    listed(&fs::read(dir.join("plan.json")).ok()?)
+}
+
+fn listed(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
+    let plan: serde_json::Value = serde_json::from_slice(plan).ok()?;
     plan.get("trainc_version")?;
     let files = plan.get("files")?.as_array()?;
     let manifest = plan.pointer("/manifest/path").and_then(serde_json::Value::as_str).unwrap_or_default();

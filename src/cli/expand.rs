@@ -1,5 +1,6 @@
 //! Which files an argument means: a file, a directory that is walked, a glob, or standard input.
 
+use super::directory::is_emitted;
 use super::world::describe;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -106,7 +107,9 @@ impl Walk {
                 continue;
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if path.is_dir() && !is_link {
+            if path.is_dir() && !is_link && is_emitted(&path) {
+                // It holds the manifest that it was emitted for, as a file of the program.
+            } else if path.is_dir() && !is_link {
                 // An unreadable directory does not hide its neighbours.
                 let _ = self.through(&path, depth + 1);
             } else if path.extension().is_some_and(|extension| extension == "kdl") {

@@ -120,9 +120,10 @@ impl Objects {
     }
 
     /// The files below a directory of the repository (empty for all of it), relative to the repository.
-    pub(super) fn files(&self, dir: &str) -> Result<Vec<String>, String> {
+    pub(super) fn files(&mut self, dir: &str) -> Result<Vec<String>, String> {
         let at = if dir.is_empty() { self.commit.clone() } else { format!("{}:{dir}", self.commit) };
         let entries = self.list(&at)?;
+        let entries = self.without_emitted(dir, entries);
         let files = entries.into_iter().filter(|entry| entry.mode.starts_with('1') && entry.mode != "160000");
         Ok(files
             .map(|entry| if dir.is_empty() { entry.path } else { format!("{dir}/{}", entry.path) })
@@ -152,6 +153,18 @@ impl Objects {
                 path: path.to_owned(),
             })
             .collect())
+    }
+
+    /// What was listed below a directory, less what `emit` wrote.
+    fn without_emitted(&mut self, root: &str, mut entries: Vec<Entry>) -> Vec<Entry> {
+        let plans = entries.iter().filter_map(|entry| entry.path.strip_suffix("plan.json"));
+        let mut dirs: Vec<String> = plans.filter(|dir| dir.ends_with('/')).map(str::to_owned).collect();
+        dirs.retain(|dir| {
+            let plan = self.object(format!("{root}/{dir}plan.json").trim_start_matches('/'));
+            matches!(plan, Ok(Object::Blob(bytes)) if super::directory::is_of_emit(&bytes))
+        });
+        entries.retain(|entry| !dirs.iter().any(|dir| entry.path.starts_with(dir)));
+        entries
     }
 
     fn batch(&mut self) -> std::io::Result<&mut Batch> {
@@ -226,7 +239,7 @@ impl Objects {
         let entries = self.list(&at).map_err(LayerFault::Unreadable)?;
         let mut files: Vec<SourceFile> = Vec::new();
         let mut total = 0;
-        for entry in entries {
+        for entry in self.without_emitted(root, entries) {
             if entry.path.split('/').any(super::world::is_left_out) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! Files: manifests, layers, program directories, all below the repository's root.
 
+use super::directory::is_emitted;
 use super::expand::MOST_NESTED;
 use crate::ir::{SourceFile, SourceTree};
 use crate::resolve::{LayerFault, Loaded, Loader};
@@ -251,7 +252,9 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
                 if above.contains(&target) {
                     return Err(LayerFault::Unreadable(format!("the link `{path}` leads in a circle")));
                 }
-                pending.push((target, path, above.clone()));
+                if !is_emitted(&target) {
+                    pending.push((target, path, above.clone()));
+                }
                 continue;
             }
             let metadata = fs::metadata(&target).map_err(unreadable)?;

@@ -91,8 +91,7 @@ impl Node {
         }
         for line in &self.comments {
             // A line end would end the comment.
-            let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            out.push_str(format!("{margin}// {line}").trim_end());
+            out.push_str(format!("{margin}// {}", visible(line)).trim_end());
             out.push('\n');
         }
         if self.name.is_empty() {
@@ -125,25 +124,37 @@ fn word(name: &str) -> String {
     if bare || name.is_empty() { name.to_owned() } else { string(name) }
 }
 
+/// A line that stands outside of a literal, with what is not seen in it written as a literal writes it.
+pub(super) fn visible(line: &str) -> String {
+    line.chars().map(|c| unseen(c).unwrap_or_else(|| c.to_string())).collect()
+}
+
+/// How a literal writes a character that is not seen: line ends, and the marks that turn the direction of writing.
+fn unseen(c: char) -> Option<String> {
+    Some(match c {
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') =>
+        {
+            format!("\\u{{{:x}}}", u32::from(c))
+        }
+        _ => return None,
+    })
+}
+
 /// A string literal.
 pub(super) fn string(value: &str) -> String {
-    use std::fmt::Write as _;
     let mut out = String::from("\"");
     for c in value.chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            // Line ends and the marks that turn the direction of writing are not seen in a text.
-            c if c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') =>
-            {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => out.push(c),
+            c => match unseen(c) {
+                Some(written) => out.push_str(&written),
+                None => out.push(c),
+            },
         }
     }
     out.push('"');

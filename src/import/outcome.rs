@@ -1,5 +1,6 @@
 //! How a described job went: its end, its time, what it cost.
 
+use super::kdl::visible;
 use crate::catalog::prices;
 use crate::text;
 use serde_json::Value;
@@ -72,9 +73,9 @@ impl Outcome {
         let took = self
             .training_seconds
             .map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
-        out.push(format!("the job ended as {}{took}", self.status));
+        out.push(format!("the job ended as {}{took}", visible(&self.status)));
         if let Some(reason) = &self.reason {
-            out.push(format!("the service says: {}", reason.lines().next().unwrap_or("")));
+            out.push(format!("the service says: {}", visible(reason.lines().next().unwrap_or(""))));
         }
         if let Some(billed) = self.billable_seconds {
             let count: u64 = self.instances.iter().map(|(_, count)| count).sum();

@@ -53,6 +53,36 @@ fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
+/// What a request's texts hold that is not seen is written out in comments and in what is said, as in literals.
+#[test]
+fn user_text_is_escaped_wherever_it_stands() {
+    let text = serde_json::json!({
+        "TrainingJobName": "x",
+        "TrainingJobStatus": "Failed",
+        "FailureReason": "a\u{202e}b",
+        "RoleArn": "arn:aws:iam::111122223333:role/x",
+        "AlgorithmSpecification": {"TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", "TrainingInputMode": "File"},
+        "OutputDataConfig": {"S3OutputPath": "s3://b/"},
+        "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "Not\u{202e}e": "a\u{2028}b"},
+        "HyperParameters": {"note": "\"a\u{202e}b\nc\""},
+        "Made\u{202e}Up\nextends \"x\"": 1,
+    });
+    let found = imported(&text.to_string()).lacking(vec!["a line".to_owned()]);
+    let lines = found.unsaid.iter().chain(&found.lost).cloned();
+    let lines: Vec<String> = lines.chain(found.outcome.iter().flat_map(Outcome::lines)).collect();
+    let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(|c| c.is_control());
+    assert!(lines.iter().all(|line| !unseen(line)), "{lines:#?}");
+    let made_up = "`Made\\u{202e}Up\\nextends \"x\"`: the service has no such member";
+    assert!(lines.iter().any(|line| line == made_up), "{lines:#?}");
+    assert!(found.manifest.lines().all(|line| !unseen(line)), "{}", found.manifest);
+    assert!(found.manifest.contains(&format!("// - {made_up}\n")), "{}", found.manifest);
+    let mut sources = SourceMap::default();
+    let source = sources.add("imported.kdl", found.manifest.as_str());
+    let compiled = compile(source, &found.manifest, &Options::default(), &mut Nowhere, &mut sources);
+    assert!(compiled.problems.iter().all(|one| one.code.id != "T0101"), "{}", found.manifest);
+}
+
 /// A toolkit's image starts a script, and a request may name none: the manifest compiles, and says what it made up.
 #[test]
 fn a_request_without_a_script_compiles_with_a_placeholder() {

@@ -1,7 +1,7 @@
 //! What a manifest cannot say of a request, and the comment above it that tells.
 
 use super::Imported;
-use super::kdl::Node;
+use super::kdl::{Node, visible};
 
 impl Imported {
     /// With more lines of what the manifest's request lacks; the header says them too.
@@ -44,15 +44,18 @@ pub(super) struct Unsaid {
 impl Unsaid {
     /// What a request does not hold, or the manifest says in another way.
     pub(super) fn add(&mut self, line: &str) {
-        if !self.all.iter().any(|known| known == line) {
-            self.all.push(line.to_owned());
+        // It goes to a terminal as it is.
+        let line = visible(line);
+        if !self.all.contains(&line) {
+            self.all.push(line);
         }
     }
 
     /// What the request holds and the manifest's request will not.
     pub(super) fn lose(&mut self, line: &str) {
-        if !self.lost.iter().any(|known| known == line) {
-            self.lost.push(line.to_owned());
+        let shown = visible(line);
+        if !self.lost.contains(&shown) {
+            self.lost.push(shown);
         }
         self.add(line);
     }

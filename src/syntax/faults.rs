@@ -361,7 +361,7 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
         // Which of the two is meant is not known: there is no edit.
         return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
             .here("neither a number nor a text")
-            .help(format!("write `{text}` for the text, or `{number}` for the number"));
+            .help(format!("write `{number}` for the number, or `{text}` for the text"));
     }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
         "a number with something behind it"

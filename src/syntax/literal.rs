@@ -251,6 +251,10 @@ pub(super) fn number_before(raw: &str) -> Option<&str> {
     let after = unsigned.get(whole..)?;
     let fraction = after.strip_prefix('.').map_or(0, digits);
     let length = raw.len() - after.len() + if fraction > 0 { 1 + fraction } else { 0 };
+    let power = raw.get(length..)?.strip_prefix(['e', 'E']).unwrap_or_default();
+    let power_digits = digits(power.strip_prefix(['+', '-']).unwrap_or(power));
+    let signs = usize::from(power.starts_with(['+', '-']));
+    let length = if power_digits > 0 { length + 1 + signs + power_digits } else { length };
     let (number, rest) = raw.split_at_checked(length)?;
     let is_quantity = units::bytes(raw).is_ok()
         || units::milliseconds(raw).is_ok()
@@ -266,9 +270,16 @@ mod tests {
 
     #[test]
     fn a_number_with_something_behind_it() {
-        for (raw, number) in
-            [("2x", "2"), ("10%", "10"), ("1e-", "1"), ("2e", "2"), ("3.", "3"), ("-0.5x", "-0.5")]
-        {
+        for (raw, number) in [
+            ("2x", "2"),
+            ("10%", "10"),
+            ("1e-", "1"),
+            ("2e", "2"),
+            ("3.", "3"),
+            ("-0.5x", "-0.5"),
+            ("2e-5x", "2e-5"),
+            ("1.5E+3ms", "1.5E+3"),
+        ] {
             assert_eq!(number_before(raw), Some(number), "{raw}");
         }
         for raw in

@@ -39,6 +39,11 @@ pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)>
     nodes::OTHER_NODES.iter().find(|(other, ..)| *other == name).map(|(_, ours, why)| (*ours, *why))
 }
 
+/// Whether what other tools call so is a property of ours on another node.
+pub(super) fn is_property(name: &str) -> bool {
+    nodes::PROPERTIES_AS_NODES.contains(&name)
+}
+
 /// Our name for a property that other tools call differently.
 pub(crate) fn other_property(name: &str) -> Option<&'static str> {
     nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours)

@@ -5,7 +5,7 @@
 
 use super::ast::{Node, Value};
 use super::lex::is_disallowed;
-use super::meant::{add_missing, homes_of, left_out, other_spelling, parents_of, put_under};
+use super::meant::{add_missing, homes_of, is_property, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
 use super::property::{T0121, owner_of};
 use super::recover;
@@ -360,6 +360,10 @@ impl Reader<'_> {
             };
             let mut read = reader.node(node, spec);
             spec.name.clone_into(&mut read.name.value);
+            if is_property(name) {
+                // Its value is the property's, and says nothing of the node's own.
+                read.args.clear();
+            }
             if read.args.is_empty() && spec.arg(0).is_some() {
                 let at = read.name.span;
                 read.args.push(Spanned::new(Value::Bad, at));

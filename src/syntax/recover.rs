@@ -41,7 +41,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
     let tree = match tree::read(text) {
         Ok(tree) => tree,
         Err(limit) => {
-            problems.push(over_limit(source, text, limit));
+            problems.push(over_limit(source, limit));
             return None;
         }
     };
@@ -243,15 +243,14 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-fn over_limit(source: SourceId, text: &str, limit: Limit) -> Diagnostic {
+fn over_limit(source: SourceId, limit: Limit) -> Diagnostic {
     match limit {
         Limit::TooLarge => Diagnostic::new(
             &T0107,
             Span::whole(source),
+            // How large it is, nobody knows: the caller may have read no further than a limit of its own.
             format!(
-                "the file has over {}, a manifest has at most {}",
-                // Whole units: the caller may have read no further than a limit of its own.
-                text::bytes(u64::try_from(text.len() / MAX_BYTES * MAX_BYTES).unwrap_or(u64::MAX)),
+                "the file is larger than a manifest may be: {} at most",
                 text::bytes(u64::try_from(MAX_BYTES).unwrap_or(u64::MAX)),
             ),
         )
@@ -365,10 +364,10 @@ pub(super) mod tests {
 
     #[test]
     fn numbers_that_are_none() {
-        says("x 1e", "T0102 \"1e\" | `1e` needs quotes | write `\"1e\"` for the text, or `1` for the number");
+        says("x 1e", "T0102 \"1e\" | `1e` needs quotes | write `1` for the number, or `\"1e\"` for the text");
         says(
             "x y=1.",
-            "T0102 \"1.\" | `1.` needs quotes | write `\"1.\"` for the text, or `1` for the number",
+            "T0102 \"1.\" | `1.` needs quotes | write `1` for the number, or `\"1.\"` for the text",
         );
         says("x .5", "T0102 \".5\" | `.5` needs quotes | write `0.5`");
         check("x 0xfg", &["T0102 \"0xfg\""]);
@@ -543,7 +542,7 @@ pub(super) mod tests {
         let start = std::time::Instant::now();
         let (document, problems) = read(&"{".repeat(10 * MAX_BYTES));
         assert!(document.is_none());
-        assert_eq!(problems, ["T0107 \"\" | the file has over 10 MiB, a manifest has at most 1 MiB | -"]);
+        assert_eq!(problems, ["T0107 \"\" | the file is larger than a manifest may be: 1 MiB at most | -"]);
         assert_eq!(read(&"{".repeat(MAX_BYTES)).1.len(), 1);
         assert!(start.elapsed().as_secs() < 5);
     }

@@ -1,5 +1,6 @@
 //! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
 
+use super::durations;
 use crate::catalog::instances;
 use crate::catalog::prices::{self, HOURS_PER_MONTH};
 use crate::check::{Context, file_system};
@@ -51,7 +52,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     let Some(run) = cluster.max_run_seconds.val() else { return };
     // Until another job takes it, the warm pool is paid for as the run is.
-    let pool = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0);
+    let taken = |seconds: u64| seconds > 0 && durations::takes(durations::WARM_POOL, seconds);
+    let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
     let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
     let run_hours = run.value as f64 / 3600.0;
     let alone = per_hour * run_hours;

@@ -27,8 +27,30 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
 
+/// Where `max-run` is sent.
+const MAX_RUN: &str = "StoppingCondition.MaxRuntimeInSeconds";
+/// Where `warm-pool` is sent.
+pub(super) const WARM_POOL: &str = "ResourceConfig.KeepAlivePeriodInSeconds";
+
 /// An `integer` without a bound of its own has 32 bits (Smithy 2.0, "Simple types").
 const MOST_OF_INTEGER: f64 = i32::MAX as f64;
+
+/// Whether the service takes a number in a member of its request. What it does not take has been said, and nothing
+/// follows from it.
+pub(super) fn takes(member: &str, value: u64) -> bool {
+    let value = value as f64;
+    let shape = shapes::member("CreateTrainingJob", member);
+    let within = shape.is_none_or(|shape| {
+        shape.min.is_none_or(|min| value >= min) && shape.max.is_none_or(|max| value <= max)
+    });
+    within && value <= MOST_OF_INTEGER
+}
+
+/// Whether the service lets a job run so long.
+pub(super) fn runs_so_long(seconds: u64) -> bool {
+    let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
+    takes(MAX_RUN, seconds) && longest.is_none_or(|longest| seconds as f64 <= longest)
+}
 
 /// The durations of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -40,7 +62,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
     let wait = cluster.spot.as_ref().map(|spot| &spot.max_wait_seconds);
     let fields = [
-        ("max-run", Some(&cluster.max_run_seconds), "StoppingCondition.MaxRuntimeInSeconds", longest),
+        ("max-run", Some(&cluster.max_run_seconds), MAX_RUN, longest),
         ("max-wait", wait, "StoppingCondition.MaxWaitTimeInSeconds", None),
         (
             "max-pending",
@@ -48,7 +70,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             "StoppingCondition.MaxPendingTimeInSeconds",
             None,
         ),
-        ("warm-pool", Some(&cluster.warm_pool_seconds), "ResourceConfig.KeepAlivePeriodInSeconds", None),
+        ("warm-pool", Some(&cluster.warm_pool_seconds), WARM_POOL, None),
     ];
     for (name, field, member, documented) in fields {
         let Some(val) = field.and_then(|field| field.val()) else { continue };
@@ -141,8 +163,9 @@ fn in_all() -> String {
 
 /// Retries take from the time of the run.
 fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let Some(retry) = cluster.retry.val().filter(|retry| retry.value > 0) else { return };
-    let Some(run) = cluster.max_run_seconds.val() else { return };
+    let taken = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
+    let Some(retry) = cluster.retry.val().filter(|retry| taken(retry.value)) else { return };
+    let Some(run) = cluster.max_run_seconds.val().filter(|run| runs_so_long(run.value)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0307,
         retry.span_or(cluster.span),
@@ -168,7 +191,8 @@ fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
 
 /// A pool that no job can take is paid for nothing.
 fn kept(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0) else { return };
+    let taken = |seconds: u64| seconds > 0 && takes(WARM_POOL, seconds);
+    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0308,
         pool.span_or(cluster.span),

@@ -17,6 +17,7 @@ mod checkpoint_interval;
 mod checkpoint_room;
 mod checkpoints;
 mod container_network;
+mod credential_files;
 mod credentials;
 mod debugger;
 mod degrees;
@@ -26,6 +27,7 @@ mod efa;
 mod elsewhere;
 mod environment;
 mod experts;
+mod git_names;
 mod groups;
 mod hyperparameters;
 mod images;
@@ -103,6 +105,7 @@ pub static RULES: &[Rule] = &[
     checkpoint_room::rule,
     checkpoints::rule,
     container_network::rule,
+    credential_files::rule,
     credentials::rule,
     // After `credentials`: what must leave the manifest need not be declared.
     arguments::rule,
@@ -113,6 +116,7 @@ pub static RULES: &[Rule] = &[
     efa::rule,
     environment::rule,
     experts::rule,
+    git_names::rule,
     groups::rule,
     hyperparameters::rule,
     images::rule,
@@ -185,6 +189,7 @@ static FILES: &[&[&Code]] = &[
     checkpoint_room::CODES,
     checkpoints::CODES,
     container_network::CODES,
+    credential_files::CODES,
     credentials::CODES,
     debugger::CODES,
     degrees::CODES,
@@ -193,6 +198,7 @@ static FILES: &[&[&Code]] = &[
     efa::CODES,
     environment::CODES,
     experts::CODES,
+    git_names::CODES,
     groups::CODES,
     hyperparameters::CODES,
     images::CODES,

@@ -1,5 +1,6 @@
 //! Spot capacity: how long to wait, where to go on from, and what it excludes.
 
+use super::durations;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -39,6 +40,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(spot) = &cluster.spot else { return };
     if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), cluster.max_run_seconds.val())
         && wait.value < run.value
+        && durations::runs_so_long(run.value)
     {
         let span = wait.span_or(spot.span);
         let literal = text::duration(run.value);

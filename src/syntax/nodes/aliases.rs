@@ -1,5 +1,14 @@
 //! Other tools' names for what the language has, where they are too far from ours for a slip of the pen.
 
+/// Of [`OTHER_NODES`], those whose value is a property of the node that is named beside them, never its argument.
+pub(crate) const PROPERTIES_AS_NODES: &[&str] = &[
+    "activation-loading-horizon",
+    "activation_loading_horizon",
+    "pipeline",
+    "microbatches",
+    "active-microbatches",
+];
+
 /// A node by another name: that name, ours, and a word on it.
 pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
     ("partitions", "pipeline-degree", "(SMP's `partitions`)"),

@@ -9,7 +9,7 @@ mod parallel;
 mod program;
 mod train;
 
-pub(crate) use aliases::{OTHER_NODES, OTHER_PROPERTIES};
+pub(crate) use aliases::{OTHER_NODES, OTHER_PROPERTIES, PROPERTIES_AS_NODES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 
 use super::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
