@@ -71,7 +71,7 @@ fn user_text_is_escaped_wherever_it_stands() {
     let found = imported(&text.to_string()).lacking(vec!["a line".to_owned()]);
     let lines = found.unsaid.iter().chain(&found.lost).cloned();
     let lines: Vec<String> = lines.chain(found.outcome.iter().flat_map(Outcome::lines)).collect();
-    let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(|c| c.is_control());
+    let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(char::is_control);
     assert!(lines.iter().all(|line| !unseen(line)), "{lines:#?}");
     let made_up = "`Made\\u{202e}Up\\nextends \"x\"`: the service has no such member";
     assert!(lines.iter().any(|line| line == made_up), "{lines:#?}");
