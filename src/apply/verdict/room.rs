@@ -1,6 +1,6 @@
 //! No room for a job: a quota that is used up, and a wait for room that was in vain.
 
-use super::{Verdict, place};
+use super::Verdict;
 use crate::apply::calls::Call;
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::Item;
@@ -63,10 +63,9 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
         return verdict;
     };
     let used = figure(fault, "current utilization of ");
-    let value = used.zip(figure(fault, "request delta of ")).map_or_else(
-        || "VALUE".to_owned(),
-        |(used, needs)| text::short(if never_fits(fault) { needs.max(used + needs) } else { used + needs }),
-    );
+    let value = used
+        .zip(figure(fault, "request delta of "))
+        .map_or_else(|| "VALUE".to_owned(), |(used, needs)| text::short(used + needs));
     let region = plan.job.region.value().map_or("REGION", String::as_str);
     let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} --desired-value {value} --region {region}",
@@ -76,8 +75,7 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     let diagnostic = if fault.call == Call::CreateTrainingJob && !never_fits(fault) {
         diagnostic.note(format!("`{raise}` asks for more of it"))
     } else {
-        let span = if fault.call == Call::CreateFileSystem { place(plan, item) } else { diagnostic.span };
-        Diagnostic { span, ..diagnostic.help(raise) }
+        diagnostic.help(raise)
     };
     Verdict { diagnostic, ..verdict }
 }

@@ -1,6 +1,6 @@
 //! The throughput of a Lustre file system against the rate at which the job is predicted to read its data.
 
-use super::predicted_cost::predicted;
+use super::predicted_cost::{predicted, whole};
 use crate::catalog::fsx::{Legal, Presence};
 use crate::catalog::prices;
 use crate::check::{Context, file_system};
@@ -100,9 +100,4 @@ fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: 
 
 fn figure(mb_per_second: f64) -> String {
     if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(whole(mb_per_second)) }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, held above zero")]
-fn whole(value: f64) -> u64 {
-    value.max(0.0).round() as u64
 }
