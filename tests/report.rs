@@ -146,8 +146,8 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     assert_eq!(simulate(&["watch", "trainc.kdl", "-o", "json"]).code, Some(0));
     let report = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
     assert_eq!(report["status"], "Completed");
-    // The account in memory trains for an hour, and then uploads for forty seconds.
-    assert_eq!(part(&report, "run_seconds")["measured"].as_f64(), Some(3_640.0));
+    // The account in memory downloads for three minutes, trains for an hour, and uploads for forty seconds.
+    assert_eq!(part(&report, "run_seconds")["measured"].as_f64(), Some(3_820.0));
     assert_eq!(part(&report, "download_seconds")["measured"].as_f64(), Some(180.0));
     assert!((part(&report, "mfu")["measured"].as_f64().unwrap() - 0.412).abs() < 1e-9);
     assert_eq!(part(&report, "tokens_per_second")["measured"].as_f64(), Some(41_250.0));
@@ -155,7 +155,7 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     let plan = run(&dir, &["plan", "trainc.kdl", "--offline", "-o", "json"]).json();
     let hourly = plan["price"]["usd_per_hour"].as_f64().unwrap();
     let nodes = plan["cluster"]["nodes"].as_f64().unwrap();
-    assert!((cost - hourly * nodes * 3_640.0 / 3_600.0).abs() < 1e-6, "{cost}");
+    assert!((cost - hourly * nodes * 3_820.0 / 3_600.0).abs() < 1e-6, "{cost}");
     let comment = simulate(&["report", "trainc.kdl", "-o", "markdown"]);
     assert!(comment.out.starts_with("<!-- trainc:report -->\n"), "{}", comment.out);
     let page = simulate(&["report", "trainc.kdl"]);

@@ -166,9 +166,10 @@ pub struct TrainingJob {
     pub failure: Option<String>,
     /// When it was asked for, seconds since 1970.
     pub created: f64,
-    /// When training started, seconds since 1970.
+    /// When it began on its instances, seconds since 1970: from then on it is billed, the download of its data included
+    /// (DescribeTrainingJob, TrainingStartTime).
     pub started: Option<f64>,
-    /// When training ended, seconds since 1970.
+    /// When it left its instances, seconds since 1970: billed until then (DescribeTrainingJob, TrainingEndTime).
     pub ended: Option<f64>,
     /// Seconds that are billed for each instance, known at the end.
     pub billable_seconds: Option<u64>,
@@ -184,6 +185,12 @@ impl TrainingJob {
     /// Whether it has ended, one way or the other.
     pub fn is_over(&self) -> bool {
         matches!(self.status.as_str(), "Completed" | "Failed" | "Stopped")
+    }
+
+    /// When its program began, seconds since 1970: later than `started`, by what its data and its image take.
+    pub fn program_started(&self) -> Option<f64> {
+        let training = self.transitions.iter().find(|one| one.status == "Training");
+        training.map(|one| one.start).or(self.started)
     }
 
     /// Instances of all groups.

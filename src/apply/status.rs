@@ -64,7 +64,7 @@ pub struct Planned {
 /// The status of a job at a time, beside what was planned.
 pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
-    let billed = job.billable_seconds.map_or_else(|| in_use(job, end), |seconds| seconds as f64);
+    let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);
     let hourly = match &plan.price {
         Some(price) => Some(price.usd_per_hour * job.instances() as f64),
         None => plan.usd_per_hour(),
@@ -100,15 +100,20 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     }
 }
 
-/// Seconds that instances have been in use: from the download of the image on, without the waits of spot between.
-fn in_use(job: &TrainingJob, end: f64) -> f64 {
-    let used = job.transitions.iter().filter(|one| {
+/// Seconds that are billed by a time, by the rule of the end: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),
+/// without the waits of spot between. So the figure only grows until the service tells its own, and that of a run that has
+/// no machines yet is 0.
+fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
+    let Some(start) = job.started else { return 0.0 };
+    let waits = job.transitions.iter().filter(|one| {
         matches!(
             one.status.as_str(),
-            "Downloading" | "DownloadingTrainingImage" | "Training" | "Uploading" | "Stopping"
+            "Interrupted" | "Starting" | "Pending" | "LaunchingMLInstances" | "PreparingTrainingStack"
         )
     });
-    used.map(|one| (one.end.unwrap_or(end) - one.start).max(0.0)).sum()
+    let waited: f64 =
+        waits.map(|one| (one.end.unwrap_or(end).min(end) - one.start.max(start)).max(0.0)).sum();
+    (end - start - waited).max(0.0)
 }
 
 fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Option<f64>, Option<u64>) {
@@ -116,7 +121,7 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
         return (Some(100.0), Some(0));
     }
     let steps = plan.run.steps.as_ref().map(|steps| steps.value as f64).filter(|steps| *steps > 0.0);
-    let (Some(steps), Some(step), Some(start)) = (steps, metrics.get("step"), job.started) else {
+    let (Some(steps), Some(step), Some(start)) = (steps, metrics.get("step"), job.program_started()) else {
         return (None, None);
     };
     let done = (step / steps).clamp(0.0, 1.0);

@@ -33,7 +33,7 @@ struct Old {
 
 /// Runs `plan --against`.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
-    let options = args.input.options(io, false);
+    let options = args.input.overlay.options(io, false);
     let mut set = compile_all(paths, &options);
     // `--set` is part of the change: the old side is as it was written.
     let mut written = options.clone();

@@ -84,7 +84,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut input = args.input.clone();
     let mut paths = paths;
     if let Some(saved) = &saved {
-        if let Err(words) = args.leaves_no_choice().and_then(|()| input.keep(&saved.given)) {
+        if let Err(words) = args.leaves_no_choice().and_then(|()| input.overlay.keep(&saved.given)) {
             io.note(&words);
             return exit::USAGE;
         }
@@ -97,7 +97,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         paths = vec![saved.manifest.clone()];
     }
-    let mut options = input.options(io, true);
+    let mut options = input.overlay.options(io, true);
     options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
@@ -228,7 +228,7 @@ impl Args {
     /// A saved plan holds everything that was chosen, so nothing of it is said again; how long is waited, and whether
     /// anybody watches, is not part of what is done.
     fn leaves_no_choice(&self) -> Result<(), String> {
-        let given = self.input.given();
+        let given = self.input.overlay.given();
         let said = [
             ("--set", !given.sets.is_empty()),
             ("--env", given.env.is_some()),

@@ -49,7 +49,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     // What an edit does to the batch is seen on the plans.
     let keep = if args.fix.is_some() { Keep::Plans } else { Keep::Problems };
-    let mut set = compile_keeping(&paths, &args.input.options(io, false), keep);
+    let mut set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
     if let Some(code) = &args.fix {
         if code != "all" && find(crate::codes(), code).is_none() {
             io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
@@ -64,7 +64,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             Ok(0) => io.note("nothing to fix\n"),
             Ok(_) => {
                 let (before, needy) = (batches(&set), needy(&set));
-                set = compile_keeping(&paths, &args.input.options(io, false), keep);
+                set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
                 say_batches(io, &before, &batches(&set));
                 say_tight(io, &needy, &set);
             }

@@ -8,7 +8,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{only, show};
-use super::typed::typed;
+use super::typed::Again;
 use crate::Options;
 use crate::apply::cloud::{Clock, Cloud, Observe};
 use crate::apply::desired::Desired;
@@ -61,7 +61,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note("error: `emit` asks an account only with `--resolve`\n");
         return exit::USAGE;
     }
-    let mut options = args.input.options(io, true);
+    let mut options = args.input.overlay.options(io, true);
     options.fetch = args.resolve;
     let mut set = compile_all(&paths, &options);
     let mut marks = Vec::new();
@@ -139,7 +139,8 @@ fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>
     for manifest in &set.manifests {
         let found = RefCell::new(None);
         if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
-            let code = accounts.run(io, plan, Resolve { set, manifest, plan, global, found: &found });
+            let again = Again::of(manifest.named(), &args.input.overlay, &args.account);
+            let code = accounts.run(io, plan, Resolve { set, manifest, plan, again, global, found: &found });
             if code != exit::DONE {
                 return Err(code);
             }
@@ -153,6 +154,7 @@ struct Resolve<'a> {
     set: &'a Set,
     manifest: &'a Manifest,
     plan: &'a Plan,
+    again: Again,
     global: &'a Global,
     found: &'a RefCell<Told>,
 }
@@ -166,8 +168,7 @@ impl Task for Resolve<'_> {
                 exit::DONE
             }
             Err(verdict) => {
-                let named = crate::emit::quoted(self.manifest.named());
-                let told = typed(verdict.diagnostic, &named);
+                let told = self.again.typed(verdict.diagnostic);
                 show(io, self.set, self.manifest, &only(told), self.global);
                 verdict.exit
             }

@@ -5,39 +5,32 @@ use super::args::{Global, Named, problems};
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
+use super::overlay::Overlay;
 use super::progress::{LOOKING, Mode, Progress, version_line};
 use super::prospects::{only, show};
-use super::typed::{laid_over, typed};
-use crate::Options;
+use super::typed::Again;
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::desired::Desired;
+use crate::apply::diff::{Action, Obstacle, foreign, foreign_run, is_ours};
+use crate::apply::ledger::Item;
 use crate::apply::observed::Look;
 use crate::apply::status::Planned;
-use crate::apply::verdict::{self, Verdict};
+use crate::apply::verdict::{self, MANIFEST, Verdict};
 use crate::diag::json::problem;
-use crate::diag::{Format, Severity};
+use crate::diag::{Diagnostic, Format, Severity};
 use crate::ir::Plan;
-use crate::resolve::Choices;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Which job.
+/// Which job: its manifest with the flags of its apply, so that a run is held against what was planned.
 #[derive(clap::Args, Debug)]
 pub(super) struct JobArgs {
     #[command(flatten)]
     pub named: Named,
-    /// Lay one value over the manifest, as the apply did
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub sets: Vec<String>,
-    /// Lay the environment of that name over the manifest, as the apply did
-    #[arg(long, value_name = "NAME")]
-    pub env: Option<String>,
-    /// The binary `trainc-worker` that the apply named
-    #[arg(long, value_name = "PATH", value_parser = super::args::binary)]
-    pub worker: Option<PathBuf>,
+    #[command(flatten)]
+    pub overlay: Overlay,
     #[command(flatten)]
     pub account: AccountArgs,
 }
@@ -130,7 +123,7 @@ pub(super) struct About {
     /// Its plan.
     pub plan: Plan,
     /// The manifest with the flags that led here, for a command to type next.
-    pub again: String,
+    pub again: Again,
     /// Whether the account is in memory, and begins empty with every command.
     pub is_forgotten: bool,
     /// How it is told.
@@ -143,7 +136,7 @@ impl About {
         self.plan.job.name.value().map_or("", String::as_str)
     }
 
-    /// What a run is held against; nothing where it is of another digest than the manifest's.
+    /// What a run is held against; nothing where it is of another digest than the manifest's, or none of the job's.
     pub(super) fn planned(&self, is_other: bool) -> Planned {
         if is_other { Planned::default() } else { planned(&self.manifest) }
     }
@@ -159,9 +152,19 @@ impl About {
         self.form.tell(io, Some(self.name()), object);
     }
 
+    /// Says what stands in no way of looking: a warning, and for who reads lines an object.
+    fn warn(&self, io: &mut Io, diagnostic: Diagnostic) {
+        let diagnostic = self.again.typed(diagnostic.severity(Severity::Warning));
+        if let Form::Lines = self.form {
+            let problem = problem(&self.set.sources, &diagnostic);
+            self.tell(io, json!({"type": "problem", "problem": problem}));
+        }
+        show(io, &self.set, &self.manifest, &only(diagnostic), &self.global);
+    }
+
     /// Says what is wrong with the account; the exit code.
     pub(super) fn fail(&self, io: &mut Io, mut verdict: Verdict) -> u8 {
-        verdict.diagnostic = typed(verdict.diagnostic, &self.again);
+        verdict.diagnostic = self.again.typed(verdict.diagnostic);
         let problem = problem(&self.set.sources, &verdict.diagnostic);
         self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
         let all = verdict.diagnostic;
@@ -220,20 +223,13 @@ pub(super) fn abouts(
         exit::USAGE
     };
     let paths = args.named.paths(command).map_err(|words| usage(io, words))?;
-    let choices = Choices { env: args.env.clone(), sets: args.sets.clone(), ..Choices::default() };
-    let options = Options {
-        choices,
-        today: io.today.clone(),
-        fetch: true,
-        worker: args.worker.clone(),
-        ..Options::default()
-    };
+    let mut options = args.overlay.options(io, false);
+    options.fetch = true;
     let set = compile_all(&paths, &options);
     let accounts = Accounts::new(&args.account, None).map_err(|words| usage(io, words))?;
     if let Form::Kept(kept) = form {
         kept.many.set(set.many);
     }
-    let laid_over = laid_over(args.env.as_deref(), &args.sets, args.worker.as_deref());
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
         let Some(plan) = manifest.compiled.checked() else {
@@ -250,7 +246,7 @@ pub(super) fn abouts(
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
-            again: super::typed::manifest(manifest.named(), &laid_over, &args.account),
+            again: Again::of(manifest.named(), &args.overlay, &args.account),
             is_forgotten: args.account.is_forgotten(),
             form: form.clone(),
         };
@@ -296,6 +292,31 @@ pub(super) async fn running<C: Observe, K: Clock>(
     found.map_err(|fault| verdict::look_failed(&about.plan, &fault))
 }
 
+/// Why a job of our name is not ours by its tags, and what to do about it; nothing where it is.
+pub(super) fn not_ours(about: &About, desired: &Desired, job: &TrainingJob, tags: &Tags) -> Option<Verdict> {
+    if is_ours(tags, &desired.job) {
+        return None;
+    }
+    let change = foreign_run(job, tags);
+    let span = verdict::place(&about.plan, &Item::new("training-job", &job.name));
+    let verdict = verdict::obstacle(&change, span);
+    let can_be_taken = foreign(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
+    let help = if can_be_taken {
+        format!(
+            "if it is this job's, take it over: trainc apply {MANIFEST} --adopt; else give the job another name"
+        )
+    } else if job.is_over() {
+        "give the job another name: it was started with something else, and is not this job's to take over"
+            .to_owned()
+    } else {
+        format!(
+            "give the job another name; whoever it belongs to ends it with aws sagemaker stop-training-job --training-job-name {} --region {}",
+            job.name, desired.region
+        )
+    };
+    Some(Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict })
+}
+
 /// A training job that is there.
 pub(super) struct Existing {
     /// What the manifest needs.
@@ -304,9 +325,11 @@ pub(super) struct Existing {
     pub job: TrainingJob,
     /// Whether it is of another digest than the manifest's.
     pub is_other: bool,
+    /// Whether trainc made it for this job, by its tags: else that was said.
+    pub is_ours: bool,
 }
 
-/// The training job of a manifest; else why there is none was said, and this is the exit code.
+/// The training job of a manifest. One that only has its name is shown as well, and said to be no run of it. Else why there is none was said, and this is the exit code.
 pub(super) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
@@ -314,7 +337,14 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     progress: &Progress,
 ) -> Result<Existing, u8> {
     match progress.busy(LOOKING, find(look, &about.plan)).await {
-        Ok(Found { desired, job: Some((job, _)), is_other }) => Ok(Existing { desired, job, is_other }),
+        Ok(Found { desired, job: Some((job, tags)), is_other }) => {
+            let foreign = not_ours(about, &desired, &job, &tags);
+            let is_ours = foreign.is_none();
+            if let Some(verdict) = foreign {
+                about.warn(io, verdict.diagnostic);
+            }
+            Ok(Existing { desired, job, is_other, is_ours })
+        }
         Ok(_) => Err(none(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),
     }
@@ -325,7 +355,8 @@ fn none(io: &mut Io, about: &About) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
     io.note(&if about.is_forgotten {
-        let path = about.again.strip_suffix(" --simulate").unwrap_or(&about.again);
+        let again = about.again.to_string();
+        let path = again.strip_suffix(" --simulate").unwrap_or(&again);
         format!(
             "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"
         )

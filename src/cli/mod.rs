@@ -36,6 +36,7 @@ mod lsp;
 mod manifests;
 mod neighbours;
 mod objects;
+mod overlay;
 mod parts;
 mod pictures;
 mod plan;

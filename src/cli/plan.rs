@@ -9,7 +9,7 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{Looked, look_at};
-use super::typed;
+use super::typed::Again;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::Choices;
 use crate::apply::observed::Look;
@@ -20,7 +20,7 @@ use crate::emit::Identity;
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
-use next::{Blocked, next};
+use next::{InTheWay, next};
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -145,8 +145,8 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
 }
 
 /// A manifest with its flags, for a command about its job.
-fn typed_again(args: &Args, manifest: &Manifest) -> String {
-    typed::manifest(manifest.named(), &args.input.laid_over(), &args.account)
+fn typed_again(args: &Args, manifest: &Manifest) -> Again {
+    Again::of(manifest.named(), &args.input.overlay, &args.account)
 }
 
 /// Whether a plan is compared with an account.
@@ -166,7 +166,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if let Some(against) = &args.against {
         return super::against::run(io, global, args, &paths, against);
     }
-    let mut options = args.input.options(io, false);
+    let mut options = args.input.overlay.options(io, false);
     options.fetch = is_online(args);
     let mut set = compile_all(&paths, &options);
     if let Some(why) = args.save.as_ref().and_then(|file| refuses(args, &set, file)) {
@@ -189,9 +189,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
             let named = typed_again(args, manifest);
-            manifest.compiled.problems.extend(typed::all_typed(&looked.findings, &named));
+            manifest.compiled.problems.extend(named.all_typed(&looked.findings));
             for warning in looked.warnings() {
-                manifest.compiled.problems.push(typed::typed(warning, &named));
+                manifest.compiled.problems.push(named.typed(warning));
             }
             manifest.compiled.problems.sort();
         }
@@ -213,13 +213,18 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             document
         })
         .collect();
+    let again = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
+    let blocked = InTheWay::of(&looked, &again);
     match args.output.as_str() {
         "json" => json(io, &set, &documents),
         "markdown" => {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
             io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
         }
-        _ => human(io, global, args, &set, &Page { ready: &ready, documents: &documents, looked: &looked }),
+        _ => {
+            let page = Page { ready: &ready, documents: &documents, looked: &looked, blocked: &blocked };
+            human(io, global, args, &set, &page);
+        }
     }
     args.input.say_denied(io, &set, global.quiet);
     if manifest_code != exit::DONE {
@@ -229,9 +234,26 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     match &args.save {
         Some(file) if code == exit::DONE || code == exit::DIFFERENT => {
             let saved = save(io, args, &set, &looked, file);
-            if saved == exit::DONE { code } else { saved }
+            if saved != exit::DONE {
+                return saved;
+            }
+            // Whoever reads only the exit code, or only standard error, hears of it as well.
+            if let Some(words) = blocked.words() {
+                io.note(&format!("warning: `{}` is saved, and {words}\n", file.display()));
+                if args.output != "human" {
+                    io.note(&format!("  next  {}\n", next(args, 0, false, &blocked)));
+                }
+            }
+            code
         }
-        _ => code,
+        Some(file) => {
+            io.note(&format!(
+                "error: `{}` is not saved: what was found must be mended first\n",
+                file.display()
+            ));
+            code
+        }
+        None => code,
     }
 }
 
@@ -272,7 +294,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
     let input = saved::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
-        given: args.input.given(),
+        given: args.input.overlay.given(),
     };
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
     let plan = SavedPlan::of(&input, &prospects, choices);
@@ -302,10 +324,12 @@ struct Page<'a> {
     documents: &'a [Document],
     /// What the account says; empty where nobody asked.
     looked: &'a [Option<Looked>],
+    /// What apply would refuse.
+    blocked: &'a InTheWay,
 }
 
 fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
-    let Page { ready, documents, looked } = page;
+    let Page { ready, documents, looked, blocked } = page;
     let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
     let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
     let options = Options { color: io.color, unicode: io.unicode, width };
@@ -335,15 +359,13 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    let typed = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
-    let blocked = Blocked::of(looked, &typed);
     // What the account says is no mistake of the manifest: `check` would find nothing.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
     if let Some(words) = blocked.words().filter(|_| errors == 0) {
         io.print(&report::human::blocked(&words, &blocked.first, options));
     }
-    say(io, &report::human::next(&next(args, errors, local, &blocked), options));
+    say(io, &report::human::next(&next(args, errors, local, blocked), options));
 }
 
 /// Whether the job is for this machine.

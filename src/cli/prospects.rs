@@ -13,7 +13,7 @@ use crate::apply::prospect::Prospect;
 use crate::apply::verdict::{self, Verdict};
 use crate::diag::{self, Diagnostic, Problems, Severity};
 use crate::ir::Plan;
-use crate::report::json::{Document, Resource};
+use crate::report::json::{Blocked, Document, Resource};
 use futures_util::future::join_all;
 use std::collections::BTreeSet;
 
@@ -128,8 +128,19 @@ async fn one<C: Observe, K: Clock>(
 }
 
 impl Looked {
+    /// Why apply would refuse the job as things stand, if it would: the exit code, and the codes of what is in the way.
+    pub(super) fn refusal(&self) -> Option<Blocked> {
+        let stops = self.obstacles.iter().map(|verdict| verdict.exit).chain([self.exit]);
+        let exit = verdict::worst(stops.filter(|code| *code != exit::DONE))?;
+        let errors = self.findings.iter().filter(|one| one.severity == Severity::Error);
+        let obstacles = self.obstacles.iter().map(|verdict| &verdict.diagnostic);
+        let codes: BTreeSet<&'static str> = errors.chain(obstacles).map(|one| one.code.id).collect();
+        Some(Blocked { exit, codes: codes.into_iter().collect() })
+    }
+
     /// The plan's document with what the account says of each resource.
     pub(super) fn tell(&self, document: &mut Document) {
+        document.blocked = self.refusal();
         let Some(prospect) = &self.prospect else { return };
         document.compared_with = Some(prospect.desired.account.clone());
         document.account = Some(prospect.desired.account.clone());

@@ -7,19 +7,18 @@ use super::io::Io;
 use super::job::{About, Form, JobArgs, each, existing};
 use super::manifests::{Manifest, compile_all};
 use super::progress::{Mode, Progress, READING};
-use crate::Options;
 use crate::apply::account::LogEvent;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::logs::Tail;
 use crate::apply::observed::Look;
 use crate::apply::status::{short, short_words};
+use crate::apply::verdict;
 use crate::calibrate::{self, Lost, MEMORY_CELLS};
 use crate::diag::Format;
 use crate::ir::Plan;
 use crate::measure::{self, Job, Measured, Reader};
 use crate::predict::{Constants, Layout};
 use crate::report::measured::{self, Subject};
-use crate::resolve::Choices;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,9 +44,6 @@ pub(super) struct Args {
     /// Add the run to this table, which `trainc calibrate` reads; it is made if it is not there
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Constants of the cost model, as `trainc calibrate --write` makes them
-    #[arg(long, value_name = "FILE", value_parser = super::args::calibration)]
-    calibration: Option<super::args::Calibration>,
     /// How to write: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
@@ -65,15 +61,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let choices = Choices { env: args.job.env.clone(), sets: args.job.sets.clone(), ..Choices::default() };
-    let options = Options {
-        choices,
-        today: io.today.clone(),
-        constants: args.calibration.as_ref().map(|file| file.constants.clone()),
-        worker: args.job.worker.clone(),
-        ..Options::default()
-    };
-    let set = compile_all(&paths, &options);
+    let set = compile_all(&paths, &args.job.overlay.options(io, false));
     let here = match set.manifests.as_slice() {
         [one] => logs_here(args, one),
         _ if args.logs.is_empty() => Vec::new(),
@@ -87,7 +75,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             output: args.output.clone(),
             warm_up: args.warm_up,
             csv: args.csv.clone(),
-            calibration: args.calibration.as_ref().map(|file| file.constants.clone()),
+            constants: args.job.overlay.constants().clone(),
         };
         return each(io, global, &args.job, "report", &Form::Words, |about| Online {
             about,
@@ -114,7 +102,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         output: args.output.clone(),
         warm_up: args.warm_up,
         csv: args.csv.clone(),
-        calibration: args.calibration.as_ref().map(|file| file.constants.clone()),
+        constants: args.job.overlay.constants().clone(),
     };
     shared.tell(io, manifest, plan, &reader, None)
 }
@@ -158,7 +146,7 @@ struct Shared {
     output: String,
     warm_up: Option<u64>,
     csv: Option<PathBuf>,
-    calibration: Option<Constants>,
+    constants: Constants,
 }
 
 impl Shared {
@@ -172,7 +160,7 @@ impl Shared {
     ) -> u8 {
         let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
         let run = job.map(|job| Job::of(job, &measured));
-        let constants = self.calibration.as_ref().unwrap_or_else(|| Constants::shipped());
+        let constants = &self.constants;
         let prediction = crate::predict::of_plan(plan, constants);
         let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
         let name = plan.job.name.value().map_or("", String::as_str);
@@ -303,6 +291,10 @@ impl Task for Online {
                 io.note("error: the run is of another manifest: nothing is added to a table\n");
                 return exit::DIFFERENT;
             }
+        }
+        if !found.is_ours && self.shared.csv.is_some() {
+            io.note("error: the run is none of this job's, as was said above: nothing is added to a table\n");
+            return verdict::exit::FOREIGN;
         }
         let mut reader = reader(&self.about.plan);
         let mut sink = |host: &str, event: &LogEvent| {

@@ -54,7 +54,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let mut set = compile_all(&paths, &args.input.options(io, false));
+    let mut set = compile_all(&paths, &args.input.overlay.options(io, false));
     if set.many || set.manifests.len() != 1 {
         io.note("error: `run` takes one manifest: a machine trains one job at a time\n");
         return exit::USAGE;
@@ -72,7 +72,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some((manifest, plan)) = set.manifests.first().and_then(|m| Some((m, m.compiled.checked()?))) else {
         return exit::MANIFEST;
     };
-    let Some(binary) = worker::find(args.input.worker.as_deref()) else {
+    let Some(binary) = worker::find(args.input.overlay.worker.as_deref()) else {
         io.note(&worker::missing());
         return exit::USAGE;
     };

@@ -70,7 +70,7 @@ impl Task for Show {
             Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let planned = self.about.planned(found.is_other);
+        let planned = self.about.planned(found.is_other || !found.is_ours);
         let now = status(&self.about.plan, &planned, &job, &metrics, look.clock.now())
             .simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
@@ -81,10 +81,15 @@ impl Task for Show {
                 });
                 members.insert("also_running".to_owned(), all.collect());
                 members.insert("lost_file_systems".to_owned(), json!(lost));
+                members.insert("is_ours".to_owned(), json!(found.is_ours));
             }
             self.about.tell(io, object);
         } else {
-            let other = if found.is_other { " (another digest than the manifest's now)" } else { "" };
+            let other = match (found.is_ours, found.is_other) {
+                (false, _) => " (not made by trainc for this job)",
+                (true, true) => " (another digest than the manifest's now)",
+                (true, false) => "",
+            };
             io.print(&page(&now, other));
             if !lost.is_empty() {
                 io.print(&format!(

@@ -5,12 +5,11 @@ use super::args::Global;
 use super::ask::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, Found, JobArgs, each, find, running};
+use super::job::{About, Form, Found, JobArgs, each, find, not_ours, running};
 use super::progress::{LOOKING, Mode, Progress};
 use crate::apply::account::TrainingJob;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::Remover;
-use crate::apply::diff::{Action, Obstacle, foreign, foreign_run, is_ours};
 use crate::apply::ledger::{Item, Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict;
@@ -122,27 +121,14 @@ impl Stop {
             io.note(&format!("error: no run `{name}` of this job is in progress\n"));
             return exit::USAGE;
         }
-        let ours = &found.desired.job;
-        let Some((job, tags)) = found.job.filter(|(job, tags)| !job.is_over() && !is_ours(tags, ours)) else {
+        let going = found.job.filter(|(job, _)| !job.is_over());
+        let theirs = going.and_then(|(job, tags)| not_ours(&self.about, &found.desired, &job, &tags));
+        let Some(verdict) = theirs else {
             if !self.about.form.is_json() {
                 io.print("nothing to stop: no job of this manifest is running\n");
             }
             return exit::DONE;
         };
-        let change = foreign_run(&job, &tags);
-        let item = Item::new("training-job", &job.name);
-        let span = verdict::place(&self.about.plan, &item);
-        let mut verdict = verdict::obstacle(&change, span);
-        let path = &self.about.again;
-        let can_be_taken = foreign(&found.desired, &job, &tags).action == Action::Stop(Obstacle::Foreign);
-        verdict.diagnostic = verdict.diagnostic.help(if can_be_taken {
-            format!("if it is this job's, take it over first: trainc apply {path} --adopt; else give the job another name")
-        } else {
-            format!(
-                "give the job another name; whoever it belongs to ends it with aws sagemaker stop-training-job --training-job-name {} --region {}",
-                job.name, found.desired.region
-            )
-        });
         self.about.fail(io, verdict)
     }
 

@@ -9,7 +9,7 @@ use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line};
 use super::prospects::{only, show};
 use super::transcript::Desk;
-use super::typed::typed;
+use super::typed::Again;
 use crate::apply::account::{LogEvent, TrainingJob};
 use crate::apply::autopsy::{Autopsy, Finding};
 use crate::apply::cloud::{Clock, Cloud, Observe};
@@ -19,7 +19,7 @@ use crate::apply::metrics::Metrics;
 use crate::apply::observed::Look;
 use crate::apply::patience::{Next, Trouble};
 use crate::apply::status::{Planned, Status, short_words, status};
-use crate::apply::verdict::{self, Verdict};
+use crate::apply::verdict::{self, MANIFEST, Verdict};
 use crate::diag::Diagnostic;
 use crate::diag::json::problem;
 use crate::ir::Plan;
@@ -116,7 +116,7 @@ async fn watch<C: Observe, K: Clock>(
         io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
     }
     let About { global, set, manifest, again, .. } = about;
-    let planned = about.planned(found.is_other);
+    let planned = about.planned(found.is_other || !found.is_ours);
     let stay = Stay::WhileRead;
     let code = follow(io, look, set, manifest, &planned, again, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
@@ -211,7 +211,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     set: &Set,
     manifest: &Manifest,
     planned: &Planned,
-    again: &str,
+    again: &Again,
     name: &str,
     global: &Global,
     progress: &Progress,
@@ -244,7 +244,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     continue;
                 }
                 progress.clear();
-                let verdict = Verdict { diagnostic: typed(verdict.diagnostic, again), ..verdict };
+                let verdict = Verdict { diagnostic: again.typed(verdict.diagnostic), ..verdict };
                 if mode == Mode::Json {
                     let problem = problem(&set.sources, &verdict.diagnostic);
                     let job = plan.job.name.value();
@@ -300,7 +300,7 @@ pub(super) fn end(
     io: &mut Io,
     set: &Set,
     manifest: &Manifest,
-    again: &str,
+    again: &Again,
     plan: &Plan,
     job: &TrainingJob,
     now: &Status,
@@ -320,7 +320,7 @@ pub(super) fn end(
             members.insert("class".to_owned(), json!(finding.kind.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            members.insert("next".to_owned(), json!(finding.kind.next(again, plan, job)));
+            members.insert("next".to_owned(), json!(again.write(&finding.kind.next(MANIFEST, plan, job))));
         }
         if let (Some((last, steps)), Some(members)) = (now.ends_short(plan), value.as_object_mut()) {
             members.insert("last_step".to_owned(), json!(last));
@@ -348,7 +348,7 @@ pub(super) fn end(
     let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
-        .help(kind.next(again, plan, job));
+        .help(again.write(&kind.next(MANIFEST, plan, job)));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "fail" } else { "fall silent" };
         diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));

@@ -48,7 +48,7 @@ impl Job {
         let first = measured
             .times
             .zip(step)
-            .zip(job.started)
+            .zip(job.program_started())
             .map(|((((time, step), _), each), started)| (time - step as f64 * each - started).max(0.0));
         let training = measured.times.zip(step).map(|(((from, first), (to, last)), each)| {
             let before = if last > first { first as f64 * each } else { 0.0 };

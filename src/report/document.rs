@@ -33,6 +33,7 @@ pub fn document(subject: &Subject) -> Document {
         region: job.and_then(|job| job.region.value().cloned()),
         account: job.and_then(|job| job.account.value().cloned()),
         compared_with: None,
+        blocked: None,
         changes: None,
         cluster: Cluster {
             instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),

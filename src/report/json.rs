@@ -26,6 +26,8 @@ pub struct Document {
     pub compared_with: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
     pub cluster: Cluster,
     pub mesh: Option<Mesh>,
     pub groups: Groups,
@@ -50,6 +52,13 @@ pub struct Document {
 pub struct Manifest {
     pub path: String,
     pub sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Blocked {
+    pub exit: u8,
+    pub codes: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! The plan as a comment for a pull request: a table, and the rest folded away.
 
-use super::json::Document;
+use super::json::{Blocked, Document};
 use super::page::Options;
 use super::{Subject, cost, human, pace, sections};
 use crate::diag::markdown::{COMMENT_LIMIT, cell};
@@ -103,7 +103,17 @@ fn heading(subject: &Subject, document: &Document) -> String {
         Some(account) => format!("compared with account {account}"),
         None => "planned offline, compared with nothing".to_owned(),
     };
+    let how = match &document.blocked {
+        Some(blocked) => format!("{how}; {}", refused(blocked)),
+        None => how,
+    };
     format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)))
+}
+
+/// What apply would answer as things stand.
+pub fn refused(blocked: &Blocked) -> String {
+    let why = text::list(&blocked.codes, "and");
+    format!("apply would be refused with exit code {}: {why}", blocked.exit)
 }
 
 fn summary(subject: &Subject, document: &Document) -> String {

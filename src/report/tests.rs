@@ -212,6 +212,7 @@ fn predicted(sample: &Sample) -> Document {
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
     document.changes = Some(true);
+    document.blocked = Some(super::json::Blocked { exit: 7, codes: vec!["T0605"] });
     document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
     document
 }
@@ -254,7 +255,7 @@ fn the_schema_requires_every_member() {
             let optional = |name: &str| {
                 name == "fix"
                     || (at.is_empty()
-                        && matches!(name, "files" | "compared_with" | "changes" | "group_prices"))
+                        && matches!(name, "files" | "compared_with" | "changes" | "blocked" | "group_prices"))
             };
             let names: Vec<&String> =
                 properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();

@@ -268,8 +268,7 @@ fn a_saved_plan_keeps_everything_that_was_chosen() {
     repo.0.write("bin/trainc-worker", &worker);
     let applied = repo.run(&["apply", "job.plan"]);
     assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
-    let next =
-        "trainc watch job.kdl --set train.steps=200 --worker bin/trainc-worker --simulate=account.json";
+    let next = "trainc watch job.kdl --set train.steps=200 --worker bin/trainc-worker --account 111122223333 --discount 0.25 --calibration mine.toml --simulate=account.json";
     assert!(applied.out.contains(next), "{}", applied.out);
     let watched =
         repo.run(&next.split(' ').skip(1).filter(|word| !word.starts_with("--sim")).collect::<Vec<_>>());

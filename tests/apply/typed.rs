@@ -105,3 +105,50 @@ fn a_run_without_its_file_system_is_not_followed() {
     assert_eq!(repo.run(&["stop", path, "--run", &name]).code, Some(0));
     assert!(!repo.run(&["status", path]).out.contains("goes on without"));
 }
+
+/// What dollars are held against is what was planned: every command takes what prices and predicts a run, and every command
+/// that is printed keeps it.
+#[test]
+fn what_a_run_is_held_against_is_what_was_planned() {
+    let repo = Repo::new("typed-dollars", &["starter"]);
+    repo.0.write("own.toml", crate::support::read("src/predict/constants.toml"));
+    let flags = ["--price", "ml.g5.12xlarge=9.99", "--discount", "0.25", "--calibration", "own.toml"];
+    let again = format!("{PATH} {} --simulate=account.json", flags.join(" "));
+    let run = |command: &str, more: &[&str]| {
+        let words: Vec<&str> = [command, PATH].iter().chain(&flags).chain(more).copied().collect();
+        repo.run(&words)
+    };
+    let planned = run("plan", &[]);
+    assert!(planned.out.contains(&format!("trainc apply {again}")), "{}{}", planned.out, planned.err);
+    let hourly = run("plan", &["-o", "json"]).json()["price"]["usd_per_hour"].as_f64().unwrap();
+    assert!((hourly - 9.99 * 0.75).abs() < 1e-9, "{hourly}");
+    let applied = run("apply", &["--yes", "--wait-for-capacity", "4h"]);
+    assert!(applied.out.contains(&format!("next  trainc watch {again}\n")), "{}{}", applied.out, applied.err);
+    let followed = run("plan", &[]);
+    assert!(followed.out.contains(&format!("trainc watch {again}")), "{}", followed.out);
+    assert_eq!(run("watch", &[]).code, Some(0));
+    let status = run("status", &["-o", "json"]).json();
+    let hours = status["planned_seconds"].as_f64().unwrap() / 3_600.0;
+    assert!((status["planned_usd"].as_f64().unwrap() - hourly * hours).abs() < 0.01, "{status:#}");
+    let plain = repo.run(&["status", PATH, "-o", "json"]).json();
+    assert!(plain["planned_usd"].as_f64().unwrap() < status["planned_usd"].as_f64().unwrap(), "{plain:#}");
+    for command in ["logs", "stop", "report", "destroy"] {
+        let ran = run(command, &[]);
+        assert_eq!(ran.code, Some(0), "{command}: {}{}", ran.out, ran.err);
+    }
+}
+
+/// How long is waited for machines, and what else apply was told, is told again with it.
+#[test]
+fn apply_says_itself_again_with_all_its_flags() {
+    let repo = Repo::new("typed-apply", &["starter"]);
+    repo.0.write("account.json", r#"{"outcome": "user-code"}"#);
+    let more = ["--yes", "--wait", "--wait-for-capacity", "4h"];
+    let ended = said(&repo, "apply", &more, 8);
+    has(&ended, &format!("then trainc apply {AGAIN} --new-run --wait-for-capacity 4h --wait --yes"));
+    // An account that is forgotten is only seen by the command that made it.
+    let words = with("apply", &["--wait-for-capacity", "4h", "--simulate"]);
+    let ran = repo.run_plain(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let next = "starter/trainc.kdl --set train.seed=8 --simulate --wait-for-capacity 4h --wait";
+    assert!(ran.out.contains(&format!("next  trainc apply {next}\n")), "{}{}", ran.out, ran.err);
+}

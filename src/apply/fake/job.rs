@@ -107,7 +107,8 @@ pub(super) fn settle_job(state: &mut JobState, now: f64) {
         })
         .collect();
     last.clone_into(&mut state.job.secondary);
-    let began = marks.iter().find(|(name, ..)| *name == "Training").map(|(_, from, _)| *from);
+    // Billed from the download on (DescribeTrainingJob, TrainingStartTime).
+    let began = marks.iter().find(|(name, ..)| *name == "Downloading").map(|(_, from, _)| *from);
     state.job.started = began;
     let over = matches!(last, "Completed" | "Failed" | "Stopped");
     if over || last == "Stopping" { last } else { "InProgress" }.clone_into(&mut state.job.status);

@@ -13,7 +13,7 @@ const PAGE: u64 = 500;
 
 /// The streams of a job, by now.
 pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
-    let Some(start) = state.job.started.filter(|start| *start <= now) else { return Vec::new() };
+    let Some(start) = began(state).filter(|start| *start <= now) else { return Vec::new() };
     (1..=state.job.instances().max(1))
         .map(|host| LogStream {
             name: format!("{}/algo-{host}-{}", state.job.name, whole(start)),
@@ -21,6 +21,11 @@ pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
             last: Some(milliseconds(now.min(state.job.ended.unwrap_or(now)))),
         })
         .collect()
+}
+
+/// When the program began, if it did.
+fn began(state: &JobState) -> Option<f64> {
+    state.job.transitions.iter().find(|one| one.status == "Training").map(|one| one.start)
 }
 
 /// At most so many lines of a stream from where a page ended.
@@ -32,7 +37,7 @@ pub(super) fn events(
     now: f64,
 ) -> Option<LogPage> {
     let host: u64 = stream.rsplit('/').next()?.split('-').nth(1)?.parse().ok()?;
-    let start = state.job.started?;
+    let start = began(state)?;
     let now = now.min(state.job.ended.unwrap_or(now));
     let mut at: u64 = from.token.and_then(|token| token.strip_prefix("f/")?.parse().ok()).unwrap_or(0);
     let mut page = LogPage::default();

@@ -18,7 +18,7 @@ use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
 use crate::cli::release::release;
-use crate::cli::typed::{all_typed, manifest, typed};
+use crate::cli::typed::Again;
 use crate::cli::watch::{Stay, follow};
 use crate::diag::Severity;
 use crate::diag::json::problem;
@@ -42,6 +42,12 @@ pub(super) struct One<'a> {
     pub simulated: bool,
     /// Whether others are made with it.
     pub several: bool,
+}
+
+/// The flags by which a user says to go on.
+fn chosen(choices: Choices) -> impl Iterator<Item = String> {
+    let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
+    flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned())
 }
 
 impl One<'_> {
@@ -136,8 +142,9 @@ impl One<'_> {
     }
 
     /// The manifest with the flags that led here, for the command to type next.
-    fn path(&self) -> String {
-        manifest(self.manifest.named(), &self.input.laid_over(), &self.args.account)
+    fn path(&self) -> Again {
+        let flags = chosen(self.choices()).chain(self.stays()).collect();
+        Again::of(self.manifest.named(), &self.input.overlay, &self.args.account).with(flags)
     }
 
     /// What follows `trainc plan` or `trainc apply`, so that the same is asked for again: the saved plan where there is one,
@@ -158,11 +165,10 @@ impl One<'_> {
 
     fn manifest_with(&self, command: &str, choices: Choices) -> String {
         let mut words = vec![quoted(self.manifest.named())];
-        words.extend(self.input.again());
+        words.extend(self.input.overlay.again());
         let account = self.args.account.again();
         words.extend(account.split_whitespace().map(str::to_owned));
-        let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
-        words.extend(flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned()));
+        words.extend(chosen(choices));
         if command == "apply" {
             words.extend(self.stays());
         }
@@ -173,7 +179,7 @@ impl One<'_> {
     fn stays(&self) -> Vec<String> {
         let mut out = Vec::new();
         if let Some(time) = self.args.wait_for_capacity {
-            out.extend(["--wait-for-capacity".to_owned(), duration_text(time)]);
+            out.push(format!("--wait-for-capacity {}", duration_text(time)));
         }
         let flags = [
             ("--wait", self.args.wait),
@@ -189,7 +195,7 @@ impl One<'_> {
     fn following(&self) -> Option<String> {
         match (self.args.wait, self.args.account.is_forgotten()) {
             (true, _) => None,
-            (false, true) => Some(format!("trainc apply {} --wait", self.path())),
+            (false, true) => Some(format!("trainc apply {} --wait", self.again("apply"))),
             (false, false) => Some(format!("trainc watch {}", self.path())),
         }
     }
@@ -203,7 +209,7 @@ impl One<'_> {
     }
 
     fn problems(&self, io: &mut Io, looked: &Looked) {
-        let mut findings = all_typed(&looked.findings, &self.path());
+        let mut findings = self.path().all_typed(&looked.findings);
         if self.is_json() {
             for one in findings.iter() {
                 self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
@@ -222,7 +228,7 @@ impl One<'_> {
     }
 
     fn verdict(&self, io: &mut Io, verdict: &Verdict) {
-        let diagnostic = typed(verdict.diagnostic.clone(), &self.path());
+        let diagnostic = self.path().typed(verdict.diagnostic.clone());
         if self.is_json() {
             let problem = problem(&self.set.sources, &diagnostic);
             self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));

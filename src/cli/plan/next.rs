@@ -4,14 +4,16 @@ use super::{Args, is_online};
 use crate::apply::verdict;
 use crate::cli::exit;
 use crate::cli::prospects::Looked;
-use crate::cli::typed::typed;
+use crate::cli::typed::Again;
 use crate::diag::{Diagnostic, Severity};
 use crate::emit::quoted;
+use crate::report::json::Blocked;
+use crate::report::markdown::refused;
 use std::collections::BTreeSet;
 
 /// What apply would refuse as things stand.
 #[derive(Default)]
-pub(super) struct Blocked {
+pub(super) struct InTheWay {
     /// The codes of what is in the way, of all jobs.
     codes: BTreeSet<&'static str>,
     /// The exit code of apply.
@@ -30,9 +32,9 @@ pub(super) struct Blocked {
     idle: Option<usize>,
 }
 
-impl Blocked {
+impl InTheWay {
     /// `again` is what follows a command about each of them.
-    pub(super) fn of(looked: &[Option<Looked>], again: &[String]) -> Self {
+    pub(super) fn of(looked: &[Option<Looked>], again: &[Again]) -> Self {
         let mut out = Self::default();
         let mut exits = Vec::new();
         for (one, again) in looked.iter().zip(again).filter_map(|(one, again)| Some((one.as_ref()?, again))) {
@@ -40,15 +42,10 @@ impl Blocked {
             let lost = one.findings.iter().find(|one| one.code.id == LOST);
             let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
             out.lost = out.lost.or(run.map(str::to_owned));
-            let stops: Vec<u8> = one.obstacles.iter().map(|verdict| verdict.exit).chain([one.exit]).collect();
-            let Some(code) = verdict::worst(stops.into_iter().filter(|code| *code != exit::DONE)) else {
-                continue;
-            };
+            let Some(refusal) = one.refusal() else { continue };
             out.jobs.0 += 1;
-            exits.push(code);
-            let findings = one.findings.iter().filter(|one| one.severity == Severity::Error);
-            out.codes.extend(findings.map(|one| one.code.id));
-            out.codes.extend(one.obstacles.iter().map(|verdict| verdict.diagnostic.code.id));
+            exits.push(refusal.exit);
+            out.codes.extend(refusal.codes);
             out.mend |= one.exit != exit::DONE;
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
             errors.for_each(|error| out.must(error, again));
@@ -67,20 +64,22 @@ impl Blocked {
     }
 
     /// Adds what a problem says is to be done about it.
-    fn must(&mut self, problem: &Diagnostic, again: &str) {
-        let Some(help) = typed(problem.clone(), again).help else { return };
+    fn must(&mut self, problem: &Diagnostic, again: &Again) {
+        let Some(help) = again.typed(problem.clone()).help else { return };
         if self.first.len() < MOST_FIRST && !self.first.contains(&help) {
             self.first.push(help);
         }
     }
 
     pub(super) fn words(&self) -> Option<String> {
-        let codes: Vec<&str> = self.codes.iter().copied().collect();
-        let why = crate::text::list(&codes, "and");
+        let codes: Vec<&'static str> = self.codes.iter().copied().collect();
         match self.jobs {
             (0, _) => None,
-            (_, 1) => Some(format!("apply would be refused with exit code {}: {why}", self.exit)),
-            (some, all) => Some(format!("apply would refuse {some} of {all} jobs: {why}")),
+            (_, 1) => Some(refused(&Blocked { exit: self.exit, codes })),
+            (some, all) => {
+                let why = crate::text::list(&codes, "and");
+                Some(format!("apply would refuse {some} of {all} jobs: {why}"))
+            }
         }
     }
 
@@ -106,7 +105,7 @@ fn idle(looked: &[Option<Looked>]) -> Option<usize> {
 
 /// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
 /// with the flag that lets it go on if there is one. Where apply would do nothing, what follows it.
-pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -> String {
+pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
     let stops = online && blocked.is_whole();
@@ -128,7 +127,7 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &Blocked) -
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
     let follows = matches!(verb, "watch" | "stop");
-    words.extend(if follows { input.laid_over() } else { input.again() });
+    words.extend(input.overlay.again());
     words.extend(lost.into_iter().flat_map(|run| ["--run".to_owned(), run.clone()]));
     let flags = [("--new-run", args.new_run && !follows), ("--adopt", args.adopt && !follows)];
     let more = |flag: &str| {

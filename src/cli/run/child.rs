@@ -66,7 +66,7 @@ pub(super) fn run(
     let json = args.output == "json";
     let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
     let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
-    let planned = planned(plan, args.ranks, args.input.constants());
+    let planned = planned(plan, args.ranks, args.input.overlay.constants());
     let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
     if json {
         io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));

@@ -87,7 +87,7 @@ fn instance(written: &str) -> Result<String, String> {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let options = args.input.options(io, false);
+    let options = args.input.overlay.options(io, false);
     let manifests = match args.input.named.paths("tune") {
         Ok(manifests) => manifests,
         Err(text) => {

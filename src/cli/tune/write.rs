@@ -4,7 +4,7 @@ use super::sound::Judged;
 use crate::cli::exit;
 use crate::cli::held::Held;
 use crate::cli::io::Io;
-use crate::cli::typed::laid_over;
+use crate::cli::overlay::Overlay;
 use crate::emit::quoted;
 use crate::tune::write::{Heads, written};
 use crate::tune::{Point, Space};
@@ -93,7 +93,7 @@ fn plans_to(held: &mut Held, text: &str, options: &Options, shown: &Compiled) ->
 /// What to say where only the values of `--set` make the file come to what is shown.
 fn only_with_sets(path: &str, options: &Options) -> String {
     let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quoted(set))).collect();
-    let env = laid_over(options.choices.env.as_deref(), &[], None).join(" ");
+    let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.again().join(" ");
     let words = [quoted(path), env, "--write".to_owned()];
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let again = words.join(" ");

@@ -41,6 +41,7 @@ class Job:
         self.stopping_reads = settings.stopping_reads
         self.lag = settings.read_lag
         self.created = time.time()
+        self.began = None
         self.trained = None
         self.ended = None
         self.modified = self.created
@@ -66,6 +67,9 @@ class Job:
             self.transitions[-1]["EndTime"] = now
         self.transitions.append({"Status": step, "StartTime": now, "StatusMessage": MESSAGE.get(step, step)})
         self.modified = now
+        # Billed from the download on: TrainingStartTime is earlier than the first line of the log.
+        if step in ("Downloading", "Training") and self.began is None:
+            self.began = now
         if step == "Training" and self.trained is None:
             self.trained = now
         if step in FINAL:
@@ -225,12 +229,12 @@ class SageMaker:
                 "/output/model.tar.gz"
             },
         }
-        if job.trained:
-            answer["TrainingStartTime"] = job.trained
-            answer["TrainingTimeInSeconds"] = int((job.ended or time.time()) - job.trained)
+        if job.began:
+            answer["TrainingStartTime"] = job.began
+            answer["TrainingTimeInSeconds"] = int((job.ended or time.time()) - job.began)
         if job.ended:
             answer["TrainingEndTime"] = job.ended
-            answer["BillableTimeInSeconds"] = int(job.ended - (job.trained or job.ended))
+            answer["BillableTimeInSeconds"] = int(job.ended - (job.began or job.ended))
         if job.status == "Failed":
             answer["FailureReason"] = job.reason
         return answer

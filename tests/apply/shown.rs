@@ -1,0 +1,117 @@
+//! What a run is shown with: whose it is, and what it has cost by now.
+
+use super::commands::Repo;
+use serde_json::{Value, json};
+
+const PATH: &str = "starter/trainc.kdl";
+
+/// All that `watch` tells of a run, as objects.
+fn watched(repo: &Repo, code: i32) -> Vec<Value> {
+    let ran = repo.run(&["watch", PATH, "-o", "json"]);
+    assert_eq!(ran.code, Some(code), "{}{}", ran.out, ran.err);
+    ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// One rule from the first moment to the bill: what is said so far never falls, and its last figure is the service's.
+#[test]
+fn dollars_so_far_grow_into_the_bill() {
+    for (outcome, code, billed) in
+        [("completes", 0, 3_820), ("user-code", 8, 780), ("permission", 8, 20), ("no-capacity", 8, 0)]
+    {
+        let repo = Repo::new(&format!("shown-dollars-{outcome}"), &["starter"]);
+        repo.0.write("account.json", json!({"outcome": outcome}).to_string());
+        assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
+        let told = watched(&repo, code);
+        let states: Vec<&Value> = told.iter().filter(|one| one["type"] == "status").collect();
+        let usd: Vec<f64> = states.iter().map(|one| one["status"]["cost_usd"].as_f64().unwrap()).collect();
+        assert!(usd.is_sorted() && usd[0] == 0.0 && usd.len() > 4, "{outcome}: {usd:?}");
+        let last = &states.last().unwrap()["status"];
+        assert_eq!(last["billable_seconds"], billed, "{outcome}");
+        let before = &states[states.len() - 2]["status"];
+        assert!(before["billable_seconds"].is_null(), "{outcome}: {before:#}");
+        let minute =
+            repo.run(&["plan", PATH, "-o", "json"]).json()["price"]["usd_per_hour"].as_f64().unwrap() / 60.0;
+        assert!(usd[usd.len() - 1] - usd[usd.len() - 2] < minute, "{outcome}: the bill jumps, {usd:?}");
+    }
+}
+
+/// A spot run is billed for less than it takes: what is said so far is an upper bound, and says so.
+#[test]
+fn dollars_of_a_spot_run_are_an_upper_bound() {
+    let repo = Repo::new("shown-spot", &["distilbert-spot"]);
+    let path = "distilbert-spot/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let ran = repo.run(&["watch", path, "-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let told: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let states = told.iter().filter(|one| one["type"] == "status").map(|one| &one["status"]);
+    for one in states {
+        assert_eq!(one["cost_is_upper_bound"], one["billable_seconds"].is_null(), "{one:#}");
+    }
+}
+
+/// A training job that only has our name: every command that shows it says that trainc did not make it.
+#[test]
+fn a_job_that_is_not_ours_is_said_to_be_none() {
+    let repo = Repo::new("shown-foreign", &["starter"]);
+    assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
+    let mine = repo.run(&["status", PATH, "-o", "json"]).json();
+    assert_eq!(mine["is_ours"], true);
+    let mut account = repo.account();
+    for job in account["jobs"].as_object_mut().unwrap().values_mut() {
+        job["tags"] = json!({});
+    }
+    repo.0.write("account.json", account.to_string());
+    let words = "belongs to nobody that trainc knows: it has no tag `trainc:job`";
+    let take = format!("trainc apply {PATH} --simulate=account.json --adopt");
+    for command in ["status", "logs", "report"] {
+        let ran = repo.run(&[command, PATH]);
+        let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(ran.code, Some(0), "{command}: {}{}", ran.out, ran.err);
+        assert!(said.contains("warning[T0605]") && said.contains(words), "{command}: {said}");
+        assert!(said.contains(&take), "{command}: {said}");
+    }
+    assert!(repo.run(&["status", PATH]).out.contains("(not made by trainc for this job): InProgress"));
+    let status = repo.run(&["status", PATH, "-o", "json"]).json();
+    assert_eq!((&status["is_ours"], &status["planned_usd"]), (&json!(false), &Value::Null));
+    let table = repo.run(&["report", PATH, "--csv", "runs.csv"]);
+    assert_eq!(table.code, Some(7), "{}{}", table.out, table.err);
+    assert!(!repo.0.0.join("runs.csv").exists());
+    let told = watched(&repo, 0);
+    let problem = told.iter().find(|one| one["type"] == "problem").unwrap();
+    assert_eq!(
+        (&problem["problem"]["code"], &problem["problem"]["severity"]),
+        (&json!("T0605"), &json!("warning"))
+    );
+    assert!(problem["problem"]["message"].as_str().unwrap().contains(words), "{problem:#}");
+}
+
+/// A saved plan that apply would refuse is no surprise for whoever applies it: standard error and the document say so.
+#[test]
+fn a_saved_plan_that_apply_refuses_says_so() {
+    let repo = Repo::new("shown-refused", &["starter"]);
+    assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
+    repo.edit(PATH, "steps 1000", "steps 1001");
+    let next = format!("trainc plan {PATH} --new-run --save job.plan --simulate=account.json");
+    let words = "apply would be refused with exit code 4: T0606";
+    let saved = repo.run(&["plan", PATH, "--save", "job.plan"]);
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
+    assert!(saved.err.contains(&format!("warning: `job.plan` is saved, and {words}\n")), "{}", saved.err);
+    assert!(saved.out.contains(&next), "{}", saved.out);
+    assert_eq!(repo.run(&["apply", "job.plan"]).code, Some(4));
+    let json = repo.run(&["plan", PATH, "--save", "job.plan", "-o", "json"]);
+    assert!(json.err.contains(words) && json.err.contains(&next), "{}", json.err);
+    assert_eq!(json.json()["blocked"], json!({"exit": 4, "codes": ["T0606"]}));
+    let comment = repo.run(&["plan", PATH, "-o", "markdown"]);
+    assert!(comment.out.contains(words), "{}", comment.out);
+    let free = repo.run(&["plan", PATH, "--new-run", "--save", "job.plan", "-o", "json"]);
+    assert!(!free.err.contains("refused") && free.json()["blocked"].is_null(), "{}", free.err);
+    // What must be mended first is no plan, and no older one is taken for it unsaid.
+    let mut account = repo.account();
+    account["missing_buckets"] = json!(["your-bucket"]);
+    repo.0.write("account.json", account.to_string());
+    let wrong = repo.run(&["plan", PATH, "--new-run", "--save", "other.plan"]);
+    assert_eq!(wrong.code, Some(3), "{}{}", wrong.out, wrong.err);
+    assert!(wrong.err.contains("error: `other.plan` is not saved"), "{}", wrong.err);
+    assert!(!repo.0.0.join("other.plan").exists());
+}
