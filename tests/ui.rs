@@ -40,6 +40,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0605", "apply/verdicts: an account in memory"),
     ("T0606", "apply/verdicts: an account in memory"),
     ("T0607", "apply/verdicts: an account in memory"),
+    ("T0670", "apply/verdicts: an account in memory"),
     ("T0669", "apply/scenarios: the run after the 999th"),
     ("T0608", "apply/verdicts: an account in memory"),
     ("T0609", "apply/verdicts: an account in memory"),

@@ -6,6 +6,7 @@
 mod refusal;
 
 use super::calls::Call;
+use std::num::NonZeroU64;
 
 /// What an answer means for the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +65,8 @@ pub struct Fault {
     pub region: Option<Box<str>>,
     /// What was asked about, as "bucket `name`", where whoever asked says so.
     pub about: Option<Box<str>>,
+    /// What the quota that was used up would have to be, in its unit, where whoever asked has counted it.
+    pub needs: Option<NonZeroU64>,
 }
 
 impl Fault {
@@ -77,13 +80,23 @@ impl Fault {
             request_id: None,
             region: None,
             about: None,
+            needs: None,
         }
     }
 
     /// A fault of a class that the caller knows, as a lost answer or missing credentials.
     pub fn of(call: Call, class: Class, message: &str) -> Self {
         let message = message.to_owned();
-        Self { call, class, code: String::new(), message, request_id: None, region: None, about: None }
+        Self {
+            call,
+            class,
+            code: String::new(),
+            message,
+            request_id: None,
+            region: None,
+            about: None,
+            needs: None,
+        }
     }
 
     /// With the request's id.
@@ -104,6 +117,13 @@ impl Fault {
     #[must_use]
     pub fn about(mut self, what: &str, name: &str) -> Self {
         self.about = Some(format!("{what} `{name}`").into_boxed_str());
+        self
+    }
+
+    /// With what the quota would have to be.
+    #[must_use]
+    pub fn needing(mut self, amount: u64) -> Self {
+        self.needs = NonZeroU64::new(amount);
         self
     }
 

@@ -19,6 +19,7 @@ use crate::source::Span;
 use crate::text;
 
 pub use obstacle::obstacle;
+pub(in crate::apply) use room::is_count;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
 
@@ -39,13 +40,14 @@ declare_code!(T0615, "object-in-use", Error, "an object that something else hold
 declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
 declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
 declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
+declare_code!(T0670, "fixed-limit", Error, "a limit of a service that no quota raises");
 declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670,
 ];
 
 /// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
@@ -104,7 +106,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     match cause {
         Cause::Fault(fault) => {
             let verdict = steps::sharpened(plan, fault, fault_verdict(fault, item, span));
-            of_plan(room::coded(plan, fault, item, verdict))
+            of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict)))
         }
         Cause::Obstacle(change) => obstacle(change, span),
         Cause::Waited { fault, seconds } => {
@@ -220,7 +222,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
         }
-        Class::Quota => (room::quota(fault, item, new(&T0603, format!("{what}{}", words(fault)))), exit::INCOMPLETE),
+        Class::Quota => (room::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),

@@ -200,7 +200,7 @@ fn a_policy_that_is_too_long_is_no_quota_to_ask_for() {
     let item = Item::new("role", "trainc-llama-7b-fsdp-8c5d5efe");
     let text = "Maximum policy size of 10240 bytes exceeded for role trainc-llama-7b-fsdp-8c5d5efe";
     let verdict = told(&plan(EXAMPLE, &[]), &item, Call::PutRolePolicy, 409, "LimitExceeded", text);
-    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0603", 5));
+    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0670", 5));
     let one = verdict.diagnostic;
     assert!(one.help.as_deref().is_some_and(|help| help.contains("fewer or shorter prefixes")), "{one:?}");
     assert!(one.notes.iter().any(|note| note.contains("10,240 characters")), "{one:?}");

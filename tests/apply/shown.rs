@@ -115,3 +115,35 @@ fn a_saved_plan_that_apply_refuses_says_so() {
     assert!(wrong.err.contains("error: `other.plan` is not saved"), "{}", wrong.err);
     assert!(!repo.0.0.join("other.plan").exists());
 }
+
+/// What a manifest's expressions look for, its program prints: the figures of `watch` and `status`, of every example whose
+/// script stands beside it, but for those whose expressions are AWS's own.
+#[test]
+fn the_examples_print_what_their_metrics_read() {
+    let metric = regex::Regex::new(r#"metric "([^"]+)" regex="((?:[^"\\]|\\.)+)""#).unwrap();
+    let program = regex::Regex::new(r#"program "([^"]+)" source="([^"]+)""#).unwrap();
+    let figure = regex::Regex::new(r"\{[^{}]+\}").unwrap();
+    let mut words = std::collections::BTreeSet::new();
+    for path in crate::support::files("examples", &[".kdl"]) {
+        let text = crate::support::read(&path);
+        let Some(found) = program.captures(&text) else { continue };
+        let script = crate::support::root().join(&path).parent().unwrap().join(&found[2]).join(&found[1]);
+        let Ok(script) = std::fs::read_to_string(script) else { continue };
+        let printed: Vec<String> = script
+            .lines()
+            .filter(|line| line.contains("print(f\""))
+            .map(|line| figure.replace_all(line, "0.5").into_owned())
+            .collect();
+        for found in metric.captures_iter(&text).filter(|found| !found[2].starts_with("<>")) {
+            let read = regex::Regex::new(&found[2].replace("\\\\", "\\")).unwrap();
+            let is_printed =
+                printed.iter().any(|line| read.captures(line).is_some_and(|one| &one[1] == "0.5"));
+            // The Trainer of transformers prints a dictionary of its own.
+            assert!(is_printed || found[2].contains("'loss'"), "{path}: {} is nowhere printed", &found[1]);
+            words.insert(found[1].to_owned());
+        }
+    }
+    for word in ["train:loss", "train:tokens_per_s", "train:mfu"] {
+        assert!(words.contains(word), "{words:?}");
+    }
+}

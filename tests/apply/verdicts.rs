@@ -41,6 +41,8 @@ const ANSWERS: &[(Call, u16, &str, &str, &str, u8)] = &[
     (Call::CreateRole, 400, "InvalidInput", "Duplicate tag keys found.", "T0608", 5),
     (Call::CreateRole, 409, "ConcurrentModification", "try again", "T0615", 5),
     (Call::CreateRole, 500, "ServiceFailure", "internal", "T0609", 5),
+    (Call::PutRolePolicy, 409, "LimitExceeded", "Maximum policy size of 10240 bytes exceeded", "T0670", 5),
+    (Call::CreateDataRepositoryAssociation, 400, "ServiceLimitExceeded", "", "T0670", 5),
     (Call::PutRolePolicy, 400, "UnmodifiableEntity", "service-linked", "T0608", 5),
     (
         Call::CreateFileSystem,
@@ -140,6 +142,74 @@ fn a_quota_is_waited_for_only_where_that_helps() {
     );
     let roles = help(Call::CreateRole, "LimitExceeded", "Cannot exceed quota for RolesPerAccount: 1000");
     assert!(!roles.contains("--wait-for-capacity") && roles.contains("Service Quotas"), "{roles}");
+}
+
+/// FSx names its quota and not what it would have to be: what the account's file systems take together is known.
+#[test]
+fn a_quota_of_file_systems_is_asked_for_with_a_figure() {
+    let plan = plan(EXAMPLE, &[]);
+    let calm = Fake::default();
+    run(&calm, apply(&calm, &plan, Choices::default())).unwrap();
+    let own = calm.account().file_systems.values().next().unwrap().clone();
+    let other = |id: &str, kind: &str, capacity: u64| {
+        let mut state = own.clone();
+        state.system.id = id.to_owned();
+        state.system.tags.clear();
+        state.system.deployment = Some(kind.to_owned());
+        state.system.capacity_gib = capacity;
+        (id.to_owned(), state)
+    };
+    let all = [
+        other("fs-0aaaaaaaaaaaaaaa1", "PERSISTENT_2", 90_000),
+        other("fs-0aaaaaaaaaaaaaaa2", "PERSISTENT_2", 9_600),
+        other("fs-0aaaaaaaaaaaaaaa3", "SCRATCH_2", 1_200),
+    ];
+    let account = Account { file_systems: all.into(), ..Account::default() };
+    let wanted = own.system.capacity_gib;
+    for (text, code, value) in [
+        ("Reached Service Limit: TOTAL_STORAGE", "L-8F1B9C74", 99_600 + wanted),
+        ("Reached Service Limit: FILE_SYSTEM_COUNT", "L-FD6F2F22", 3),
+    ] {
+        let refusal = Refusal {
+            call: Call::CreateFileSystem,
+            times: u32::MAX,
+            http: 400,
+            code: "ServiceLimitExceeded",
+            text,
+        };
+        let cloud = cloud(account.clone(), Faults { refusals: vec![refusal], ..Faults::default() });
+        let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
+        let super::End::Failed(failed) = end else { panic!("{end:?}") };
+        let helps: Vec<String> = failed
+            .iter()
+            .filter_map(|(item, cause)| verdict::verdict(&plan, item, cause).diagnostic.help)
+            .collect();
+        let help = format!(
+            "aws service-quotas request-service-quota-increase --service-code fsx --quota-code {code} --desired-value {value} --region us-west-2"
+        );
+        assert!(helps.contains(&help), "{helps:?}");
+    }
+}
+
+/// What no quota raises is no quota: nobody is sent to ask for more of it.
+#[test]
+fn a_limit_of_form_is_no_quota() {
+    let plan = plan(EXAMPLE, &[]);
+    let told = |call: Call, code: &str, name: &str| {
+        let cause = Cause::Fault(Fault::answered(call, Some(409), code, "too much"));
+        let one = verdict::verdict(&plan, &Item::new("role-policy", name), &cause).diagnostic;
+        assert_eq!((one.code.id, one.code.name), ("T0670", "fixed-limit"));
+        format!("{} {}", one.help.unwrap(), one.notes.join(" "))
+    };
+    let policy = told(Call::PutRolePolicy, "LimitExceeded", "trainc-a-0a1b2c3d/trainc");
+    assert!(policy.contains("shorter prefixes") && policy.contains("10,240 characters"), "{policy}");
+    assert!(policy.contains("aws iam list-role-policies --role-name trainc-a-0a1b2c3d"), "{policy}");
+    let links = told(Call::CreateDataRepositoryAssociation, "ServiceLimitExceeded", "corpus/a");
+    assert!(links.contains("at most 8 data repository associations"), "{links}");
+    assert!(links.contains("describe-data-repository-associations --region us-west-2"), "{links}");
+    for text in [policy, links] {
+        assert!(!text.contains("Service Quotas") && !text.contains("--wait-for-capacity"), "{text}");
+    }
 }
 
 #[test]

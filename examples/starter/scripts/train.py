@@ -9,6 +9,7 @@ import functools
 import glob
 import math
 import os
+import time
 
 
 def build_parser():
@@ -19,7 +20,13 @@ def build_parser():
     parser.add_argument("--accumulation", type=int, default=1)
     parser.add_argument("--sequence_length", type=int, default=1024)
     parser.add_argument("--lr", type=float, default=2e-5)
+    parser.add_argument("--peak_tflops", type=float, default=70.0)
     return parser
+
+
+def flops_per_token(parameters, layers, hidden, sequence_length):
+    """Forward and backward, without recomputation: 6 for each parameter, and attention (PaLM, appendix B)."""
+    return 6 * parameters + 12 * layers * hidden * sequence_length
 
 
 def batches(directory, rank, world_size, micro_batch, sequence_length):
@@ -67,6 +74,9 @@ def main():
 
     model = AutoModelForCausalLM.from_pretrained(arguments.model)
     model.gradient_checkpointing_enable()
+    flops = flops_per_token(
+        model.num_parameters(), model.config.num_hidden_layers, model.config.hidden_size, arguments.sequence_length
+    )
     model = FSDP(
         model,
         auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={GPT2Block}),
@@ -79,6 +89,8 @@ def main():
     data = batches(
         os.environ.get("SM_CHANNEL_TRAIN", "data"), rank, world_size, arguments.micro_batch, arguments.sequence_length
     )
+    tokens_a_step = arguments.micro_batch * arguments.accumulation * world_size * arguments.sequence_length
+    began = time.perf_counter()
     for step in range(arguments.steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, arguments.steps, arguments.lr)
@@ -91,8 +103,12 @@ def main():
         model.clip_grad_norm_(1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        now = time.perf_counter()
+        rate, began = tokens_a_step / (now - began), now
         if rank == 0:
-            print(f"step={step} loss={loss_sum:.4f}", flush=True)
+            mfu = rate * flops / (world_size * arguments.peak_tflops * 1e12)
+            print(f"step={step} loss={loss_sum:.4f} tokens_per_s={rate:.0f} mfu={mfu:.3f}", flush=True)
 
     with FSDP.summon_full_params(model, rank0_only=True, offload_to_cpu=True, writeback=False):
         if rank == 0:

@@ -8,6 +8,8 @@ use crate::apply::diff::{self, Action, FileSystemStep, association_change, file_
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
 use crate::apply::patience::{Wait, absent};
+use crate::apply::verdict::is_count;
+use crate::catalog::quotas;
 use crate::emit::fsx::{association_token, next_token};
 
 /// The most generations of one token that are tried.
@@ -29,6 +31,22 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             all &= self.settle(&item, self.ensure_association(&system.id, link, &item).await).is_some();
         }
         all.then(|| (wanted.name.clone(), system.id.clone(), mount))
+    }
+
+    /// A refusal for want of room, with what the quota would have to be: what the account's file systems of the kind take
+    /// together, and this one. The service names the quota alone.
+    async fn counted(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
+        let kind = wanted.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
+        let quota = |kind: &str| quotas::lustre(kind).and_then(|(capacity, _)| capacity.code);
+        let Some(code) = quota(kind) else { return fault };
+        let Ok(all) = self.look.ask(async |cloud| cloud.file_systems().await).await else { return fault };
+        let same = all.iter().filter(|one| one.deployment.as_deref().and_then(quota).as_ref() == Some(&code));
+        let needs = if is_count(&fault) {
+            same.count() as u64 + 1
+        } else {
+            same.map(|one| one.capacity_gib).sum::<u64>() + wanted.create.storage_capacity
+        };
+        fault.needing(needs)
     }
 
     async fn ensure_file_system(
@@ -99,6 +117,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                             [one] if self.choices.adopt => id = Some(one.id.clone()),
                             [one, ..] => return Err(Cause::Obstacle(diff::twin(wanted, one))),
                         }
+                    }
+                    Err(fault) if fault.class == Class::Quota => {
+                        return Err(self.counted(wanted, fault).await.into());
                     }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }

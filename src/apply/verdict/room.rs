@@ -1,11 +1,12 @@
 //! No room for a job: a quota that is used up, and a wait for room that was in vain.
 
-use super::Verdict;
+use super::{T0603, T0670, Verdict};
 use crate::apply::calls::Call;
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::Item;
+use crate::catalog::limits;
 use crate::catalog::quotas::{self, Quota};
-use crate::diag::Diagnostic;
+use crate::diag::{Code, Diagnostic};
 use crate::emit::iam::INLINE_POLICY_LIMIT;
 use crate::ir::Plan;
 use crate::text;
@@ -35,6 +36,11 @@ fn never_fits(fault: &Fault) -> bool {
     figure(fault, "' is ").zip(figure(fault, "request delta of ")).is_some_and(|(has, needs)| needs > has)
 }
 
+/// Whether FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
+pub(in crate::apply) fn is_count(fault: &Fault) -> bool {
+    fault.message.contains("FILE_SYSTEM_COUNT")
+}
+
 /// The quota that a refusal names, as the catalogue knows it.
 fn named(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
     match fault.call {
@@ -47,7 +53,7 @@ fn named(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
             let is_it = |name: Option<&String>| name.is_some_and(|name| *name == item.name);
             let storage = plan.job.storage.iter().find(|one| is_it(one.name.value()))?;
             let (capacity, systems) = quotas::lustre(&storage.deployment_word()?)?;
-            Some(if fault.message.contains("FILE_SYSTEM_COUNT") { systems } else { capacity })
+            Some(if is_count(fault) { systems } else { capacity })
         }
         _ => None,
     }
@@ -62,10 +68,9 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     else {
         return verdict;
     };
-    let used = figure(fault, "current utilization of ");
-    let value = used
-        .zip(figure(fault, "request delta of "))
-        .map_or_else(|| "VALUE".to_owned(), |(used, needs)| text::short(used + needs));
+    let told = figure(fault, "current utilization of ").zip(figure(fault, "request delta of "));
+    let value = told.map(|(used, needs)| used + needs).or(fault.needs.map(|needs| needs.get() as f64));
+    let value = value.map_or_else(|| "VALUE".to_owned(), text::short);
     let region = plan.job.region.value().map_or("REGION", String::as_str);
     let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} --desired-value {value} --region {region}",
@@ -80,16 +85,27 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     Verdict { diagnostic, ..verdict }
 }
 
-/// What to do about a quota that is used up.
-pub(super) fn quota(fault: &Fault, item: &Item, diagnostic: Diagnostic) -> Diagnostic {
-    if fault.call == Call::PutRolePolicy {
-        return policy_size(item, diagnostic);
+/// What to do about a quota that is used up, or about a limit that is none: `new` makes the diagnostic of a code, `said` is
+/// what the service said.
+pub(super) fn quota(
+    fault: &Fault,
+    item: &Item,
+    new: &dyn Fn(&'static Code, String) -> Diagnostic,
+    said: &str,
+) -> Diagnostic {
+    match fault.call {
+        Call::PutRolePolicy => return policy_size(item, new(&T0670, said.to_owned())),
+        Call::CreateDataRepositoryAssociation => {
+            let diagnostic = new(&T0670, said.to_owned());
+            let Some(limit) = limits::get("fsx.associations") else { return diagnostic };
+            return diagnostic.note(format!(
+                "at most {} {}, and no quota raises that ({})",
+                limit.value, limit.statement, limit.provenance.source
+            ));
+        }
+        _ => {}
     }
-    if fault.call == Call::CreateDataRepositoryAssociation {
-        return diagnostic
-            .help("write fewer `link`s: one of a prefix above them brings all that lies below it")
-            .note("a file system has at most 8 associations, and no quota raises that (FSx, quotas)");
-    }
+    let diagnostic = new(&T0603, said.to_owned());
     // IAM's and FSx's are used up by what stays: no job's end makes room there.
     if fault.call != Call::CreateTrainingJob {
         return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
@@ -102,6 +118,22 @@ pub(super) fn quota(fault: &Fault, item: &Item, diagnostic: Diagnostic) -> Diagn
     diagnostic
         .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
         .note("`trainc plan MANIFEST` shows what is in use")
+}
+
+/// The same verdict with what to do about links that a file system has no place for. The manifest's own fit (T0474), so
+/// somebody else has made some of those that are there.
+pub(super) fn shaped(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
+    if fault.class != Class::Quota || fault.call != Call::CreateDataRepositoryAssociation {
+        return verdict;
+    }
+    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let diagnostic = verdict
+        .diagnostic
+        .help(format!(
+            "`aws fsx describe-data-repository-associations --region {region}` shows those that are there: take away one that nobody needs with `aws fsx delete-data-repository-association --region {region} --association-id ID`, or write fewer `link`s"
+        ))
+        .note("the manifest's own links fit: somebody made others on the same file system");
+    Verdict { diagnostic, ..verdict }
 }
 
 /// What to do about inline policies that are too long together: nobody gives more room (IAM quotas, "Inline policies for a
