@@ -137,7 +137,7 @@ fn what_needs_no_account_is_run() {
 }
 
 /// The words of a command as a shell would part them; its redirections and its comment left out.
-fn words(command: &str) -> Vec<String> {
+pub fn words(command: &str) -> Vec<String> {
     let (mut out, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in command.chars() {
         match (quote, letter) {
@@ -227,4 +227,63 @@ fn what_is_shown_is_what_trainc_says() {
     }
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
     assert!(seen > 40, "only {seen} lines were seen");
+}
+
+/// Commands in the texts of the source, `trainc COMMAND …`, up to where they end: a backtick, a quote, a sign of a sentence.
+fn typed(source: &str) -> Vec<String> {
+    let code: String = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let code = Regex::new(r"\\\n\s*").unwrap().replace_all(&code, "").into_owned();
+    let begins =
+        Regex::new(r#"(?:[`"(]|\\n|  |then |with |or |it: |over: |&& )trainc ([a-z]+[^`"\n]*)"#).unwrap();
+    let found = begins.captures_iter(&code).map(|found| found[1].to_owned());
+    found
+        .map(|text| {
+            let ends = ["\\n", " && ", "; ", ", ", ": ", ") ", ")."];
+            let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+            text[..end].trim_end_matches([')', ',', ';', ':']).to_owned()
+        })
+        .collect()
+}
+
+/// What a help, a note or a next step says to type: a command that there is, and flags that it has.
+#[test]
+fn every_command_that_a_message_says_is_there_with_its_flags() {
+    let list = trainc_in(root(), &["--help"], b"", Duration::from_secs(30)).out;
+    let mut helps = std::collections::BTreeMap::new();
+    let (mut faults, mut seen) = (Vec::new(), 0);
+    for path in files("src", &[".rs", ".toml"]) {
+        for command in typed(&read(&path)) {
+            let mut args: Vec<&str> = command.split_whitespace().collect();
+            let verb = args.remove(0);
+            if !list.lines().any(|line| line.trim_start().split_whitespace().next() == Some(verb)) {
+                // A sentence: "trainc makes …".
+                continue;
+            }
+            seen += 1;
+            let sub = args.first().copied().filter(|sub| verb == "data" && *sub == "pack");
+            let help = helps.entry(format!("{verb} {}", sub.unwrap_or_default())).or_insert_with(|| {
+                let words: Vec<&str> = [verb].into_iter().chain(sub).chain(["--help"]).collect();
+                trainc_in(root(), &words, b"", Duration::from_secs(30)).out
+            });
+            for word in args.iter().filter(|word| word.starts_with("--")) {
+                let flag: String = word
+                    .chars()
+                    .take_while(|c| c.is_ascii_lowercase() || *c == '-' || c.is_ascii_digit())
+                    .collect();
+                if flag.len() > 2
+                    && !help.contains(&format!("{flag} "))
+                    && !help.contains(&format!("{flag}\n"))
+                    && !help.contains(&format!("{flag}["))
+                {
+                    faults.push(format!("{path}: `{flag}` of `trainc {command}`"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 100, "only {seen} commands were seen");
 }

@@ -26,11 +26,24 @@ impl Repo {
     pub(super) fn run(&self, args: &[&str]) -> Ran {
         let mut all = args.to_vec();
         all.push("--simulate=account.json");
-        trainc_in(&self.0.0, &all, b"", Duration::from_mins(1))
+        self.run_plain(&all)
     }
 
+    /// Runs a command. What it prints as the next one is one that trainc takes, whatever test it is.
     pub(super) fn run_plain(&self, args: &[&str]) -> Ran {
-        trainc_in(&self.0.0, args, b"", Duration::from_mins(1))
+        let ran = trainc_in(&self.0.0, args, b"", Duration::from_mins(1));
+        for line in ran.out.lines().chain(ran.err.lines()) {
+            let Some(command) = line.trim_start().strip_prefix("next ") else { continue };
+            // Some say behind the command what it does.
+            let command = command.trim_start().split(": ").next().unwrap();
+            let Some(rest) = command.strip_prefix("trainc ") else { panic!("no command: {line}") };
+            let mut words = crate::consoles::words(rest);
+            words.push("--help".to_owned());
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let taken = trainc_in(&self.0.0, &words, b"", Duration::from_mins(1));
+            assert_eq!(taken.code, Some(0), "`{line}`: {}", taken.err);
+        }
+        ran
     }
 
     pub(super) fn account(&self) -> Value {
