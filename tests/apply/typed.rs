@@ -152,3 +152,32 @@ fn apply_says_itself_again_with_all_its_flags() {
     let next = "starter/trainc.kdl --set train.seed=8 --simulate --wait-for-capacity 4h --wait";
     assert!(ran.out.contains(&format!("next  trainc apply {next}\n")), "{}{}", ran.out, ran.err);
 }
+
+/// Whose a file system is that only its token leads to, no plan shows without `--adopt`: the next command has it.
+#[test]
+fn what_a_plan_would_not_show_is_asked_for_with_its_flag() {
+    let repo = Repo::new("typed-adopt", &["llama-7b-fsdp"]);
+    let path = "llama-7b-fsdp/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let mut account = repo.account();
+    for system in account["file_systems"].as_object_mut().unwrap().values_mut() {
+        system["system"]["tags"] = json!({});
+    }
+    account["jobs"] = json!({});
+    repo.0.write("account.json", account.to_string());
+    let refused = repo.run(&["apply", path, "--yes"]);
+    assert_eq!(refused.code, Some(7), "{}{}", refused.out, refused.err);
+    let plan = format!("trainc plan {path} --simulate=account.json --adopt");
+    assert!(refused.out.contains(&format!("next  {plan}\n")), "{}", refused.out);
+    let planned = repo.run(&["plan", path, "--adopt"]);
+    let told = repo.run(&["plan", path, "--adopt", "-o", "json"]).json()["resources"].to_string();
+    assert!(told.contains("`--adopt` takes one that this request made before"), "{told}");
+    assert!(
+        planned.out.contains(&format!("trainc apply {path} --adopt --simulate=account.json")),
+        "{}",
+        planned.out
+    );
+    let taken = repo.run(&["apply", path, "--adopt", "--yes"]);
+    assert_eq!(taken.code, Some(0), "{}{}", taken.out, taken.err);
+    assert_eq!(repo.account()["file_systems"].as_object().unwrap().len(), 1);
+}

@@ -316,4 +316,24 @@ fn obstacles_say_whose_they_are_and_what_differs() {
         }
     });
     sound(&broken[0], "T0611", 5);
+    // FSx goes on with it once its reason is mended: nobody is told to delete what is in it.
+    let help = |one: &Verdict| one.diagnostic.help.clone().unwrap();
+    assert!(help(&broken[0]).contains("mend what FSx names") && !help(&broken[0]).contains("delete"));
+    let link = |state: &str| {
+        let found = verdicts(&[], &|account| {
+            for link in account.associations.values_mut() {
+                link.association.lifecycle = state.to_owned();
+            }
+        });
+        sound(&found[0], "T0611", 5);
+        help(&found[0])
+    };
+    assert!(link("MISCONFIGURED").contains("within 15 minutes"));
+    // A failed link goes alone.
+    let failed = link("FAILED");
+    assert!(
+        failed.starts_with("aws fsx delete-data-repository-association --association-id dra-")
+            && failed.ends_with(" && trainc apply MANIFEST"),
+        "{failed}"
+    );
 }

@@ -54,8 +54,10 @@ pub enum Obstacle {
     Started,
     /// It differs in what can only be changed by making it anew, and data would go.
     Replace,
-    /// It failed, or the service reports it as broken.
+    /// It failed, and stays so.
     Broken,
+    /// The service cannot use it until what it names is mended; what is in it is there.
+    Misconfigured,
     /// The runs of the digest have used up their names.
     LastRun,
 }
@@ -73,7 +75,7 @@ impl Action {
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
             Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
-            Self::Stop(Obstacle::Broken) => "broken",
+            Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => "broken",
             Self::Stop(Obstacle::LastRun) => "full",
         }
     }

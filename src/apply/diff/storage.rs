@@ -105,7 +105,7 @@ pub fn file_system(
     }
     let (action, because) = match system.lifecycle.as_str() {
         "MISCONFIGURED" => (
-            Action::Stop(Obstacle::Broken),
+            Action::Stop(Obstacle::Misconfigured),
             format!(
                 "{} is misconfigured: {}",
                 system.id,
@@ -232,7 +232,9 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
     let why = there.failure.as_deref().unwrap_or("FSx gives no reason");
     let (action, because) = match there.lifecycle.as_str() {
         "FAILED" => (Action::Stop(Obstacle::Broken), format!("{} failed: {why}", there.id)),
-        "MISCONFIGURED" => (Action::Stop(Obstacle::Broken), format!("{} is misconfigured: {why}", there.id)),
+        "MISCONFIGURED" => {
+            (Action::Stop(Obstacle::Misconfigured), format!("{} is misconfigured: {why}", there.id))
+        }
         "CREATING" | "UPDATING" => (Action::Wait, format!("{} is being made", there.id)),
         _ => (Action::Unchanged, format!("{}, as the plan has it", there.id)),
     };

@@ -25,7 +25,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
         Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
-        Obstacle::Broken => (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+        Obstacle::Broken | Obstacle::Misconfigured => {
+            (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE)
+        }
         Obstacle::LastRun => (&T0669, change.because.clone(), exit::MANIFEST),
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
@@ -71,17 +73,33 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
             .help(format!("aws s3 rm {} && trainc apply MANIFEST", crate::emit::quoted(name)))
             .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
+        // What is in it is there: nobody is told to delete it.
+        Obstacle::Misconfigured if change.kind == "association" => diagnostic
+            .help("mend what FSx names: that it may read the bucket, and that the bucket's event notifications for FSx are there; the link comes back within 15 minutes, then run the same command again")
+            .note("FSx imports and exports nothing by itself until then (FSx for Lustre, data repository association lifecycle state)"),
+        Obstacle::Misconfigured => diagnostic
+            .help("mend what FSx names, and run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
+            .note("FSx recovers from this state, and what is in the file system is there (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
         Obstacle::LastRun => diagnostic
             .help("change what the job does, as its `seed`: another digest begins again at its first run")
             .note("a run's name ends in its number, which has three digits"),
+        Obstacle::Broken if change.kind == "association" => diagnostic
+            .help(format!(
+                "aws fsx delete-data-repository-association --association-id {} && trainc apply MANIFEST",
+                change.because.split_whitespace().next().unwrap_or("ID")
+            ))
+            .note("FSx cannot recover a failed link; without it the file system and what is in it stay (FSx for Lustre, data repository association lifecycle state)"),
         Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
         Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
-        Obstacle::Unlike | Obstacle::Started | Obstacle::Replace | Obstacle::Broken | Obstacle::LastRun => {
-            None
-        }
+        Obstacle::Unlike
+        | Obstacle::Started
+        | Obstacle::Replace
+        | Obstacle::Broken
+        | Obstacle::Misconfigured
+        | Obstacle::LastRun => None,
     };
     Verdict { diagnostic, exit, flag }
 }

@@ -351,9 +351,12 @@ impl One<'_> {
 
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
+        let mut choices = self.choices();
         for (item, cause) in ledger.failed() {
             let verdict = verdict::verdict(self.plan, &item, &cause);
             self.verdict(io, &verdict);
+            // What only the request led to, no plan shows without this.
+            choices.adopt |= verdict.flag == Some("--adopt");
             codes.push(verdict.exit);
         }
         for item in ledger.left() {
@@ -380,11 +383,8 @@ impl One<'_> {
                 verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
                 _ => ("incomplete, safe to run again", "apply"),
             };
-            io.print(&format!(
-                "{words}\n{}  next  trainc {next} {}\n",
-                self.billed(ledger),
-                self.again(next)
-            ));
+            let again = if next == "plan" { self.manifest_with(next, choices) } else { self.again(next) };
+            io.print(&format!("{words}\n{}  next  trainc {next} {again}\n", self.billed(ledger)));
         }
         code
     }
