@@ -1,6 +1,6 @@
 //! One property of a node: read by its table, and where the table has none of that name, what was meant.
 
-use super::ast::{Node, Value};
+use super::ast::{Node, Twin, Value};
 use super::meant::{left_out, other_property, other_spelling, parents_of};
 use super::read::{Reader, T0120, T0123};
 use super::require;
@@ -73,6 +73,7 @@ impl Astray {
             name: Spanned::new(self.owner.name.to_owned(), at),
             span: at,
             also: Vec::new(),
+            twins: Vec::new(),
             args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
             props: vec![(self.name, self.value)],
             children: Vec::new(),
@@ -125,6 +126,8 @@ impl Reader<'_> {
         );
         if seen.insert(prop.name.to_owned(), key.span).is_none() {
             read.props.push((key, value));
+        } else {
+            read.add_twin(Twin::Property(key, value));
         }
         true
     }
@@ -195,7 +198,8 @@ impl Reader<'_> {
                     .label(first, "the first")
                     .help("keep one of them"),
             );
-            self.value(entry, span, ty, &key.value);
+            let value = self.value(entry, span, ty, &key.value);
+            read.add_twin(Twin::Property(key, Spanned::new(value, span)));
             return;
         }
         let value = self.value(entry, span, ty, &key.value);
@@ -228,6 +232,7 @@ impl Reader<'_> {
                     name: Spanned::new(child.name.to_owned(), key.span),
                     span: key.span.to(span),
                     also: Vec::new(),
+                    twins: Vec::new(),
                     args: vec![Spanned::new(value, span)],
                     props: Vec::new(),
                     children: Vec::new(),

@@ -3,7 +3,7 @@
 //! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
 //! [`ast::Value::Bad`], and the rest goes on.
 
-use super::ast::{Node, Value};
+use super::ast::{Node, Twin, Value};
 use super::lex::is_disallowed;
 use super::meant::{add_missing, homes_of, is_property, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
@@ -88,6 +88,7 @@ impl Reader<'_> {
             name,
             span: self.span(node.span()),
             also: Vec::new(),
+            twins: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -305,13 +306,13 @@ impl Reader<'_> {
                 continue;
             }
             let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
-            let first = first.name.span;
             self.push(
                 Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
                     .here("the second")
-                    .label(first, "the first")
+                    .label(first.name.span, "the first")
                     .help("keep one of them; a later layer (`env`, `--set`) may change it"),
             );
+            first.add_twin(Twin::Node(read));
         }
         for node in meant {
             add_missing(&mut out, node);
@@ -333,11 +334,15 @@ impl Reader<'_> {
                         .label(other, "the first")
                         .help("keep one of them; a later layer (`env`, `--set`) may change it"),
                 );
+                first.add_twin(Twin::Property(key, value));
             } else {
                 first.props.push((key, value));
             }
         }
         first.children.extend(second.children);
+        for twin in second.twins {
+            first.add_twin(twin);
+        }
     }
 
     /// Reads on a node whose name was reported, as what it was probably meant to be.
