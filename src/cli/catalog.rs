@@ -42,6 +42,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, global, tables(), args);
     };
+    // Some tables were called with underscores once.
+    let name = name.replace('_', "-");
+    let name = name.as_str();
     if name == "permissions" {
         return permissions(io, global, args);
     }
