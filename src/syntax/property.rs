@@ -98,6 +98,11 @@ pub(super) fn owner_of(
     owners.next().filter(|_| owners.next().is_none())
 }
 
+/// Whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
+fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
+    read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
+}
+
 impl Reader<'_> {
     /// Reads a child that is called as a property of its parent is; tells whether it was one.
     pub(super) fn property_as_child(
@@ -173,6 +178,7 @@ impl Reader<'_> {
         (name, Spanned::new(value, span), shown)
     }
 
+    /// Reads a property; tells whether it is known what it was meant to be.
     pub(super) fn property(
         &mut self,
         entry: &KdlEntry,
@@ -180,16 +186,24 @@ impl Reader<'_> {
         spec: &'static NodeSpec,
         read: &mut Node,
         seen: &mut BTreeMap<String, Span>,
-    ) {
+    ) -> bool {
         let span = self.value_span(entry);
         let ty = match (spec.prop(&key.value), spec.free_props) {
             (Some(prop), _) => prop.ty,
             (None, Some(ty)) => ty,
             (None, None) => {
-                let diagnostic = self.unknown_property(&key, span, spec);
+                let diagnostic = self.unknown_property(&key, span, spec, read);
                 self.push(diagnostic);
-                self.as_meant(entry, span, key, spec, read);
-                return;
+                if let Some(second) = spec.arg(1).filter(|_| is_pair(spec, read)) {
+                    let value = self.value(entry, span, second.ty, spec.name);
+                    let at = key.span;
+                    read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
+                    return true;
+                }
+                let meant = Meant::of(&key.value, spec);
+                let is_meant = meant.is_some();
+                self.as_meant(entry, span, key, meant, spec, read);
+                return is_meant;
             }
         };
         if let Some(first) = seen.insert(key.value.clone(), key.span) {
@@ -200,10 +214,11 @@ impl Reader<'_> {
             );
             let value = self.value(entry, span, ty, &key.value);
             read.add_twin(Twin::Property(key, Spanned::new(value, span)));
-            return;
+            return true;
         }
         let value = self.value(entry, span, ty, &key.value);
         read.props.push((key, Spanned::new(value, span)));
+        true
     }
 
     /// Reads on a property whose name was reported as if it stood as it was probably meant, so that nothing is said to
@@ -213,10 +228,11 @@ impl Reader<'_> {
         entry: &KdlEntry,
         span: Span,
         key: Spanned<String>,
+        meant: Option<Meant>,
         spec: &'static NodeSpec,
         read: &mut Node,
     ) {
-        let Some(meant) = Meant::of(&key.value, spec) else { return };
+        let Some(meant) = meant else { return };
         match meant {
             Meant::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
@@ -254,12 +270,24 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_property(&self, key: &Spanned<String>, value: Span, spec: &'static NodeSpec) -> Diagnostic {
+    fn unknown_property(
+        &self,
+        key: &Spanned<String>,
+        value: Span,
+        spec: &'static NodeSpec,
+        read: &Node,
+    ) -> Diagnostic {
         let diagnostic =
             Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
         let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
         if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
             return diagnostic.note(why);
+        }
+        if is_pair(spec, read) {
+            return diagnostic.help(format!(
+                "write name and value side by side: `{} \"{}\" {shown}`",
+                spec.name, key.value
+            ));
         }
         match Meant::of(&key.value, spec) {
             Some(Meant::Argument) => {
