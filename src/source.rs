@@ -51,6 +51,11 @@ impl Span {
         (self.end - self.start) as usize
     }
 
+    /// Whether the other lies in this one.
+    pub fn covers(self, other: Self) -> bool {
+        self.source == other.source && self.start <= other.start && other.end <= self.end
+    }
+
     /// Whether the span covers no byte.
     pub fn is_empty(self) -> bool {
         self.start == self.end

@@ -182,3 +182,22 @@ fn the_page_of_placeholders_names_every_value() {
     }
     assert_eq!(groups, 8);
 }
+
+#[test]
+fn every_rule_has_its_source_and_its_day() {
+    let active: BTreeSet<&str> = trainc::codes()
+        .iter()
+        .filter(|code| code.status == trainc::diag::Status::Active)
+        .map(|code| code.id)
+        .collect();
+    let rows: Vec<&str> = trainc::catalog::rules::codes().collect();
+    assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), active, "rows and codes differ");
+    assert_eq!(rows.len(), active.len(), "a row stands twice");
+    for code in trainc::codes().iter().filter(|code| active.contains(code.id)) {
+        let row = trainc::catalog::rules::get(code.id).unwrap();
+        let said = trainc::diag::page::source(code.page);
+        assert!(said.is_some() != row.source.is_some(), "{}: one source, in the page or in the row", code.id);
+        let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
+        assert_eq!(digits, [4, 2, 2], "{}: {}", code.id, row.date);
+    }
+}

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Instance;
 
-pub(crate) const TABLE: Table = Table::new("efa_environment", include_str!("data/efa_environment.toml"));
+pub(crate) const TABLE: Table = Table::new("efa-environment", include_str!("data/efa_environment.toml"));
 
 /// The column of an instance type on which a variable depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("iam_actions", include_str!("data/iam_actions.toml"));
+pub(crate) const TABLE: Table = Table::new("iam-actions", include_str!("data/iam_actions.toml"));
 
 /// One action.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,7 @@ pub mod quotas;
 pub mod record;
 pub mod regions;
 pub mod reserved;
+pub mod rules;
 pub mod shapes;
 pub mod smp;
 pub mod support;
@@ -27,7 +28,7 @@ pub mod usual;
 pub(crate) mod memo;
 mod table;
 
-/// Date of the data: no row is newer.
+/// Date of the data: no row is newer. Rules have days of their own.
 pub const VERSION: &str = "2026-11-21";
 
 /// All tables.

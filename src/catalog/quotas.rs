@@ -6,7 +6,7 @@ use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
-pub(crate) const GENERAL: Table = Table::new("quotas_general", include_str!("data/quotas_general.toml"));
+pub(crate) const GENERAL: Table = Table::new("quotas-general", include_str!("data/quotas_general.toml"));
 
 /// One quota.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
-pub(crate) const TABLE: Table = Table::new("smp_parameters", include_str!("data/smp_parameters.toml"));
+pub(crate) const TABLE: Table = Table::new("smp-parameters", include_str!("data/smp_parameters.toml"));
 
 /// Version of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::manifests::compile_all;
 use super::table::table;
 use crate::Options;
 use crate::catalog::listing::{self, Listing};
-use crate::catalog::{models, record};
-use crate::diag::{Format, Status, page};
+use crate::catalog::{models, record, rules};
+use crate::diag::{Code, Format, Status, page};
 use crate::ir::Plan;
 use crate::text;
 use serde_json::{Value, json};
@@ -42,6 +42,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, global, tables(), args);
     };
+    // Some tables were called with underscores once.
+    let name = name.replace('_', "-");
+    let name = name.as_str();
     if name == "permissions" {
         return permissions(io, global, args);
     }
@@ -197,23 +200,26 @@ fn models_listing() -> Listing {
 
 fn rules_listing() -> Listing {
     let codes: Vec<_> = crate::codes().iter().filter(|code| code.status == Status::Active).collect();
+    // The page names its source, or the row does.
+    let of = |code: &Code| {
+        let row = rules::get(code.id);
+        let source = page::source(code.page).or_else(|| row.as_ref()?.source.clone());
+        (source, row.map(|row| row.date))
+    };
     Listing {
-        headers: vec!["code", "name", "severity", "what is wrong", "source"],
+        headers: vec!["code", "name", "severity", "what is wrong"],
         rows: codes
             .iter()
-            .map(|code| {
-                let source = page::source(code.page).unwrap_or_else(|| "-".to_owned());
-                let words = [code.id, code.name, code.severity.word(), code.summary];
-                words.map(str::to_owned).into_iter().chain([source]).collect()
-            })
+            .map(|code| [code.id, code.name, code.severity.word(), code.summary].map(str::to_owned).to_vec())
             .collect(),
         json: Value::Array(
             codes
                 .iter()
                 .map(|code| {
+                    let (source, date) = of(code);
                     json!({
                         "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary,
-                        "why": page::why(code.page), "source": page::source(code.page),
+                        "why": page::why(code.page), "source": source, "date": date,
                     })
                 })
                 .collect(),

@@ -6,6 +6,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 /// A column of texts is not made narrower than this.
 const LEAST: usize = 14;
+/// A cell that takes more lines than this makes a column of crumbs beside empty ones: its rows are records.
+const MOST_LINES: usize = 4;
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -17,9 +19,15 @@ pub(super) fn table(listing: &Listing, most: usize) -> String {
         return rows(listing, &wanted, &numeric);
     }
     match narrowed(listing, wanted, &numeric, most) {
-        Some(widths) => rows(listing, &widths, &numeric),
-        None => records(listing, most),
+        Some(widths) if !is_crumbled(listing, &widths) => rows(listing, &widths, &numeric),
+        _ => records(listing, most),
     }
+}
+
+/// Whether a cell would stand in a column too narrow for it.
+fn is_crumbled(listing: &Listing, widths: &[usize]) -> bool {
+    let mut cells = listing.rows.iter().flat_map(|row| row.iter().zip(widths));
+    cells.any(|(cell, width)| cell.width() > *width && fit(cell, *width).len() > MOST_LINES)
 }
 
 /// Columns as wide as their widest cell.

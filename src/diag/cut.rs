@@ -9,6 +9,22 @@ pub(super) const OF_HELP: usize = 600;
 /// How many times a piece's length the whole may have: where a quote's end is not where it seems.
 const WHOLE: usize = 20;
 
+/// The text with an empty piece in backticks as a manifest has it, in quotes: two backticks alone read as a slip of ours.
+pub(super) fn seen(text: String) -> String {
+    if !text.contains("``") {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    let mut pieces = text.split('`').enumerate().peekable();
+    while let Some((at, piece)) = pieces.next() {
+        out.push_str(piece);
+        if pieces.peek().is_some() {
+            out.push_str(if at % 2 == 1 && piece.is_empty() { "\"\"`" } else { "`" });
+        }
+    }
+    out
+}
+
 /// The text with each piece in backticks or quotation marks cut to so many characters.
 pub(super) fn cut(text: String, most: usize) -> String {
     // Bytes are no fewer than characters.
@@ -53,6 +69,18 @@ mod tests {
         let message = cut(format!("`{long}` is no `{long}`, but \"x\""), OF_MESSAGE);
         assert_eq!(message.chars().count(), 2 * (OF_MESSAGE + 1) + "`` is no ``, but \"x\"".chars().count());
         assert!(message.ends_with("…`, but \"x\""));
+    }
+
+    #[test]
+    fn an_empty_text_is_seen() {
+        for (before, after) in [
+            ("`` is no name", "`\"\"` is no name"),
+            ("`a` is `b`, not ``", "`a` is `b`, not `\"\"`"),
+            ("`a``b`", "`a``b`"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(seen(before.to_owned()), after);
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use place::Paths;
 pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
 
 use crate::source::Span;
-use cut::{OF_HELP, OF_MESSAGE, cut};
+use cut::{OF_HELP, OF_MESSAGE, cut, seen};
 use std::collections::BTreeMap;
 
 /// How bad it is. Ordered: an error is greater than a warning.
@@ -110,7 +110,7 @@ impl Diagnostic {
             severity: code.severity,
             span,
             label: String::new(),
-            message: cut(message.into(), OF_MESSAGE),
+            message: cut(seen(message.into()), OF_MESSAGE),
             labels: Vec::new(),
             help: None,
             notes: Vec::new(),

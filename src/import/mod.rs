@@ -253,8 +253,10 @@ impl Reader {
     /// A placeholder: exactly one length and one factor of the batch, so that it compiles.
     fn train(&mut self, launch: &launch::Launch) -> Node {
         self.unsaid
-            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders");
-        let node = Node::new("train").said("Placeholders: a request does not say how the model is trained.");
+            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are assumed, so is what the plan makes of them");
+        let node = Node::new("train").said(
+            "Assumed: a request does not say how the model is trained; batch, memory, time and cost are of one step.",
+        );
         let mut children: Vec<Node> =
             launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
         children.push(Node::new("micro-batch").arg("1"));

@@ -45,8 +45,12 @@ pub(super) fn unknown(
     (of, found, known): (&str, &str, &[String]),
 ) -> Diagnostic {
     let noun = if of == "pytorch" { "PyTorch" } else { of };
-    let diagnostic = Diagnostic::new(&T0330, span, format!("there is no container with {noun} {found}"))
-        .fact("known", known.to_vec());
+    let diagnostic = Diagnostic::new(
+        &T0330,
+        span,
+        format!("there is no container with {noun} {}", if found.is_empty() { "`\"\"`" } else { found }),
+    )
+    .fact("known", known.to_vec());
     let candidates = candidates(job, query, known);
     let newest = candidates.iter().max_by_key(|one| (version_key(one.version()), version_key(&one.pytorch)));
     let near = candidates.iter().filter(|one| minor(one.version()) == minor(found)).max_by_key(|one| {

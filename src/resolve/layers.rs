@@ -5,7 +5,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Override;
 use crate::source::{SourceId, SourceMap, Span, Spanned};
-use crate::syntax::ast::{File, Node};
+use crate::syntax::ast::{File, Node, Twin};
 use crate::text;
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ struct Layers<'a> {
     loader: &'a mut dyn Loader,
     sources: &'a mut SourceMap,
     problems: &'a mut Problems,
-    /// Identities of the files being read, outermost first.
-    open: Vec<String>,
+    /// The files being read, outermost first: identity and name.
+    open: Vec<(String, String)>,
     /// Nodes under the file, earliest first.
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
@@ -105,7 +105,7 @@ pub(super) fn merge(
         loader,
         sources,
         problems,
-        open: vec![identity],
+        open: vec![(identity, name.clone())],
         base: Vec::new(),
         envs: Vec::new(),
         incomplete: false,
@@ -116,22 +116,41 @@ pub(super) fn merge(
     layers.envs.extend(envs);
     let Layers { base, envs, mut incomplete, .. } = layers;
 
-    let mut overrides = Vec::new();
-    let mut children: Vec<Node> = Vec::new();
-    for nodes in base {
-        merge::over(&mut children, nodes, "", &mut overrides);
-    }
-    merge::over(&mut children, std::mem::take(&mut job.children), "", &mut overrides);
     if let Some(wanted) = &choices.env {
         let known: Vec<String> = envs.iter().filter_map(|env| env.first_text().map(str::to_owned)).collect();
         if !known.contains(wanted) {
             incomplete = true;
             problems.push(unknown_env(wanted, &known, &name, sources));
         }
-        for env in envs {
-            if env.first_text() == Some(wanted) {
-                merge::over(&mut children, env.children, "", &mut overrides);
-            }
+    }
+    // A second job of the file has the same layers; what they lack is said of the first.
+    for twin in &mut job.twins {
+        if let Twin::Node(other) = twin {
+            let mut unsaid = Problems::default();
+            lay(other, base.clone(), envs.clone(), choices, sources, &mut unsaid);
+        }
+    }
+    let overrides = lay(&mut job, base, envs, choices, sources, problems);
+    Some(Merged { job, overrides, incomplete })
+}
+
+/// Lays what stands under a job under its own nodes, and what stands over them over them.
+fn lay(
+    job: &mut Node,
+    base: Vec<Vec<Node>>,
+    envs: Vec<Node>,
+    choices: &Choices,
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Vec<Override> {
+    let mut overrides = Vec::new();
+    let mut children: Vec<Node> = Vec::new();
+    for nodes in base.into_iter().chain([std::mem::take(&mut job.children)]) {
+        merge::over(&mut children, nodes, "", &mut overrides);
+    }
+    for env in envs {
+        if choices.env.is_some() && env.first_text() == choices.env.as_deref() {
+            merge::over(&mut children, env.children, "", &mut overrides);
         }
     }
     let sets = choices.sets.iter().map(|written| (written, None));
@@ -142,7 +161,7 @@ pub(super) fn merge(
         }
     }
     job.children = children;
-    Some(Merged { job, overrides, incomplete })
+    overrides
 }
 
 /// `--env` names what no layer defines.
@@ -223,14 +242,17 @@ impl Layers<'_> {
     }
 
     fn layer(&mut self, loaded: &Loaded, node: &Node, path: Spanned<String>) {
-        if let Some(at) = self.open.iter().position(|open| *open == loaded.identity) {
-            let circle = self.open.get(at..).map_or(0, <[String]>::len);
-            let words =
-                if circle == 1 { "itself".to_owned() } else { format!("itself through {circle} files") };
-            self.problems.push(
-                Diagnostic::new(&T0201, path.span, format!("`{}` extends {words}", path.value))
-                    .help("remove one `extends` of the circle"),
-            );
+        if let Some(at) = self.open.iter().position(|(open, _)| *open == loaded.identity) {
+            let ring = self.open.iter().skip(at).map(|(_, name)| name.as_str());
+            let ring: Vec<String> =
+                ring.chain([loaded.name.as_str()]).map(|name| format!("`{name}`")).collect();
+            self.problems.push(if ring.len() > 2 {
+                let message = format!("layers extend each other in a circle: {}", ring.join(" → "));
+                Diagnostic::new(&T0201, path.span, message).help("remove one `extends` of the circle")
+            } else {
+                let message = format!("`{}` extends itself", path.value);
+                Diagnostic::new(&T0201, path.span, message).help("remove this `extends`")
+            });
             self.incomplete = true;
             return;
         }
@@ -280,7 +302,7 @@ impl Layers<'_> {
                 .help("write its nodes at the top of the file, without `job`"),
             );
         }
-        self.open.push(loaded.identity.clone());
+        self.open.push((loaded.identity.clone(), loaded.name.clone()));
         self.extend(&file.extends, &loaded.name);
         self.open.pop();
         // What a file with a job says is laid under nonetheless: that is what the author wanted.

@@ -1,8 +1,8 @@
 //! Laying one set of nodes over another: same node and same name merge, later wins.
 
 use crate::ir::Override;
-use crate::source::Span;
-use crate::syntax::ast::Node;
+use crate::source::{Span, Spanned};
+use crate::syntax::ast::{Node, Twin};
 use crate::syntax::spec::Repeat;
 use std::collections::BTreeMap;
 
@@ -97,7 +97,48 @@ fn argument(node: &Node, name: &str) -> Option<usize> {
     node.spec?.args.iter().position(|arg| arg.name == name)
 }
 
-fn merge(earlier: &mut Node, later: Node, path: &str, overrides: &mut Vec<Override>) {
+/// What stands twice in either layer, as it would stand if it counted: later ones lie over it, it over earlier ones.
+fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
+    let (under, over) = (std::mem::take(&mut earlier.twins), std::mem::take(&mut later.twins));
+    let mut unsaid = Vec::new();
+    // It keeps its own place: what is said of it is said there.
+    let mut laid = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
+        merge(&mut under, over, "", &mut unsaid);
+        (under.name, under.span) = place;
+        Twin::Node(under)
+    };
+    let mut out: Vec<Twin> = Vec::new();
+    for twin in under {
+        match twin {
+            Twin::Node(twin) => {
+                let place = (twin.name.clone(), twin.span);
+                out.push(laid(twin, later.clone(), place));
+            }
+            Twin::Property(name, value) => {
+                if !later.props.iter().any(|(key, _)| key.value == name.value) {
+                    out.push(Twin::Property(name, value));
+                }
+            }
+        }
+    }
+    for twin in over {
+        out.push(match twin {
+            Twin::Node(twin) => {
+                let place = (twin.name.clone(), twin.span);
+                laid(earlier.clone(), twin, place)
+            }
+            property @ Twin::Property(..) => property,
+        });
+    }
+    out
+}
+
+fn merge(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Override>) {
+    if !earlier.twins.is_empty() || !later.twins.is_empty() {
+        for twin in twins(earlier, &mut later) {
+            earlier.add_twin(twin);
+        }
+    }
     choose_anew(earlier, &later, path, overrides);
     choose_first_anew(earlier, &later, path, overrides);
     earlier.also.push(later.span);

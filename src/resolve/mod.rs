@@ -14,6 +14,7 @@ mod poison;
 mod set;
 mod storage;
 mod sweep;
+mod twins;
 
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -24,6 +25,7 @@ use crate::syntax::{ast, recover, require};
 pub use layers::{LayerFault, Loaded, Loader};
 pub(crate) use nodes::T0220;
 pub use sweep::suffixes;
+pub use twins::{Second, rounds};
 
 declare_code!(T0212, "account-differs", Error, "`--account` names another account than the manifest");
 

@@ -157,6 +157,7 @@ impl Path<'_> {
             name: Spanned::new(first.value.to_owned(), first.span),
             span: self.whole,
             also: Vec::new(),
+            twins: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),

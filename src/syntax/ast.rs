@@ -28,6 +28,18 @@ pub enum Value {
     Bad,
 }
 
+/// What stands a second time where one may: reported, laid over nothing, and still held to the rules.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Twin {
+    /// A node of the same name.
+    Node(Node),
+    /// A property of the same name, with its value.
+    Property(Spanned<String>, Spanned<Value>),
+}
+
+/// More of one thing than anybody writes twice; keeps the work in bounds.
+const MOST_TWINS: usize = 16;
+
 /// A node with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -39,6 +51,8 @@ pub struct Node {
     pub span: Span,
     /// The same node in the layers that were laid over it.
     pub also: Vec<Span>,
+    /// What of it stands twice, beside what counts.
+    pub twins: Vec<Twin>,
     /// Its arguments.
     pub args: Vec<Spanned<Value>>,
     /// Its properties in the order written: name and value.
@@ -48,6 +62,13 @@ pub struct Node {
 }
 
 impl Node {
+    /// Keeps what stands a second time.
+    pub(crate) fn add_twin(&mut self, twin: Twin) {
+        if self.twins.len() < MOST_TWINS {
+            self.twins.push(twin);
+        }
+    }
+
     /// The argument at a position.
     pub fn arg(&self, at: usize) -> Option<&Spanned<Value>> {
         self.args.get(at)

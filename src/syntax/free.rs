@@ -1,6 +1,6 @@
 //! Nodes of any shape, as they stand under `request`.
 
-use super::ast::Node;
+use super::ast::{Node, Twin};
 use super::read::{Reader, T0122, T0123};
 use super::spec::Ty;
 use crate::diag::Diagnostic;
@@ -11,19 +11,25 @@ use std::collections::BTreeMap;
 impl Reader<'_> {
     pub(super) fn free_children(&mut self, list: &[&KdlNode]) -> Vec<Node> {
         let mut out: Vec<Node> = Vec::new();
-        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for child in list {
             let read = self.free(child);
-            if read.name.value != "-"
-                && let Some(first) = seen.insert(read.name.value.clone(), read.name.span)
-            {
-                self.push(
-                    Diagnostic::new(&T0122, read.name.span, format!("`{}` stands twice", read.name.value))
+            if read.name.value != "-" {
+                let at = *seen.entry(read.name.value.clone()).or_insert(out.len());
+                if let Some(first) = out.get_mut(at) {
+                    self.push(
+                        Diagnostic::new(
+                            &T0122,
+                            read.name.span,
+                            format!("`{}` stands twice", read.name.value),
+                        )
                         .here("the second")
-                        .label(first, "the first")
+                        .label(first.name.span, "the first")
                         .help("keep one of them; the items of a list are written as `-`"),
-                );
-                continue;
+                    );
+                    first.add_twin(Twin::Node(read));
+                    continue;
+                }
             }
             out.push(read);
         }
@@ -37,6 +43,7 @@ impl Reader<'_> {
             name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
             span: self.span(node.span()),
             also: Vec::new(),
+            twins: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -56,6 +63,7 @@ impl Reader<'_> {
                                 .label(first, "the first")
                                 .help("keep one of them"),
                         );
+                        read.add_twin(Twin::Property(key, Spanned::new(value, span)));
                         continue;
                     }
                     read.props.push((key, Spanned::new(value, span)));

@@ -1,23 +1,34 @@
 //! What a node was probably meant to be: names of other tools, the parents that a name belongs under, and laying
 //! such a node where it belongs. It was reported; read on as meant, nothing is said to be missing.
 
-use super::ast::Node;
+use super::ast::{Node, Twin};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat};
 
 /// Adds a node unless one of its kind and name is there.
 pub(super) fn add_missing(list: &mut Vec<Node>, node: Node) {
-    let repeat = node.spec.map_or(Repeat::Once, |spec| spec.repeat);
-    let is_there = list.iter().any(|other| {
-        other.name.value == node.name.value
-            && match repeat {
-                Repeat::Many => false,
-                Repeat::Once => true,
-                Repeat::ByFirst | Repeat::ByName => other.key() == node.key(),
-            }
-    });
-    if !is_there {
+    if !list.iter().any(|other| is_same(other, &node)) {
         list.push(node);
+    }
+}
+
+/// Whether two nodes are one to their parent, which stands twice then.
+fn is_same(one: &Node, other: &Node) -> bool {
+    one.name.value == other.name.value
+        && match one.spec.map_or(Repeat::Once, |spec| spec.repeat) {
+            Repeat::Many => false,
+            Repeat::Once => true,
+            Repeat::ByFirst | Repeat::ByName => one.key() == other.key(),
+        }
+}
+
+/// Adds the children of a second node to those of the first, as the user will have to.
+pub(super) fn put_into_one(list: &mut Vec<Node>, second: Vec<Node>) {
+    for node in second {
+        match list.iter_mut().find(|other| is_same(other, &node)) {
+            Some(first) => first.add_twin(Twin::Node(node)),
+            None => list.push(node),
+        }
     }
 }
 

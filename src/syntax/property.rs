@@ -1,6 +1,6 @@
 //! One property of a node: read by its table, and where the table has none of that name, what was meant.
 
-use super::ast::{Node, Value};
+use super::ast::{Node, Twin, Value};
 use super::meant::{left_out, other_property, other_spelling, parents_of};
 use super::read::{Reader, T0120, T0123};
 use super::require;
@@ -73,6 +73,7 @@ impl Astray {
             name: Spanned::new(self.owner.name.to_owned(), at),
             span: at,
             also: Vec::new(),
+            twins: Vec::new(),
             args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
             props: vec![(self.name, self.value)],
             children: Vec::new(),
@@ -95,6 +96,11 @@ pub(super) fn owner_of(
     let mut owners =
         specs.iter().copied().filter(|spec| spec.prop(name).is_some() && spec.repeat == Repeat::Once);
     owners.next().filter(|_| owners.next().is_none())
+}
+
+/// Whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
+fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
+    read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
 }
 
 impl Reader<'_> {
@@ -125,6 +131,8 @@ impl Reader<'_> {
         );
         if seen.insert(prop.name.to_owned(), key.span).is_none() {
             read.props.push((key, value));
+        } else {
+            read.add_twin(Twin::Property(key, value));
         }
         true
     }
@@ -170,6 +178,7 @@ impl Reader<'_> {
         (name, Spanned::new(value, span), shown)
     }
 
+    /// Reads a property; tells whether it is known what it was meant to be.
     pub(super) fn property(
         &mut self,
         entry: &KdlEntry,
@@ -177,16 +186,24 @@ impl Reader<'_> {
         spec: &'static NodeSpec,
         read: &mut Node,
         seen: &mut BTreeMap<String, Span>,
-    ) {
+    ) -> bool {
         let span = self.value_span(entry);
         let ty = match (spec.prop(&key.value), spec.free_props) {
             (Some(prop), _) => prop.ty,
             (None, Some(ty)) => ty,
             (None, None) => {
-                let diagnostic = self.unknown_property(&key, span, spec);
+                let diagnostic = self.unknown_property(&key, span, spec, read);
                 self.push(diagnostic);
-                self.as_meant(entry, span, key, spec, read);
-                return;
+                if let Some(second) = spec.arg(1).filter(|_| is_pair(spec, read)) {
+                    let value = self.value(entry, span, second.ty, spec.name);
+                    let at = key.span;
+                    read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
+                    return true;
+                }
+                let meant = Meant::of(&key.value, spec);
+                let is_meant = meant.is_some();
+                self.as_meant(entry, span, key, meant, spec, read);
+                return is_meant;
             }
         };
         if let Some(first) = seen.insert(key.value.clone(), key.span) {
@@ -195,11 +212,13 @@ impl Reader<'_> {
                     .label(first, "the first")
                     .help("keep one of them"),
             );
-            self.value(entry, span, ty, &key.value);
-            return;
+            let value = self.value(entry, span, ty, &key.value);
+            read.add_twin(Twin::Property(key, Spanned::new(value, span)));
+            return true;
         }
         let value = self.value(entry, span, ty, &key.value);
         read.props.push((key, Spanned::new(value, span)));
+        true
     }
 
     /// Reads on a property whose name was reported as if it stood as it was probably meant, so that nothing is said to
@@ -209,10 +228,11 @@ impl Reader<'_> {
         entry: &KdlEntry,
         span: Span,
         key: Spanned<String>,
+        meant: Option<Meant>,
         spec: &'static NodeSpec,
         read: &mut Node,
     ) {
-        let Some(meant) = Meant::of(&key.value, spec) else { return };
+        let Some(meant) = meant else { return };
         match meant {
             Meant::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
@@ -228,6 +248,7 @@ impl Reader<'_> {
                     name: Spanned::new(child.name.to_owned(), key.span),
                     span: key.span.to(span),
                     also: Vec::new(),
+                    twins: Vec::new(),
                     args: vec![Spanned::new(value, span)],
                     props: Vec::new(),
                     children: Vec::new(),
@@ -249,12 +270,24 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_property(&self, key: &Spanned<String>, value: Span, spec: &'static NodeSpec) -> Diagnostic {
+    fn unknown_property(
+        &self,
+        key: &Spanned<String>,
+        value: Span,
+        spec: &'static NodeSpec,
+        read: &Node,
+    ) -> Diagnostic {
         let diagnostic =
             Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
         let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
         if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
             return diagnostic.note(why);
+        }
+        if is_pair(spec, read) {
+            return diagnostic.help(format!(
+                "write name and value side by side: `{} \"{}\" {shown}`",
+                spec.name, key.value
+            ));
         }
         match Meant::of(&key.value, spec) {
             Some(Meant::Argument) => {

@@ -3,7 +3,7 @@
 //! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
 //! [`ast::Value::Bad`], and the rest goes on.
 
-use super::ast::{Node, Value};
+use super::ast::{Node, Twin, Value};
 use super::lex::is_disallowed;
 use super::meant::{add_missing, homes_of, is_property, left_out, other_spelling, parents_of, put_under};
 use super::nodes;
@@ -88,6 +88,7 @@ impl Reader<'_> {
             name,
             span: self.span(node.span()),
             also: Vec::new(),
+            twins: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -104,7 +105,7 @@ impl Reader<'_> {
                 None => surplus |= !self.argument(node, entry, spec, &mut read),
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
-                    self.property(entry, key, spec, &mut read, &mut seen);
+                    surplus |= !self.property(entry, key, spec, &mut read, &mut seen);
                 }
             }
         }
@@ -199,28 +200,48 @@ impl Reader<'_> {
             let fits: Vec<&str> = spec
                 .props
                 .iter()
-                .filter(|prop| typed(entry.value(), prop.ty).is_ok())
+                .filter(|prop| typed(entry.value(), prop.ty).is_ok() && node.entry(prop.name).is_none())
                 .map(|prop| prop.name)
                 .collect();
             let lacking: Vec<&Prop> =
                 spec.props.iter().filter(|prop| prop.required && node.entry(prop.name).is_none()).collect();
+            let switch = entry.value().as_string().and_then(|word| spec.prop(word));
+            let switch = switch.filter(|prop| prop.ty == Ty::Bool && node.entry(prop.name).is_none());
+            // Read on as what the help says.
+            let mut mean = |name: &str, ty: Ty| {
+                let value = typed(entry.value(), ty).ok().filter(|_| node.entry(name).is_none());
+                if let Some(value) = value.filter(|_| !read.props.iter().any(|(key, _)| key.value == name)) {
+                    read.props.push((Spanned::new(name.to_owned(), span), Spanned::new(value, span)));
+                }
+            };
             let diagnostic =
                 Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
             self.push(match (lacking.as_slice(), fits.as_slice()) {
+                _ if switch.is_some() => {
+                    let name = switch.map_or("", |prop| prop.name);
+                    let on = (Spanned::new(name.to_owned(), span), Spanned::new(Value::Bool(true), span));
+                    read.props.push(on);
+                    diagnostic.help(format!("write `{name}=#true`")).fix(span, format!("{name}=#true"))
+                }
                 ([only], _) if typed(entry.value(), only.ty).is_err() && spec.args.is_empty() => {
                     diagnostic.help(format!("write `{}={}`", only.name, require::example(only.ty)))
                 }
                 ([only], _) if typed(entry.value(), only.ty).is_ok() => {
+                    mean(only.name, only.ty);
                     let joined = format!("{}={shown}", only.name);
                     diagnostic.help(format!("write `{joined}`")).fix(span, joined)
                 }
                 // A text fits a property for texts, whatever it is for: a node with arguments has more likely one too
                 // many of those.
                 ([], [only]) if spec.args.is_empty() || !matches!(entry.value(), KdlValue::String(_)) => {
+                    if let Some(prop) = spec.prop(only) {
+                        mean(prop.name, prop.ty);
+                    }
                     diagnostic.help(format!("write `{only}={shown}`")).fix(span, format!("{only}={shown}"))
                 }
                 // An ARN goes where one is asked for by name.
                 _ if spec.prop("arn").is_some() && shown.starts_with("\"arn:") && spec.args.is_empty() => {
+                    mean("arn", Ty::Text);
                     diagnostic.help(format!("write `arn={shown}`")).fix(span, format!("arn={shown}"))
                 }
                 _ if spec.args.is_empty() => diagnostic,
@@ -305,13 +326,13 @@ impl Reader<'_> {
                 continue;
             }
             let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
-            let first = first.name.span;
             self.push(
                 Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
                     .here("the second")
-                    .label(first, "the first")
+                    .label(first.name.span, "the first")
                     .help("keep one of them; a later layer (`env`, `--set`) may change it"),
             );
+            first.add_twin(Twin::Node(read));
         }
         for node in meant {
             add_missing(&mut out, node);
@@ -333,11 +354,15 @@ impl Reader<'_> {
                         .label(other, "the first")
                         .help("keep one of them; a later layer (`env`, `--set`) may change it"),
                 );
+                first.add_twin(Twin::Property(key, value));
             } else {
                 first.props.push((key, value));
             }
         }
         first.children.extend(second.children);
+        for twin in second.twins {
+            first.add_twin(twin);
+        }
     }
 
     /// Reads on a node whose name was reported, as what it was probably meant to be.
@@ -364,7 +389,8 @@ impl Reader<'_> {
                 // Its value is the property's, and says nothing of the node's own.
                 read.args.clear();
             }
-            if read.args.is_empty() && spec.arg(0).is_some() {
+            let required = spec.args.iter().filter(|arg| arg.required).count().max(1).min(spec.args.len());
+            while read.args.len() < required {
                 let at = read.name.span;
                 read.args.push(Spanned::new(Value::Bad, at));
             }

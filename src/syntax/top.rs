@@ -1,7 +1,7 @@
 //! The top level of a file: its job, its layers, and what may stand beside them.
 
-use super::ast::{File, Node};
-use super::meant::add_missing;
+use super::ast::{File, Node, Twin};
+use super::meant::{add_missing, put_into_one};
 use super::read::{MOST_PROBLEMS, Reader, T0122};
 use super::{nodes, recover};
 use crate::declare_code;
@@ -57,15 +57,15 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
                 let mut read = reader.node(node, &nodes::JOB);
                 "job".clone_into(&mut read.name.value);
                 reader.bring_home(std::slice::from_mut(&mut read));
-                if let Some(first) = &file.job {
-                    let first_span = first.name.span;
+                if let Some(first) = &mut file.job {
                     reader.push(
                         Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
-                            .label(first_span, "the first")
+                            .label(first.name.span, "the first")
                             .help(
                                 "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
                             ),
                     );
+                    first.add_twin(Twin::Node(read));
                 } else {
                     file.job = Some(read);
                 }
@@ -74,17 +74,17 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
             "env" => {
                 let mut read = reader.node(node, &nodes::ENV);
                 reader.bring_home(std::slice::from_mut(&mut read));
-                let first = file
-                    .envs
-                    .iter()
-                    .find(|env: &&Node| env.first_text().is_some() && env.first_text() == read.first_text());
+                let first = file.envs.iter_mut().find(|env: &&mut Node| {
+                    env.first_text().is_some() && env.first_text() == read.first_text()
+                });
                 if let Some(first) = first {
-                    let (name, first) = (read.first_text().unwrap_or_default().to_owned(), first.name.span);
+                    let name = read.first_text().unwrap_or_default().to_owned();
                     reader.push(
                         Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
-                            .label(first, "the first")
+                            .label(first.name.span, "the first")
                             .help("put both into one node"),
                     );
+                    put_into_one(&mut first.children, read.children);
                 } else {
                     file.envs.push(read);
                 }

@@ -146,6 +146,10 @@ fn what_git_cannot_give_is_said_before_anything_is_made() {
     place.git(&["submodule", "--quiet", "add", &this, "code/part"]);
     place.commit("train.py", "print('five')\n");
     refused(&[], "submodules");
+    // A name that git cannot have is one mistake: that nothing was fetched by it follows.
+    let done = place.trainc(&["apply", "job.kdl", "--simulate", "--set", "program.commit=zzz"]);
+    assert_eq!(done.status.code(), Some(3));
+    assert!(said(&done).contains("T0516") && !said(&done).contains("T0503"), "{}", said(&done));
     // An address with a password in it is no address to ask at.
     let done = place.trainc(&[
         "apply",

@@ -10,7 +10,7 @@ use crate::catalog::table::{Sourced, Table};
 use crate::ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
-pub(crate) const ALIASES: Table = Table::new("image_aliases", include_str!("../data/image_aliases.toml"));
+pub(crate) const ALIASES: Table = Table::new("image-aliases", include_str!("../data/image_aliases.toml"));
 pub(crate) const REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
 
 /// Which table of the SDK an image comes from.

@@ -50,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         return;
     };
-    let Some(run) = cluster.max_run_seconds.val() else { return };
+    let Some(run) = durations::longest_run(cluster) else { return };
     // Until another job takes it, the warm pool is paid for as the run is.
     let taken = |seconds: u64| seconds > 0 && durations::takes(durations::WARM_POOL, seconds);
     let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
@@ -126,7 +126,14 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let plan = context.plan;
     plan.region.as_ref()?;
     let region = plan.job.region.value()?;
-    let systems = unpriced_file_systems(plan);
+    // One that the service does not have has no price either; it has been said.
+    let refused = |name: &str| {
+        let mut storages = plan.job.storage.iter();
+        let storage = storages.find(|storage| storage.name.value().is_some_and(|own| own == name));
+        storage.is_some_and(|storage| file_system::price_flag(region, storage).is_none())
+    };
+    let mut systems = unpriced_file_systems(plan);
+    systems.retain(|name| !refused(name));
     let volumes = hard
         && super::predicted_cost::predicted(context)
             .is_some_and(|(_, run)| run.cost_parts.instances.is_some() && run.cost_parts.volumes.is_none());

@@ -1,6 +1,6 @@
 //! Checkpoints and outputs: whose they are, whether they are ever written and read, and what they lie among.
 
-use super::s3_uris;
+use super::{durations, s3_uris};
 use crate::check::{Context, s3};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -33,7 +33,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .note("without a prefix no `CheckpointConfig` is sent, and SageMaker copies nothing out of the container but its model and output"),
         );
     }
-    if let Some(uri) = checkpoint.s3.val() {
+    // What is no address of S3 has been said.
+    if let Some(uri) = checkpoint.s3.val().filter(|uri| crate::ir::s3::parse(&uri.value).is_some()) {
         let span = uri.span_or(checkpoint.span);
         if !uri.value.contains(crate::ir::plan::DIGEST_MARK)
             && !context.sources.slice(span).contains("job.digest")
@@ -73,8 +74,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     }
     if let (Some(Every::Seconds(every)), Some(run)) =
-        (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()))
-        && every > run
+        (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(durations::longest_run))
+        && every > run.value
     {
         problems.push(
             Diagnostic::new(
@@ -83,10 +84,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!(
                     "a checkpoint every {}, and the run ends after {}",
                     text::duration(every),
-                    text::duration(run)
+                    text::duration(run.value)
                 ),
             )
-            .help(format!("write a shorter interval, as `every=\"{}\"`", tenth(run)))
+            .help(format!("write a shorter interval, as `every=\"{}\"`", tenth(run.value)))
             .note("none is written before the end; a run that `max-run` stops leaves nothing"),
         );
     }

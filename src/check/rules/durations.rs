@@ -5,7 +5,7 @@ use crate::catalog::{instances, limits, quotas, shapes};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::Cluster;
+use crate::ir::{Cluster, Val};
 use crate::text;
 
 declare_code!(T0421, "duration-limit", Error, "a duration that the service does not take");
@@ -47,9 +47,14 @@ pub(super) fn takes(member: &str, value: u64) -> bool {
 }
 
 /// Whether the service lets a job run so long.
-pub(super) fn runs_so_long(seconds: u64) -> bool {
+fn runs_so_long(seconds: u64) -> bool {
     let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
     takes(MAX_RUN, seconds) && longest.is_none_or(|longest| seconds as f64 <= longest)
+}
+
+/// `max-run`, where the service takes it: what it does not take has been said, and nothing follows from it.
+pub(super) fn longest_run(cluster: &Cluster) -> Option<&Val<u64>> {
+    cluster.max_run_seconds.val().filter(|run| runs_so_long(run.value))
 }
 
 /// The durations of `cluster`.
@@ -78,6 +83,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let (min, max) = (shape.min.unwrap_or(0.0), shape.max.or(documented));
         let seconds = val.value as f64;
         if seconds >= min && seconds <= max.unwrap_or(MOST_OF_INTEGER) {
+            continue;
+        }
+        // That it is less than `max-run` says more.
+        if name == "max-wait" && longest_run(cluster).is_some_and(|run| val.value < run.value) {
             continue;
         }
         let near = if seconds < min { min } else { max.unwrap_or(MOST_OF_INTEGER) };
@@ -109,10 +118,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .fix(span, format!("\"{literal}\""))
         });
     }
-    if let (Some(run), Some(quota)) = (cluster.max_run_seconds.val(), quotas::general("longest-run-time"))
-        && let Some(default) = quota.default.filter(|default| {
-            run.value > *default && longest.is_none_or(|longest| run.value as f64 <= longest)
-        })
+    if let (Some(run), Some(quota)) = (longest_run(cluster), quotas::general("longest-run-time"))
+        && let Some(default) = quota.default.filter(|default| run.value > *default)
     {
         problems.push(
             Diagnostic::new(
@@ -165,7 +172,7 @@ fn in_all() -> String {
 fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
     let taken = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
     let Some(retry) = cluster.retry.val().filter(|retry| taken(retry.value)) else { return };
-    let Some(run) = cluster.max_run_seconds.val().filter(|run| runs_so_long(run.value)) else { return };
+    let Some(run) = longest_run(cluster) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0307,
         retry.span_or(cluster.span),

@@ -1,6 +1,6 @@
 //! The network between nodes: whether it is EFA, and whether the container turns it on.
 
-use super::{instead, smddp, smp_image};
+use super::{durations, instead, smddp, smp_image};
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -121,7 +121,7 @@ fn at_stake(context: &Context) -> Option<String> {
 /// Of so many ranks that the run may hang: what it costs until the service stops it.
 fn hanging(plan: &Plan) -> Option<String> {
     let ranks = plan.mesh.as_ref()?.ranks();
-    let limit = plan.job.cluster.as_ref()?.max_run_seconds.get()?;
+    let limit = durations::longest_run(plan.job.cluster.as_ref()?)?.value;
     let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
     Some(format!(
         "a run of {} that hangs is paid for until `max-run` stops it: {} for {}",

@@ -3,6 +3,7 @@
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
+use crate::ir::Program;
 
 declare_code!(T0516, "git-form", Error, "a branch, commit or directory that no repository has");
 
@@ -27,20 +28,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("such names follow git-check-ref-format (Git documentation)"),
         );
     }
-    if let Some(commit) = program.commit.val() {
-        let is_hex = commit.value.chars().all(|c| c.is_ascii_hexdigit());
-        if !is_hex || !COMMIT_DIGITS.contains(&commit.value.len()) {
-            problems.push(
-                Diagnostic::new(
-                    &T0516,
-                    commit.span_or(program.span),
-                    format!("`{}` is no commit: one has 7 to 64 hexadecimal digits", commit.value),
-                )
-                .help("write what `git rev-parse HEAD` prints; a branch or a tag stands in `branch=`"),
-            );
-        }
+    if let Some(commit) = program.commit.val().filter(|commit| !is_commit(&commit.value)) {
+        problems.push(
+            Diagnostic::new(
+                &T0516,
+                commit.span_or(program.span),
+                format!("`{}` is no commit: one has 7 to 64 hexadecimal digits", commit.value),
+            )
+            .help("write what `git rev-parse HEAD` prints; a branch or a tag stands in `branch=`"),
+        );
     }
-    if let Some(dir) = program.dir.val().filter(|dir| dir.value.split('/').any(|part| part == "..")) {
+    if let Some(dir) = program.dir.val().filter(|dir| leads_upward(&dir.value)) {
         problems.push(
             Diagnostic::new(
                 &T0516,
@@ -50,6 +48,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help("write it without `..`"),
         );
     }
+}
+
+/// Whether one of the three is refused: then git has nothing to give.
+pub(super) fn is_refused(program: &Program) -> bool {
+    program.branch.value().is_some_and(|branch| no_branch(branch).is_some())
+        || program.commit.value().is_some_and(|commit| !is_commit(commit))
+        || program.dir.value().is_some_and(|dir| leads_upward(dir))
+}
+
+fn is_commit(text: &str) -> bool {
+    COMMIT_DIGITS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn leads_upward(dir: &str) -> bool {
+    dir.split('/').any(|part| part == "..")
 }
 
 /// Why a text is no name of a branch; none where it may be one.

@@ -9,7 +9,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::emit;
-use crate::ir::Scalar;
+use crate::ir::{Plan, Scalar};
 use crate::text;
 use serde_json::Value;
 use std::cell::LazyCell;
@@ -66,12 +66,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let empty = violation.found.is_empty() || violation.expected == "at least 1 characters";
         let repeats_pattern =
             violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
+        let is_short = empty && beside(ViolationKind::TooShort);
         let repeats_length =
-            violation.kind == ViolationKind::Pattern && (empty || beside(ViolationKind::TooLong));
+            violation.kind == ViolationKind::Pattern && (is_short || beside(ViolationKind::TooLong));
         if repeats_pattern || repeats_length {
             continue;
         }
         let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
+        // A list that is written and names nothing was said to lack its names.
+        if place.code == &T0420 && violation.kind == ViolationKind::TooShort && is_written(plan, &place.path)
+        {
+            continue;
+        }
         let mut diagnostic = Diagnostic::new(place.code, place.span, message(place, violation))
             .note(format!("{}, botocore's shape of CreateTrainingJob", member(&violation.path)))
             .fact("member", violation.path.as_str());
@@ -206,6 +212,15 @@ fn help(
         }
     }
     diagnostic
+}
+
+/// Whether a list of `network` has a node of its own.
+fn is_written(plan: &Plan, path: &str) -> bool {
+    plan.job.network.as_ref().is_some_and(|network| {
+        let span =
+            if path.ends_with("Subnets") { network.subnets_span } else { network.security_groups_span };
+        span.is_some()
+    })
 }
 
 /// The characters of a hyperparameter's text as the manifest has it.

@@ -1,5 +1,6 @@
 //! A new Lustre file system over its life: maintenance, EFA, what staying costs, what leaving loses.
 
+use super::durations;
 use crate::catalog::prices::HOURS_PER_MONTH;
 use crate::catalog::shapes;
 use crate::check::{Context, file_system};
@@ -77,10 +78,8 @@ fn swept(plan: &Plan, storage: &Storage, problems: &mut Problems) {
 fn maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let name = file_system::name(storage);
     let Some(window) = storage.maintenance.val() else {
-        let Some(max_run) = plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get())
-        else {
-            return;
-        };
+        let Some(max_run) = plan.job.cluster.as_ref().and_then(durations::longest_run) else { return };
+        let max_run = max_run.value;
         if storage.maintenance.is_absent() && max_run > DAY {
             problems.push(
                 Diagnostic::new(&T0461, storage.span, format!("AWS picks the weekly maintenance window of `{name}`"))

@@ -2,7 +2,7 @@
 
 use super::repriced::{dollars, other_batch, other_instance, training_seconds};
 use super::standing::Standing;
-use super::{elsewhere, instead};
+use super::{durations, elsewhere, instead};
 use crate::check::Context;
 use crate::check::freedom::freedom;
 use crate::check::remedy::{self, Written};
@@ -232,7 +232,7 @@ impl Longest<'_> {
 /// The bound of the run, where the job as it stands keeps it.
 fn longest<'a>(context: &Context<'a>, layout: &Layout) -> Option<Longest<'a>> {
     let cluster = context.plan.job.cluster.as_ref()?;
-    let seconds = cluster.max_run_seconds.get()? as f64;
+    let seconds = durations::longest_run(cluster)?.value as f64;
     let constants = context.constants;
     let longest = Longest { constants, terms: Terms::of(context.plan, constants).ok()?, seconds };
     longest.holds(layout).then_some(longest)

@@ -8,6 +8,7 @@ mod adapter;
 mod archive_names;
 mod arguments;
 mod arns;
+mod assumed;
 mod batch_size;
 mod budget;
 mod channel_overlap;
@@ -96,6 +97,7 @@ pub static RULES: &[Rule] = &[
     adapter::rule,
     archive_names::rule,
     arns::rule,
+    assumed::rule,
     batch_size::rule,
     budget::rule,
     channel_overlap::rule,
@@ -180,6 +182,7 @@ static FILES: &[&[&Code]] = &[
     archive_names::CODES,
     arguments::CODES,
     arns::CODES,
+    assumed::CODES,
     batch_size::CODES,
     budget::CODES,
     channel_overlap::CODES,

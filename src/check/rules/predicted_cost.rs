@@ -1,5 +1,6 @@
 //! The budget against what the run is predicted to cost, and what would bring it under.
 
+use super::durations;
 use crate::check::Context;
 use crate::check::remedy;
 use crate::declare_code;
@@ -46,8 +47,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let (Some(cost), Some(interval)) = (run.least_usd, run.least_interval()) else { return };
-    let max_run =
-        context.plan.job.cluster.as_ref().and_then(|cluster| cluster.max_run_seconds.get()).map(|n| n as f64);
+    let max_run = context.plan.job.cluster.as_ref().and_then(durations::longest_run);
+    let max_run = max_run.map(|run| run.value as f64);
     let most = max_run.and_then(|seconds| at_most(context.plan, seconds).least_usd());
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;

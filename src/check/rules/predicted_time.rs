@@ -1,5 +1,6 @@
 //! `max-run` against the time that the run is predicted to take.
 
+use super::durations;
 use super::predicted_cost::{predicted, shorter, whole, with_checkpoints};
 use crate::catalog::limits;
 use crate::check::Context;
@@ -26,15 +27,14 @@ pub(super) static CODES: &[&Code] = &[&T0338, &T0496];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
-    let Some(limit) = cluster.max_run_seconds.val() else { return };
+    let Some(limit) = durations::longest_run(cluster) else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let most = limit.value as f64;
     if run.seconds <= most {
         let best = || with_checkpoints(context, &layout, Every::Optimal);
         interrupted((plan, cluster), &run, &best, limit.value, problems);
     }
-    // No second at all is refused by itself.
-    if run.interval.high <= most || limit.value == 0 {
+    if run.interval.high <= most {
         return;
     }
     let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
@@ -86,13 +86,8 @@ fn interrupted(
     let Some(spot) = &cluster.spot else { return };
     let Some(rate) = spot.interruptions_per_hour.val() else { return };
     let span = rate.span_or(spot.span);
-    let wait = spot.max_wait_seconds.get().unwrap_or(u64::MAX);
-    let most = max_run.min(wait);
-    let (name, words) = if wait < max_run {
-        ("max-wait", "waiting included")
-    } else {
-        ("max-run", "work that is done again included")
-    };
+    // `max-wait` is no less, or that has been said.
+    let most = max_run;
     let written = text::duration(most);
     let Some(expected) = run.spot else {
         let message = format!("at {} interruptions of an instance an hour the run never ends", rate.value);
@@ -109,14 +104,14 @@ fn interrupted(
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
     let about = text::about(expected.expected_seconds);
     let message =
-        format!("with interruptions as given the run is expected to take {about}; `{name}` is {written}");
+        format!("with interruptions as given the run is expected to take {about}; `max-run` is {written}");
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
         .severity(severity)
         .fact("expected_seconds", expected.expected_seconds.round())
         .fact("low_seconds", expected.low_seconds.round())
         .fact("p90_seconds", expected.p90_seconds.round())
         .fact("limit_seconds", most)
-        .note(format!("SageMaker ends the job then, {words}"));
+        .note("SageMaker ends the job then, work that is done again included");
     let (seconds, longer) = enough(expected.p90_seconds);
     let longer = pays(plan, seconds)
         .then(|| format!("`max-run \"{longer}\"` and `max-wait=\"{longer}\"`, in which nine in ten end"));

@@ -175,7 +175,11 @@ impl Group<'_> {
             .into_iter()
             .filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
         let others = (gpus / self.mesh.shard_degree.value).max(1);
-        let legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
+        let mut legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
+        // A power of two first: any other degree that is whole nodes would be T0386 next.
+        if legal.iter().any(|d| *d > 1 && d.is_power_of_two()) {
+            legal.retain(|d| d.is_power_of_two());
+        }
         let wanted = self.mesh.shard_degree.value;
         let below = legal.iter().copied().filter(|d| *d < wanted).max();
         let above = legal.iter().copied().filter(|d| *d > wanted).min();

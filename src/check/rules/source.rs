@@ -1,5 +1,6 @@
 //! The program's files: the directory is there, and the entry point is in it.
 
+use super::git_names;
 use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
@@ -19,6 +20,12 @@ pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
     own_file(context, program, problems);
+    if let Some(entry) = program.entry.val().filter(|entry| entry.value.is_empty()) {
+        problems.push(
+            Diagnostic::new(&T0502, entry.span_or(program.span), "`program` names no file to start")
+                .help("write its path below the source, as `\"train.py\"`"),
+        );
+    }
     for (at, why) in &context.plan.missing_dependencies {
         let Some(dir) = program.dependencies.get(*at) else { continue };
         let severity = if context.complete { Severity::Error } else { Severity::Warning };
@@ -46,6 +53,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
+        // That git has nothing of such a name has been said.
+        if git_names::is_refused(program) {
+            return;
+        }
         problems.push(
             Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {why}", git.value))
                 .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
@@ -55,7 +66,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
     // A path that leads elsewhere is no entry point at all: T0263.
-    if tree.get(&entry.value).is_some() || super::program_source::is_elsewhere(&entry.value) {
+    if entry.value.is_empty()
+        || tree.get(&entry.value).is_some()
+        || super::program_source::is_elsewhere(&entry.value)
+    {
         return;
     }
     let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();

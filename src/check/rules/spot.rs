@@ -38,9 +38,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     let Some(spot) = &cluster.spot else { return };
-    if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), cluster.max_run_seconds.val())
+    if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), durations::longest_run(cluster))
         && wait.value < run.value
-        && durations::runs_so_long(run.value)
     {
         let span = wait.span_or(spot.span);
         let literal = text::duration(run.value);
@@ -94,14 +93,14 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     diagnostic = diagnostic
         .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
     let (Some(rate), Some(run), Some(nodes)) =
-        (spot.interruptions_per_hour.get(), cluster.max_run_seconds.get(), cluster.nodes.get())
+        (spot.interruptions_per_hour.get(), durations::longest_run(cluster), cluster.nodes.get())
     else {
         return diagnostic
             .note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");
     };
     // A run of T hours with interruptions at rate r in all, restarted from nothing, takes (e^(rT) - 1) / r on
     // average (mean of a geometric number of exponentially cut attempts).
-    let hours = run as f64 / 3600.0;
+    let hours = run.value as f64 / 3600.0;
     let all = rate * nodes as f64;
     if all <= 0.0 {
         return diagnostic;
@@ -122,7 +121,7 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     diagnostic = diagnostic
         .note(format!(
             "a run of {} on {} with {} interruptions per hour of each would be billed {words} on average, instead of {}",
-            text::duration(run),
+            text::duration(run.value),
             text::count(nodes, "instance"),
             text::short(rate),
             text::short(hours * nodes as f64),

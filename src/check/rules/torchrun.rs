@@ -191,8 +191,8 @@ fn entry(plan: &Plan, problems: &mut Problems) {
     }
     let Some(entry) = program.entry.val() else { return };
     let span = entry.span_or(program.span);
-    // The SDK compares the text, capitals and all.
-    if !entry.value.as_bytes().ends_with(b".py") {
+    // The SDK compares the text, capitals and all. An empty one is said by itself.
+    if !entry.value.is_empty() && !entry.value.as_bytes().ends_with(b".py") {
         problems.push(
             Diagnostic::new(
                 &T0352,

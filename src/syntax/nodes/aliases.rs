@@ -64,6 +64,14 @@ pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
 
 /// A property by another name: that name, and ours.
 pub(crate) const OTHER_PROPERTIES: &[(&str, &str)] = &[
+    ("count", "nodes"),
+    ("instance-count", "nodes"),
+    ("instance_count", "nodes"),
+    ("num-nodes", "nodes"),
+    ("num_nodes", "nodes"),
+    ("uri", "s3"),
+    ("s3-uri", "s3"),
+    ("s3_uri", "s3"),
     ("learning-rate", "lr"),
     ("learning_rate", "lr"),
     ("warmup-steps", "warmup"),

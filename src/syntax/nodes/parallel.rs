@@ -119,14 +119,14 @@ const PORT: &[crate::syntax::spec::Arg] = &[arg("port", Ty::Int(1, 65_535))];
 
 options! {
     MIN_PARAMETERS = "min-parameters" COUNT, &["fsdp"], "fsdp: smallest unit, parameters";
-    PREFETCH = "prefetch" &[arg("what", Ty::Scalar)], &["fsdp", "worker"],
+    PREFETCH = "prefetch" &[arg("value", Ty::Scalar)], &["fsdp", "worker"],
         "fsdp: `backward-pre`, `backward-post` or `none`; worker: units gathered ahead";
     OFFLOAD = "offload" ON, &["fsdp", "worker"], "parameters and optimizer states wait in host memory";
     LIMIT_ALL_GATHERS = "limit-all-gathers" ON, &["fsdp"], "fsdp: at most two units gathered at a time";
     RESHARD = "reshard-after-forward" ON, &["worker"], "worker: free a unit after forward and gather it again";
     DOCUMENT_MASK = "document-mask" ON, &["worker"], "worker: attention stays inside a document";
     REDUCE = "reduce" &[arg("precision", Ty::Word(&["f32", "bf16"]))], &["worker"], "worker: precision of the reduction";
-    OPTIMIZE = "optimize" &[arg("what", Ty::Word(&["memory", "speed"]))], &["smp"], "smp v1";
+    OPTIMIZE = "optimize" &[arg("value", Ty::Word(&["memory", "speed"]))], &["smp"], "smp v1";
     AUTO_PARTITION = "auto-partition" ON, &["smp"], "smp v1: the library lays layers over the stages";
     DEFAULT_PARTITION = "default-partition" COUNT, &["smp"], "smp v1: stage of modules that no one assigned";
     CONTIGUOUS = "contiguous" ON, &["smp"], "smp v1 (TensorFlow)";

@@ -16,7 +16,7 @@ static GLOBAL_BATCH: NodeSpec =
 static CHECKPOINTING: NodeSpec = NodeSpec {
     name: "activation-checkpointing",
     doc: "recompute activations in the backward pass",
-    args: &[arg("what", Ty::BoolOr(&["selective"]))],
+    args: &[arg("value", Ty::BoolOr(&["selective"]))],
     ..NodeSpec::LEAF
 };
 static FLASH: NodeSpec = one("flash-attention", Ty::Bool, "attention without the s × s matrix");
