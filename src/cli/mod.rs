@@ -45,6 +45,7 @@ mod release;
 mod report;
 mod run;
 mod schema;
+mod set;
 mod shards;
 mod since;
 mod status;

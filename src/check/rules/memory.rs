@@ -41,7 +41,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let code = if is_short { &T0326 } else { &T0327 };
         let found = Diagnostic::new(code, machines(context, span), beyond.words(plan))
             .severity(Severity::Error)
-            .fact("states_bytes", beyond.states.round());
+            .fact("states_bytes", beyond.states.round())
+            .fact("edits", serde_json::json!([]));
         let found = if is_short { found.note(parts(&memory)) } else { found };
         problems.push(with_homes(context, &layout, found));
         return;
