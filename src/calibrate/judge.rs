@@ -4,7 +4,7 @@ use super::fit::{OWN, Sample, fit, samples};
 use super::goals::{Group, missing, missing_of_family};
 use super::noise::noise;
 use super::open::{open, ratios};
-use super::outside::outside;
+use super::outside::{at_bounds, outside};
 use super::questions::answers;
 use super::runs::{MemoryKind, Run, Table};
 use super::tiers::{
@@ -141,7 +141,8 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
         }
     }
     let residual = residual.filter(|_| all.len() >= OWN);
-    let verdict = verdict(lines, (table, &constants), tiers, residual);
+    let constants_at_bounds = at_bounds(&constants, start);
+    let verdict = Verdict { constants_at_bounds, ..verdict(lines, (table, &constants), tiers, residual) };
     Some((constants, verdict))
 }
 
@@ -327,6 +328,7 @@ fn verdict(
         open,
         questions: answers(constants),
         constants_outside: outside(constants),
+        constants_at_bounds: Vec::new(),
         summary: Summary {
             step_seconds: of_times(&times),
             step_seconds_families: mean(

@@ -19,6 +19,11 @@ const TRIED: [(&str, f64, f64, f64); 3] = [
     ("memory.nccl_bytes", 1.2e9, 0.5e9, 2.1e9),
 ];
 
+/// The constants of memory that a fit moves: name, the least and the most, and where these come from.
+pub(super) fn bounds() -> impl Iterator<Item = (&'static str, f64, f64, &'static str)> {
+    TRIED.iter().map(|(key, _, low, high)| (*key, *low, *high, "ml-engineering, training/performance"))
+}
+
 /// What a constant costs that lies a factor of e from its likely value, as an error: rows tell the three hardly apart.
 const PULL: f64 = 0.02;
 

@@ -50,6 +50,55 @@ impl Outside {
     }
 }
 
+/// A constant that a fit moved as far as it may be moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AtBound {
+    /// Its name in the file of constants.
+    pub constant: String,
+    /// Its value.
+    pub value: f64,
+    /// The least that is physical.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+    /// Where these come from.
+    pub source: String,
+}
+
+/// Of constants that were fitted from `start`, those that now lie at an end of what is physical and did not before.
+pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
+    let (mut constants, mut start) = (constants.clone(), start.clone());
+    let of_speed =
+        priors().iter().map(|(key, prior)| (key.as_str(), prior.low, prior.high, prior.source.as_str()));
+    let mut out = Vec::new();
+    for (key, low, high, source) in of_speed.chain(super::memory::bounds()) {
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-3 * b.abs();
+        let (Some(value), Some(before)) = (constants.slot(key).copied(), start.slot(key).copied()) else {
+            continue;
+        };
+        if (near(value, low) || near(value, high)) && !near(before, value) {
+            let value = format!("{value:.3e}").parse().unwrap_or(value);
+            out.push(AtBound { constant: key.to_owned(), value, low, high, source: source.to_owned() });
+        }
+    }
+    out
+}
+
+/// What follows from such constants.
+pub const AT_BOUNDS: &str = "what the runs ask for beyond it is in no constant and stays as an error: look whether the rows say all of the layout that was run, and whether something beside the step is in their times";
+
+impl AtBound {
+    /// `gpu.A100.gemm is held at 0.6, the least of 0.6 to 0.9 (…): the runs ask for less`.
+    pub fn words(&self) -> String {
+        let is_least = (self.value - self.low).abs() < (self.value - self.high).abs();
+        let (end, asks) = if is_least { ("least", "less") } else { ("most", "more") };
+        format!(
+            "{} is held at {}, the {end} of {} to {} ({}): the runs ask for {asks}",
+            self.constant, self.value, self.low, self.high, self.source
+        )
+    }
+}
+
 /// The lines that a file of constants ends with: nothing where all lie within.
 pub fn comment(constants: &Constants) -> String {
     let found = outside(constants);
@@ -80,6 +129,36 @@ mod tests {
         assert_eq!((fabric.low, fabric.high, &fabric.why), (0.5, 0.95, &None));
         *own.slot("links.fabric").unwrap() = 0.95;
         assert_eq!(outside(&own).len(), 2, "at its bound is within");
+    }
+
+    #[test]
+    fn a_constant_that_a_fit_pushed_to_an_end_is_named() {
+        let shipped = Constants::shipped();
+        assert_eq!(at_bounds(shipped, shipped), []);
+        let mut own = shipped.clone();
+        *own.slot("gpu.A100.gemm").unwrap() = 0.6;
+        *own.slot("memory.slack").unwrap() = 0.25;
+        *own.slot("links.fabric").unwrap() = 0.7;
+        let found = at_bounds(&own, shipped);
+        let names: Vec<&str> = found.iter().map(|one| one.constant.as_str()).collect();
+        assert_eq!(names, ["gpu.A100.gemm", "memory.slack"]);
+        assert!(found[0].words().contains("held at 0.6, the least of 0.6 to 0.9 ("), "{}", found[0].words());
+        assert!(found[1].words().contains("the most of 0.02 to 0.25 ("), "{}", found[1].words());
+        assert_eq!(at_bounds(&own, &own), [], "where it was before is no news");
+    }
+
+    /// Where a constant comes from is told one way or the other: bounds and a fit, or the source that it was taken from.
+    #[test]
+    fn every_constant_has_a_source() {
+        let judged = crate::predict::rests::judged();
+        let of_memory: Vec<&str> = crate::calibrate::memory::bounds().map(|(key, ..)| key).collect();
+        // The ends of these intervals are the residuals' own.
+        let measured = ["interval.unseen", "memory.below", "memory.above"];
+        for (key, _) in crate::predict::constants::Name::ALL {
+            let fitted = priors().contains_key(*key) || of_memory.contains(key) || measured.contains(key);
+            assert!(fitted != judged.contains_key(*key), "{key}: fitted {fitted}");
+        }
+        assert!(judged.keys().all(|key| Constants::shipped().clone().slot(key).is_some()), "{judged:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::noise::Noise;
 use super::open::{Open, Ratio};
-use super::outside::Outside;
+use super::outside::{AtBound, Outside};
 use super::questions::Answer;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub struct Verdict {
     pub questions: Vec<Answer>,
     /// Constants that judged it and lie outside of what is physical.
     pub constants_outside: Vec<Outside>,
+    /// Constants that a fit to the table pushed to an end of what is physical; none where nothing was fitted.
+    pub constants_at_bounds: Vec<AtBound>,
     /// All rows together.
     pub summary: Summary,
 }

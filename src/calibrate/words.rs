@@ -2,6 +2,7 @@
 
 use super::fit::OWN;
 use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
+use super::outside::AT_BOUNDS;
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -110,6 +111,13 @@ pub fn human(verdict: &Verdict) -> String {
         out.push_str("\nconstants outside of what is physical, and why\n");
     }
     for one in &verdict.constants_outside {
+        let _ = writeln!(out, "  {}", one.words());
+    }
+    if !verdict.constants_at_bounds.is_empty() {
+        out.push_str("\nconstants that the runs pushed as far as is physical\n");
+        let _ = writeln!(out, "  {AT_BOUNDS}");
+    }
+    for one in &verdict.constants_at_bounds {
         let _ = writeln!(out, "  {}", one.words());
     }
     outside(&mut out, verdict);

@@ -60,6 +60,10 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
+    if let Some(path) = args.calibration.as_ref().filter(|_| !constants.borrowed.is_empty()) {
+        let (names, path) = (crate::text::ticked(&constants.borrowed, "and"), path.display());
+        io.note(&format!("note: `{path}` is older than {names}: the shipped value is taken\n"));
+    }
     let verdict = match &args.write {
         None => judge::judge_with_tiers(&table, &constants),
         Some(path) => {

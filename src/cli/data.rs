@@ -120,7 +120,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 let path = args.inputs.first().cloned().unwrap_or_default();
                 let manifest = Manifest::new(&path, String::new(), compiled);
                 let root = PathBuf::new();
-                let set = Set { sources: found.sources, manifests: vec![manifest], many: false, root };
+                let set = Set {
+                    sources: found.sources,
+                    manifests: vec![manifest],
+                    many: false,
+                    root,
+                    constants: None,
+                };
                 let shown = problems(&set, Format::Human, io, io.color, global);
                 io.note(&shown);
             }

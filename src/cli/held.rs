@@ -44,6 +44,7 @@ impl Held {
         let source = sources.add(self.path.as_str(), text);
         let compiled = compile(source, text, options, &mut self.reader, &mut sources);
         let manifest = Manifest::new(&self.path, self.sha256.clone(), compiled);
-        Set { sources, manifests: vec![manifest], many: false, root: self.reader.root().to_path_buf() }
+        let (root, constants) = (self.reader.root().to_path_buf(), options.constants.clone());
+        Set { sources, manifests: vec![manifest], many: false, root, constants }
     }
 }

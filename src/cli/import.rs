@@ -227,7 +227,7 @@ fn read(file: &str) -> std::io::Result<String> {
 
 fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
     let manifest = Manifest::new(path, String::new(), compiled);
-    Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new() }
+    Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new(), constants: None }
 }
 
 fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {

@@ -2,6 +2,7 @@
 
 use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
+pub(super) use super::set::Set;
 use super::world::{Files, Tree};
 use crate::apply::saved::SavedPlan;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -62,26 +63,6 @@ pub(super) enum Keep {
     Problems,
 }
 
-/// All manifests of a run.
-#[derive(Clone)]
-pub(super) struct Set {
-    /// All texts.
-    pub sources: SourceMap,
-    /// The manifests in order, layers left out where a directory was walked.
-    pub manifests: Vec<Manifest>,
-    /// Whether the user named several, or a directory: results are then lists.
-    pub many: bool,
-    /// The repository's root.
-    pub root: PathBuf,
-}
-
-impl Set {
-    /// The names of all jobs.
-    pub(super) fn jobs(&self) -> Vec<&str> {
-        self.manifests.iter().filter_map(|manifest| manifest.compiled.job.as_deref()).collect()
-    }
-}
-
 /// Reads and compiles everything that the arguments name.
 pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     compile_keeping(arguments, options, Keep::Plans)
@@ -123,7 +104,13 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
     }
     neighbours::judge(&mut manifests);
-    Set { sources, manifests, many, root: first_root.unwrap_or_default() }
+    Set {
+        sources,
+        manifests,
+        many,
+        root: first_root.unwrap_or_default(),
+        constants: options.constants.clone(),
+    }
 }
 
 /// What one thread compiled.

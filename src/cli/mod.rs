@@ -46,6 +46,7 @@ mod release;
 mod report;
 mod run;
 mod schema;
+mod set;
 mod shards;
 mod since;
 mod status;

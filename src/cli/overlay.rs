@@ -98,7 +98,8 @@ pub(super) struct Calibration {
 }
 
 pub(super) fn calibration(path: &str) -> Result<Calibration, String> {
-    let constants = super::calibrate::constants(Some(Path::new(path)))?;
+    let mut constants = super::calibrate::constants(Some(Path::new(path)))?;
+    constants.file = Some(path.to_owned());
     Ok(Calibration { path: path.to_owned(), constants })
 }
 

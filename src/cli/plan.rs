@@ -17,6 +17,7 @@ use crate::apply::saved::{self, SavedPlan};
 use crate::apply::verdict;
 use crate::diag::Format;
 use crate::emit::Identity;
+use crate::predict::Constants;
 use crate::report::human::{Depth, Problems};
 use crate::report::json::Document;
 use crate::report::{self, Options, Subject};
@@ -87,6 +88,7 @@ impl<'a> Ready<'a> {
             plan: self.manifest.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.manifest.compiled.prediction,
+            constants: self.set.constants.as_ref().unwrap_or_else(|| Constants::shipped()),
             problems: &self.manifest.compiled.problems,
             sources: &self.set.sources,
         }

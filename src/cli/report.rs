@@ -70,6 +70,12 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
+    if let ([one], true) = (set.manifests.as_slice(), here.is_empty())
+        && let Some(words) = no_log_here(args, one)
+    {
+        io.note(&format!("error: {words}\n"));
+        return exit::USAGE;
+    }
     if here.is_empty() {
         let shared = Shared {
             output: args.output.clone(),
@@ -118,6 +124,24 @@ fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
     };
     let found = Path::new("runs").join(job).join("output/metrics.jsonl");
     if found.is_file() { vec![found] } else { Vec::new() }
+}
+
+/// That a job which no account has did not run here either.
+fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
+    let plan = manifest.compiled.checked().filter(|plan| !plan.deployable)?;
+    if args.job.account.simulate.is_some() {
+        return None;
+    }
+    let job = plan.job.name.value()?;
+    let is_local = plan.job.cluster.as_ref()?.instance.value().is_some_and(|name| name == "local");
+    Some(if is_local {
+        let again = super::typed::manifest(manifest.named(), &[], &args.job.account);
+        format!(
+            "there is no log of `{job}` here: `trainc run {again}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
+        )
+    } else {
+        format!("`{job}` is of a cluster that no account has: `--log FILE` names the log of a run")
+    })
 }
 
 fn read(path: &Path) -> Result<String, String> {

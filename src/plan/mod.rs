@@ -22,9 +22,12 @@ mod smp;
 pub mod worker;
 
 use crate::catalog::{instances, prices};
-use crate::diag::{Code, Problems};
+use crate::diag::{Code, Problems, Severity};
+use crate::ir::hardware::Instance;
 use crate::ir::job::Storage;
-use crate::ir::{Engine, Field, Job, Known, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice};
+use crate::ir::{
+    Engine, Field, Job, Known, Machine, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice,
+};
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
 
@@ -174,9 +177,26 @@ pub fn on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option<Plan
     if (machine.gpus_per_node, machine.ranks_per_gpu) != (own.gpus_per_node, own.ranks_per_gpu) {
         return None;
     }
+    moved(plan, (row, machine), price)
+}
+
+/// The plan on so many nodes of a type, its own or another: mesh and batch are worked out again. None where the catalogue
+/// does not know the type, or the job cannot be laid over these nodes.
+pub fn on_nodes(plan: &Plan, name: &str, price: Option<Price>, nodes: u64) -> Option<Plan> {
+    let row = instances::get(name)?;
+    let machine = cluster::of_row(&row);
+    let plan = moved(plan, (row, machine), price)?;
+    let change = again::Change { nodes, shard_degree: None, micro: None, accumulation: None };
+    let mut problems = Problems::default();
+    let plan = again::again(&plan, change, &mut problems);
+    let refused = problems.iter().any(|one| one.severity == Severity::Error);
+    (!refused && plan.mesh.is_some() && plan.batch.is_some()).then_some(plan)
+}
+
+fn moved(plan: &Plan, (row, machine): (Instance, Machine), price: Option<Price>) -> Option<Plan> {
     let mut plan = plan.clone();
     let Field::Is(written) = &mut plan.job.cluster.as_mut()?.instance else { return None };
-    name.clone_into(&mut written.value);
+    row.name.clone_into(&mut written.value);
     (plan.instance, plan.machine, plan.price) = (Some(row), Some(machine), price);
     Some(plan)
 }

@@ -5,6 +5,8 @@
 
 use super::fabrics::Fabric;
 use super::layout::{GpuKind, System};
+pub use super::ranges::Range;
+use super::ranges::{RANGES, range_of};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -26,31 +28,6 @@ pub struct Gpu {
     pub interval: Option<f64>,
 }
 
-/// The largest runs that the constants were fitted to: past them a prediction is less sure.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Range {
-    /// The most GPUs.
-    pub gpus: f64,
-    /// The most parameters of a model.
-    pub parameters: f64,
-}
-
-impl Range {
-    /// The range that has both.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self { gpus: self.gpus.max(other.gpus), parameters: self.parameters.max(other.parameters) }
-    }
-}
-
-/// Words of the systems whose ranges are kept apart.
-const RANGES: [&str; 2] = ["fsdp", "others"];
-
-/// The word of a system's range: those that gather as PyTorch's FSDP does have one, all others another.
-fn range_of(system: System) -> &'static str {
-    if matches!(system, System::Fsdp | System::SmpV2) { "fsdp" } else { "others" }
-}
-
 /// All constants, in SI units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constants {
@@ -58,6 +35,10 @@ pub struct Constants {
     pub fitted: String,
     /// The command that fitted them.
     pub command: String,
+    /// The file that they were read from, as the user named it; none of those that ship with trainc.
+    pub file: Option<String>,
+    /// Keys that the file does not have, whose values are the shipped ones.
+    pub borrowed: Vec<&'static str>,
     /// Values by their names in the file; see [`Name`].
     values: [f64; Name::COUNT],
     gpus: BTreeMap<GpuKind, Gpu>,
@@ -184,6 +165,9 @@ names! {
     MemoryAbove = "memory.above";
 }
 
+/// Constants that came after the first files of one's own were written: such a file goes on with the shipped value.
+const YOUNGER: &[Name] = &[Name::Unseen];
+
 /// A file of constants that cannot be used: a lowercase fragment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -202,6 +186,8 @@ impl Constants {
         Self {
             fitted: String::new(),
             command: String::new(),
+            file: None,
+            borrowed: Vec::new(),
             values: [f64::NAN; Name::COUNT],
             gpus: BTreeMap::new(),
             ranges: BTreeMap::new(),
@@ -209,7 +195,8 @@ impl Constants {
         }
     }
 
-    /// Reads a file of constants. Every constant must be there, finite and positive.
+    /// Reads a file of constants. Every constant must be there, finite and positive, but for those of [`YOUNGER`], which
+    /// are then the shipped ones.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
@@ -217,13 +204,21 @@ impl Constants {
         let mut out = Self { fitted: word("fitted"), command: word("command"), ..Self::empty() };
         let mut flat = BTreeMap::new();
         flatten("", &table, &mut flat);
+        let written: std::collections::BTreeSet<String> = flat.keys().cloned().collect();
         let mut take = |key: &str| {
             flat.remove(key)
                 .filter(|value: &f64| value.is_finite() && *value > 0.0)
                 .ok_or_else(|| Unreadable(format!("`{key}` is missing, or not a positive number")))
         };
-        for ((key, _), value) in Name::ALL.iter().zip(&mut out.values) {
-            *value = take(key)?;
+        let has = |key: &str| written.contains(key);
+        for ((key, name), value) in Name::ALL.iter().zip(&mut out.values) {
+            *value = match take(key) {
+                Err(_) if YOUNGER.contains(name) && !has(key) => {
+                    out.borrowed.push(*key);
+                    Self::shipped().get(*name)
+                }
+                found => found?,
+            };
         }
         for kind in GpuKind::chips() {
             let word = kind.word();
@@ -325,6 +320,11 @@ impl Constants {
         self.fabrics().iter().any(|(known, _)| known.is_like(fabric))
     }
 
+    /// A value as a file of constants has it.
+    pub fn figure(value: f64) -> String {
+        figure(value)
+    }
+
     /// One constant.
     pub fn get(&self, name: Name) -> f64 {
         self.values.get(name as usize).copied().unwrap_or(f64::NAN)
@@ -358,6 +358,7 @@ impl Constants {
                 "gemm" => Some(&mut gpu.gemm),
                 "flash" => Some(&mut gpu.flash),
                 "launch" => Some(&mut gpu.launch),
+                "interval" => gpu.interval.as_mut(),
                 _ => None,
             };
         }
@@ -409,6 +410,20 @@ mod tests {
             assert!((a - b).abs() <= 1e-3 * a, "{key}: {a} {b}");
         }
         assert!(shipped.gpu(GpuKind::A100).unwrap().rows > 100.0);
+    }
+
+    /// A file that was written before there was this constant: its value is the shipped one, and that is said.
+    #[test]
+    fn a_file_that_is_older_than_a_constant_takes_the_shipped_value() {
+        let without = SHIPPED.replace("unseen = 0.3127\n", "");
+        assert_ne!(without, SHIPPED);
+        let old = Constants::read(&without).unwrap();
+        assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
+        assert_eq!(old.borrowed, ["interval.unseen"]);
+        assert!(Constants::shipped().borrowed.is_empty());
+        // What stands there and is no width is refused all the same.
+        let wrong = SHIPPED.replace("unseen = 0.3127", "unseen = -1.0");
+        assert!(Constants::read(&wrong).unwrap_err().to_string().contains("interval.unseen"));
     }
 
     #[test]

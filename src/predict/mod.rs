@@ -17,6 +17,8 @@ pub mod memory;
 mod order;
 pub mod prediction;
 mod products;
+mod ranges;
+pub mod rests;
 pub mod run;
 #[cfg(test)]
 mod samples;

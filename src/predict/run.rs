@@ -18,7 +18,7 @@ const TOKEN_BYTES: f64 = 4.0;
 
 /// Between which shares of its prediction a start or a save is expected: SageMaker takes three to ten minutes to start
 /// where five are predicted, and what else surrounds the steps is known no better.
-const AROUND: (f64, f64) = (0.6, 2.0);
+pub const AROUND: (f64, f64) = (0.6, 2.0);
 
 /// What time and money of a run depend on beside layout and speed: read once, for as many layouts as there are.
 #[derive(Clone, Debug, PartialEq)]

@@ -320,7 +320,7 @@ pub(super) fn origins(subject: &Subject, options: Options) -> String {
 }
 
 fn origins_of(page: &mut Page, subject: &Subject, plan: &crate::ir::Plan) {
-    let rows = origins::rows(plan, subject.sources);
+    let rows = origins::all_rows(subject, plan);
     let mut section = "";
     page.line("file:line:column is the place where a value was written");
     // Neighbours of one section with one reason stand together.

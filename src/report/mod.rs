@@ -33,7 +33,7 @@ pub use page::Options;
 use crate::diag::Problems;
 use crate::emit::Identity;
 use crate::ir::Plan;
-use crate::predict::Prediction;
+use crate::predict::{Constants, Prediction};
 use crate::source::SourceMap;
 
 /// What a report is about: one manifest and what it became.
@@ -51,6 +51,8 @@ pub struct Subject<'a> {
     pub identity: Option<&'a Identity>,
     /// What the plan needs and how fast it is.
     pub prediction: &'a Prediction,
+    /// The constants that it was predicted with.
+    pub constants: &'a Constants,
     /// All problems of the manifest.
     pub problems: &'a Problems,
     /// All texts that spans point into.

@@ -2,6 +2,7 @@
 //!
 //! Everything is taken apart without `..`, so that a new field of the plan does not compile until it is shown here.
 
+mod figures;
 mod job;
 mod places;
 mod plan;
@@ -33,6 +34,14 @@ pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
         // The digest is computed over what stands here, so that it cannot stand here itself.
         row.value = row.value.replace(DIGEST_MARK, "{{ job.digest }}");
     }
+    table.rows
+}
+
+/// All values of a plan, and behind them what its predicted figures rest on.
+pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<Row> {
+    let mut table =
+        Table { sources: subject.sources, rows: rows(plan, subject.sources), prefix: String::new() };
+    figures::figures(&mut table, subject, plan);
     table.rows
 }
 

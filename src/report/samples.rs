@@ -66,6 +66,7 @@ impl Sample {
             plan: self.compiled.plan.as_deref(),
             identity: self.identity.as_ref(),
             prediction: &self.compiled.prediction,
+            constants: crate::predict::Constants::shipped(),
             problems: &self.compiled.problems,
             sources: &self.sources,
         }

@@ -208,6 +208,14 @@ fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
         .min_by_key(|n| n.abs_diff(heads))
 }
 
+/// Whether a step looks up positions that the model's table does not have: it fails, and takes no time.
+pub(super) fn is_beyond_positions(plan: &Plan) -> bool {
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    let limit = architecture.and_then(Architecture::sequence_limit);
+    let length = plan.job.train.sequence_length.get();
+    length.zip(limit).is_some_and(|(length, limit)| limit > 0 && length > limit)
+}
+
 fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
     let (Some(length), Some(train_span)) = (plan.job.train.sequence_length.val(), plan.job.train.span) else {
         return;

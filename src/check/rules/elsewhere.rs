@@ -11,6 +11,7 @@ use crate::plan::{on_instance, price_of};
 use crate::predict::Layout;
 use crate::predict::memory::{MemoryConstants, memory_with, remedies};
 use crate::predict::speed::speed;
+use crate::text;
 use std::collections::BTreeSet;
 
 /// PyTorch from which on its binaries hold kernels of a compute capability: Ampere's with CUDA 11.1 since 1.8, Hopper's
@@ -57,6 +58,34 @@ pub(super) fn price(context: &Context, name: &str) -> Option<Price> {
     price_of(name, context.plan.job.region.value()?, context.prices, context.discount)
 }
 
+/// An instance type and the memory of its host.
+pub(super) struct Larger {
+    /// Its name.
+    pub(super) name: String,
+    /// In words: `64 GiB`.
+    pub(super) memory: String,
+}
+
+/// The type with the least host memory that has as many of the job's GPUs and at least so many bytes beside them.
+pub(super) fn same_cards(context: &Context, bytes: f64) -> Option<Larger> {
+    let plan = context.plan;
+    let own = plan.instance.as_ref()?;
+    if plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty()) {
+        return None;
+    }
+    let same = |row: &Instance| {
+        (&row.accelerator.product, row.accelerators, row.efa == Some(true))
+            == (&own.accelerator.product, own.accelerators, own.efa == Some(true))
+            && is_offered(plan, row)
+    };
+    instances::names()
+        .filter_map(instances::get)
+        .filter_map(|row| Some((row.host_memory_bytes.filter(|_| same(&row))?, row.name)))
+        .filter(|(has, _)| *has as f64 >= bytes)
+        .min()
+        .map(|(has, name)| Larger { name, memory: text::bytes(has) })
+}
+
 /// As many GPUs as now, each with more memory.
 fn is_larger(row: &Instance, own: &Instance) -> bool {
     row.accelerators == own.accelerators
@@ -66,7 +95,7 @@ fn is_larger(row: &Instance, own: &Instance) -> bool {
 }
 
 /// Whether the container has kernels for its GPUs: those of the same generation it has, of a later one from a version on.
-fn runs(plan: &Plan, row: &Instance, own: &Instance) -> bool {
+pub(super) fn runs(plan: &Plan, row: &Instance, own: &Instance) -> bool {
     let (Some(new), Some(old)) = (row.accelerator.compute_capability, own.accelerator.compute_capability)
     else {
         return false;

@@ -1,7 +1,9 @@
 //! The memory that a job needs, against the memory that is there.
 
+use super::host_memory::{T0327, host};
 use super::repriced::{dollars, other_batch, other_instance, training_seconds};
 use super::standing::Standing;
+use super::too_large::{too_large, with_homes};
 use super::{durations, elsewhere, instead};
 use crate::check::Context;
 use crate::check::freedom::freedom;
@@ -16,11 +18,10 @@ use crate::source::Span;
 use crate::text;
 
 declare_code!(T0326, "memory", Warning, "a job that needs more memory than its GPUs have");
-declare_code!(T0327, "host-memory", Warning, "a job that needs more host memory than its instances have");
 declare_code!(T0328, "micro-batch-left", Warning, "accumulation where a larger micro-batch fits");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0326, &T0327, &T0328];
+pub(super) static CODES: &[&Code] = &[&T0326, &T0328];
 
 /// The most edits that are shown.
 const SHOWN: usize = 5;
@@ -35,17 +36,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Ok(layout) = Layout::of_plan(plan) else { return };
     let memory = needed(context, &layout);
     let span = place(context);
+    let is_short = matches!(memory.fit(), Some(Fit::Hardly | Fit::Never));
+    if let Some(beyond) = too_large(&layout) {
+        let code = if is_short { &T0326 } else { &T0327 };
+        let found = Diagnostic::new(code, machines(context, span), beyond.words(plan))
+            .severity(Severity::Error)
+            .fact("states_bytes", beyond.states.round())
+            .fact("edits", serde_json::json!([]));
+        let found = if is_short { found.note(parts(&memory)) } else { found };
+        problems.push(with_homes(context, &layout, found));
+        return;
+    }
     match memory.fit() {
         Some(Fit::Hardly | Fit::Never) => problems.push(does_not_fit(context, &layout, &memory, span)),
         Some(Fit::Maybe) => problems.push(may_not_fit(context, &memory, span)),
         Some(Fit::Surely) => problems.extend_one(room_for_more(context, &layout, span)),
         None => {}
     }
-    problems.extend_one(host(context, &layout, &memory, span));
+    problems.extend_one(host(context, (&layout, &memory), span));
 }
 
 /// The figures of the command's own file, else those that are shipped.
-fn constants(context: &Context) -> model::MemoryConstants {
+pub(super) fn constants(context: &Context) -> model::MemoryConstants {
     model::MemoryConstants::of(context.constants)
 }
 
@@ -62,6 +74,12 @@ impl Problems {
     }
 }
 
+/// The nodes, where they must change.
+fn machines(context: &Context, otherwise: Span) -> Span {
+    let Some(cluster) = &context.plan.job.cluster else { return otherwise };
+    cluster.nodes.span().or(cluster.instance.span()).unwrap_or(cluster.span)
+}
+
 /// The value that must change: the micro-batch, or where it would stand.
 fn place(context: &Context) -> Span {
     let job = &context.plan.job;
@@ -70,7 +88,7 @@ fn place(context: &Context) -> Span {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
-fn bytes(n: f64) -> String {
+pub(super) fn bytes(n: f64) -> String {
     text::bytes(n.max(0.0).round() as u64)
 }
 
@@ -125,7 +143,10 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let passes = |new: &Layout, after: &Memory| {
         let host =
             after.host_bytes.zip(new.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has);
-        let host = host || after.host_bytes <= memory.host_bytes;
+        // What the host has not now it need not have then, but where even the least is too much nothing runs.
+        let least = model::least_host_bytes(new, &constants(context)).zip(new.hardware.host_memory_bytes);
+        let host =
+            host || after.host_bytes <= memory.host_bytes && least.is_none_or(|(least, has)| least <= has);
         host && limit.as_ref().is_none_or(|limit| limit.holds(new))
     };
     let seconds = |new: &Layout| training_seconds(context, layout, new);
@@ -163,11 +184,12 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     );
     let Some((first, best)) = written.first() else {
         let refused = !remedies(layout, &freedom, &Judge { passes: &|_, _| true, ..judge }).is_empty();
-        return diagnostic.note(if refused {
-            "edits that would make it fit run past `max-run` or need more host memory than there is: take larger ones, or more of them for one replica"
+        let diagnostic = diagnostic.note(if refused {
+            "edits that would make it fit these nodes run past `max-run` or need more host memory than there is"
         } else {
-            "none of the edits that are tried here makes it fit: try other degrees, as `trainc tune` does, larger ones, or more of them for one replica"
+            "none of the edits that are tried here makes it fit these nodes; `trainc tune` tries other degrees"
         });
+        return with_homes(context, layout, diagnostic);
     };
     // Another training stands before what keeps this one: that wants a reason.
     let keeps = |remedy: &Remedy| other_batch(context, layout, remedy).is_none();
@@ -304,32 +326,6 @@ fn parts(memory: &Memory) -> String {
         .map(|(name, n)| format!("{name} {}", bytes(*n)))
         .collect();
     format!("predicted: {}", shown.join(", "))
-}
-
-fn host(context: &Context, layout: &Layout, memory: &Memory, span: Span) -> Option<Diagnostic> {
-    let (needs, has) = (memory.host_bytes?, layout.hardware.host_memory_bytes?);
-    if needs <= has {
-        return None;
-    }
-    let sure = model::least_host_bytes(layout, &constants(context)).is_some_and(|least| least > has);
-    let job = &context.plan.job;
-    let place = job.parallel.as_ref().map_or(span, |parallel| parallel.span);
-    let holder = match job.rank_instance().map(|kind| kind.value.as_str()) {
-        Some(name) => format!("`{name}`"),
-        None => "the instance".to_owned(),
-    };
-    Some(
-        Diagnostic::new(
-            &T0327,
-            place,
-            format!("each host needs about {}; {holder} has {}", bytes(needs), bytes(has)),
-        )
-        .severity(if sure { Severity::Error } else { Severity::Warning })
-        .note("counted: its processes, what is offloaded to it, and a checkpoint's copy on its way out")
-        .help("offload less, or take more instances: each holds its own part")
-        .fact("host_bytes", needs.round())
-        .fact("host_memory_bytes", has),
-    )
 }
 
 /// A larger micro-batch with fewer passes is the same step in fewer, larger products.

@@ -30,6 +30,7 @@ mod environment;
 mod experts;
 mod git_names;
 mod groups;
+mod host_memory;
 mod hyperparameters;
 mod images;
 mod instance_groups;
@@ -83,6 +84,7 @@ mod storage_name;
 mod storage_network;
 mod storage_use;
 mod tags;
+mod too_large;
 mod torchrun;
 mod unused;
 mod volume;
@@ -203,6 +205,7 @@ static FILES: &[&[&Code]] = &[
     experts::CODES,
     git_names::CODES,
     groups::CODES,
+    host_memory::CODES,
     hyperparameters::CODES,
     images::CODES,
     instance_groups::CODES,
@@ -269,5 +272,7 @@ pub(super) fn lets_stand(error: &Code, warning: &Code) -> bool {
     let Some(of_error) = file(error) else { return false };
     // The arguments of a program are not read where one may be a secret.
     let unread = error == &credentials::T0252 && arguments::CODES.contains(&warning);
-    file(warning) != Some(of_error) && !unread
+    // Of what its nodes cannot hold, or a step cannot read, no time and no cost is told.
+    let has_no_run = [&memory::T0326, &host_memory::T0327, &divisibility::T0394].contains(&error);
+    file(warning) != Some(of_error) && !unread && !has_no_run
 }

@@ -1,6 +1,8 @@
 //! The budget against what the run is predicted to cost, and what would bring it under.
 
+use super::divisibility::is_beyond_positions;
 use super::durations;
+use super::too_large::too_large;
 use crate::check::Context;
 use crate::check::remedy;
 use crate::declare_code;
@@ -16,13 +18,13 @@ declare_code!(T0329, "predicted-over-budget", Warning, "the run is predicted to 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0329];
 
-/// What the run is predicted to cost, where that is known.
+/// What the run is predicted to cost, where that is known and there can be one.
 pub(super) fn predicted(context: &Context) -> Option<(Layout, Run)> {
     let plan = context.plan;
-    if !plan.deployable || !plan.job.is_whole {
+    if !plan.deployable || !plan.job.is_whole || is_beyond_positions(plan) {
         return None;
     }
-    let layout = Layout::of_plan(plan).ok()?;
+    let layout = Layout::of_plan(plan).ok().filter(|layout| too_large(layout).is_none())?;
     let run = run_of(context, &layout)?;
     Some((layout, run))
 }

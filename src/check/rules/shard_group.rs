@@ -1,6 +1,7 @@
 //! The shard group: how many nodes it has, against how many the model asks for.
 
 use super::instead::{self, InVain};
+use super::too_large::is_too_large;
 use super::torchrun;
 use crate::check::Context;
 use crate::declare_code;
@@ -201,7 +202,8 @@ impl Group<'_> {
     fn small(&self, context: &Context, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
-        if nodes >= least_nodes(self.plan, self.mesh) {
+        // Of states that these nodes cannot hold the rule on memory speaks, with the nodes that can.
+        if nodes >= least_nodes(self.plan, self.mesh) || is_too_large(self.plan) {
             return;
         }
         let parameters = model.parameters.value;

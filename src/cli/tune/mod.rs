@@ -1,5 +1,6 @@
 //! `trainc tune`.
 
+mod figures;
 mod pictured;
 mod show;
 mod sound;

@@ -1,5 +1,6 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
+use super::figures::{Figures, beside};
 use super::sound::{Judged, Sound};
 use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
@@ -9,8 +10,6 @@ use crate::tune::reasons::{next_best, why};
 use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-
-const GIB: f64 = 1_073_741_824.0;
 
 /// Refused layouts that are shown at most.
 const REFUSED: usize = 4;
@@ -102,11 +101,19 @@ impl<'a> Page<'a> {
                 "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
                 figures.time, figures.money, figures.step, figures.memory
             );
+            let between = [&figures.time_between, &figures.money_between].into_iter().flatten();
+            let between: Vec<&str> = between.map(String::as_str).collect();
+            if !between.is_empty() {
+                paragraph(&mut out, &format!("between {}", between.join(", ")), width);
+            }
             paragraph(&mut out, &row.words, width);
             paragraph(&mut out, &changes(&row.sets), width);
             if !row.sound.warnings.is_empty() {
                 paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
             }
+        }
+        if self.front.iter().any(|row| row.figures().time_between.is_some()) {
+            out.push_str("\nnine runs in ten lie between the two figures of their time\n");
         }
         if self.front.iter().any(|row| row.sound.tight().is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
@@ -195,8 +202,8 @@ impl<'a> Page<'a> {
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} | {} | {} |",
-                f.time,
-                cell(&f.money),
+                beside(f.time, f.time_between.as_deref()),
+                cell(&beside(f.money, f.money_between.as_deref())),
                 f.step,
                 f.memory,
                 cell(&row.words),
@@ -241,45 +248,9 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A row's figures as text.
-struct Figures {
-    time: String,
-    money: String,
-    step: String,
-    memory: String,
-}
-
 impl Row<'_> {
     fn figures(&self) -> Figures {
-        let prediction = &self.sound.compiled.prediction;
-        let run = prediction.run.as_ref();
-        let nodes = self.point.choice.nodes as f64;
-        let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
-            Some((Some(usd), _)) => text::dollars(usd),
-            // Of a file system no price is known.
-            Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
-            // Of spot instances: what they cost on demand is known.
-            _ => match self.point.most_usd {
-                Some(usd) => format!("{} at most", text::dollars(usd)),
-                None => format!("{:.2} node hours", nodes * self.point.seconds / 3_600.0),
-            },
-        };
-        let memory = prediction.memory.as_ref();
-        let high = self.sound.tight();
-        let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
-        Figures {
-            time: format!("{:.2} h", run.map_or(self.point.seconds, Run::expected_seconds) / 3_600.0),
-            money,
-            step: format!(
-                "{:.2} s",
-                prediction.speed.as_ref().map_or(self.point.step_seconds, |speed| speed.step_seconds)
-            ),
-            memory: format!(
-                "{:.1} of {:.0} GiB{high}",
-                memory.map_or(self.point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
-                self.point.capacity_bytes / GIB
-            ),
-        }
+        Figures::of(self.sound, &self.point)
     }
 
     fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {

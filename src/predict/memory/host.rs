@@ -20,12 +20,31 @@ fn fullest(layout: &Layout) -> Option<Stage> {
     stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
 }
 
+/// What one node's host holds, bytes by part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostParts {
+    /// Its processes.
+    pub processes: f64,
+    /// What is offloaded to it.
+    pub offloaded: f64,
+    /// The copy of a checkpoint on its way out.
+    pub checkpoint: f64,
+}
+
 /// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
-pub(super) fn bytes(layout: &Layout) -> f64 {
-    let processes = processes(layout);
-    let gpus = layout.hardware.gpus_per_node;
+pub fn host_parts(layout: &Layout) -> HostParts {
     let process = if layout.system == System::Worker { PROCESS_BYTES / 10.0 } else { PROCESS_BYTES };
-    processes * process + gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout)
+    HostParts {
+        processes: processes(layout) * process,
+        offloaded: layout.hardware.gpus_per_node * offloaded_per_gpu(layout),
+        checkpoint: checkpoint_staging(layout),
+    }
+}
+
+/// [`host_parts`] in all.
+pub(super) fn bytes(layout: &Layout) -> f64 {
+    let parts = host_parts(layout);
+    parts.processes + parts.offloaded + parts.checkpoint
 }
 
 /// What one node's host holds at least, bytes: its processes and what is offloaded, less `below`, the share by which

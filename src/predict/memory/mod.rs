@@ -22,13 +22,14 @@ mod worker;
 
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
+pub use host::{HostParts, host_parts};
 pub use moments::offloads;
 pub use reserve::MeasuredAs;
 use reserve::Reserve;
 pub use states::{StateBytes, frozen_bytes_per_parameter, wide_moments};
 
 use super::constants::Constants;
-use super::layout::{Layout, System};
+use super::layout::{Layout, Offload, Quantisation, Sharding, System};
 use super::prediction::{Interval, Memory, MemoryParts};
 
 /// 2³⁰ bytes.
@@ -46,6 +47,23 @@ pub fn memory(layout: &Layout) -> Memory {
 pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<f64> {
     let cores = layout.system == System::Worker && layout.worker.cpu;
     (!cores).then(|| host::least_bytes(layout, constants.below))
+}
+
+/// One copy of the model's states, bytes: weights, gradients, master copies and moments, sharded over nothing. Frozen weights
+/// that are not quantised count as the 4 bits in which they could be stored.
+pub fn all_states(layout: &Layout) -> f64 {
+    let mut whole = Layout { sharding: Sharding::None, offload: Offload::default(), ..layout.clone() };
+    let degrees = &mut whole.degrees;
+    (degrees.tensor, degrees.pipeline, degrees.shard) = (1.0, 1.0, 1.0);
+    (degrees.replicas, degrees.context, degrees.expert) = (1.0, 1.0, 1.0);
+    if whole.lora.is_some() && whole.quantisation.is_none() {
+        whole.quantisation = Some(Quantisation::Nf4 { double: true });
+    }
+    let of = |stage| {
+        let states = states::states(&whole, &stage);
+        states.parameters + states.gradients + states.optimizer
+    };
+    stages::stages(&whole).map(of).sum()
 }
 
 /// Memory of the fullest GPU.

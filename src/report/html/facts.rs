@@ -8,7 +8,7 @@ use crate::diag::{Diagnostic, Severity};
 use crate::ir::Plan;
 use crate::predict::Interval;
 use crate::report::json::Document;
-use crate::report::{Subject, origins, sections};
+use crate::report::{Subject, origins, pace, sections};
 use crate::source::SourceMap;
 use crate::text;
 
@@ -114,7 +114,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         (Some(rate), Some(step), Some(range)) => {
             let at = |seconds: f64| super::axis::compact(rate * step / seconds);
             let mut under = vec![format!("{} to {}", at(range.high), at(range.low))];
-            under.extend(speed.tflops_per_gpu.map(|tflops| format!("{} TFLOPS a GPU", text::short(tflops))));
+            under.extend(pace::rate(document, "GPU"));
             tile("throughput", super::axis::compact(rate), "tokens/s", under)
         }
         _ => unknown("throughput", document, "speed"),
@@ -279,7 +279,7 @@ fn policy(subject: &Subject) -> Option<Table> {
 
 /// Where every value comes from, folded away.
 pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
-    let rows = origins::rows(plan, subject.sources);
+    let rows = origins::all_rows(subject, plan);
     let summary = Some(format!("Where every value comes from: {}", text::count(rows.len() as u64, "value")));
     let rows = rows
         .into_iter()

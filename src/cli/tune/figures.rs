@@ -1,0 +1,77 @@
+//! The figures of a layout as `tune` shows them, each with what it is expected between.
+
+use super::sound::Sound;
+use crate::predict::{Interval, Run};
+use crate::text;
+use crate::tune::Point;
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// A row's figures as text.
+pub(super) struct Figures {
+    pub(super) time: String,
+    /// Between what it is expected: `3.10 and 4.20 h`.
+    pub(super) time_between: Option<String>,
+    pub(super) money: String,
+    /// The same of the cost, or of what it is at least.
+    pub(super) money_between: Option<String>,
+    pub(super) step: String,
+    pub(super) memory: String,
+}
+
+impl Figures {
+    /// Those of a layout, with what its own compilation predicts.
+    pub(super) fn of(sound: &Sound, point: &Point) -> Self {
+        let prediction = &sound.compiled.prediction;
+        let run = prediction.run.as_ref();
+        let nodes = point.choice.nodes as f64;
+        let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
+            Some((Some(usd), _)) => text::dollars(usd),
+            // Of a file system no price is known.
+            Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
+            // Of spot instances: what they cost on demand is known.
+            _ => match point.most_usd {
+                Some(usd) => format!("{} at most", text::dollars(usd)),
+                None => format!("{:.2} node hours", nodes * point.seconds / 3_600.0),
+            },
+        };
+        let hours = run.and_then(Run::expected_interval);
+        let dollars = run.and_then(|run| {
+            let known = run.cost_interval().or_else(|| run.least_interval().filter(|_| run.spot.is_none()));
+            // What it costs at most is paid by the hour as well.
+            let at_most = || {
+                let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
+                Some(Interval { low: each * hours.low, high: each * hours.high })
+            };
+            known.or_else(at_most)
+        });
+        let memory = prediction.memory.as_ref();
+        let high = sound.tight();
+        let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
+        Figures {
+            time: format!("{:.2} h", run.map_or(point.seconds, Run::expected_seconds) / 3_600.0),
+            time_between: hours
+                .map(|hours| format!("{:.2} and {:.2} h", hours.low / 3_600.0, hours.high / 3_600.0)),
+            money,
+            money_between: dollars
+                .map(|usd| format!("{} and {}", text::dollars(usd.low), text::dollars(usd.high))),
+            step: format!(
+                "{:.2} s",
+                prediction.speed.as_ref().map_or(point.step_seconds, |speed| speed.step_seconds)
+            ),
+            memory: format!(
+                "{:.1} of {:.0} GiB{high}",
+                memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
+                point.capacity_bytes / GIB
+            ),
+        }
+    }
+}
+
+/// A figure with its interval behind it: `3.62 h (3.10 and 4.20 h)`.
+pub(super) fn beside(figure: String, between: Option<&str>) -> String {
+    match between {
+        Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
+        None => figure,
+    }
+}

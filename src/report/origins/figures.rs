@@ -1,0 +1,106 @@
+//! Where the predicted figures of a plan come from: the constants that each rests on, and the source of every one of them.
+
+use super::Table;
+use crate::ir::Plan;
+use crate::predict::rests::{self, Figure, Rest};
+use crate::predict::{Constants, Input, Prediction};
+use crate::report::Subject;
+use crate::text;
+
+/// Pushes a row for each figure and one for each constant behind it.
+pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
+    let Prediction { memory, speed, run, .. } = subject.prediction;
+    let found = rests::rests(plan, subject.constants);
+    let by = |figure: Figure, rest: &str| {
+        // What moves a step moves the waiting in it: of an interval its own constants are told.
+        let is_told = |one: &&Rest| figure != Figure::StepInterval || one.key.contains("interval");
+        let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_told);
+        let keys: Vec<&str> = moved.map(|one| one.key.as_str()).collect();
+        if keys.is_empty() { rest.to_owned() } else { format!("{rest}; by {}", text::list(&keys, "and")) }
+    };
+    let bytes = |n: f64| text::bytes(crate::report::sections::whole(n));
+    table.below("predicted");
+    if let Some(memory) = memory {
+        let layout = "bytes by formula: weights, states, what a layer keeps for its backward pass";
+        table.push("memory.per-gpu", bytes(memory.per_gpu_bytes), by(Figure::Memory, layout));
+        let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
+        let why = by(Figure::MemoryInterval, "nineteen measured peaks in twenty lie below its upper end");
+        table.push("memory.interval", between, why);
+    }
+    if let Some(speed) = speed {
+        let seconds = |n: f64| format!("{} s", text::short(n));
+        let layout = "FLOP and bytes by formula, peak and bandwidth of the GPU, rates of the links";
+        table.push("speed.step", seconds(speed.step_seconds), by(Figure::Step, layout));
+        let between = format!("{} to {}", seconds(speed.interval.low), seconds(speed.interval.high));
+        table.push("speed.interval", between, by(Figure::StepInterval, "nine runs in ten lie inside"));
+        match Input::of_plan(plan) {
+            Ok(input) => table.push(
+                "speed.input",
+                format!("{}/s", bytes(input.bytes_per_second)),
+                format!(
+                    "throughput and capacity of the file system (`trainc catalog fsx`), {} a sequence by `dataset`",
+                    bytes(input.sequence_bytes)
+                ),
+            ),
+            Err(why) => table.push("speed.input", "?", why.0),
+        }
+    }
+    if let Some(run) = run {
+        let beside = run.parts.start() + run.parts.checkpoints;
+        let why = by(Figure::Run, "start, data and checkpoints beside the steps");
+        table.push("run.beside-steps", text::about(beside), why);
+    }
+    table.below("constant");
+    for Rest { key, value, .. } in &found {
+        table.push(key, Constants::figure(*value), rests::source(subject.constants, key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::all_rows;
+    use crate::predict::Constants;
+    use crate::report::samples::{FALCON, LLAMA, sample};
+
+    fn why<'a>(rows: &'a [super::super::Row], path: &str) -> Option<&'a str> {
+        rows.iter().find(|row| row.path == path).map(|row| row.why.as_str())
+    }
+
+    #[test]
+    fn a_figure_names_the_constants_that_move_it_and_each_its_source() {
+        let sample = sample(LLAMA, &[]);
+        let (subject, plan) = (sample.subject(), sample.compiled.plan.as_deref().unwrap());
+        let rows = all_rows(&subject, plan);
+        let step = why(&rows, "predicted.speed.step").unwrap();
+        assert!(step.contains("gpu.A100.gemm") && step.contains("links.fabric"), "{step}");
+        // What this layout does not do, or its card is not, is not named.
+        assert!(!step.contains("H100") && !step.contains("links.pipeline"), "{step}");
+        let interval = why(&rows, "predicted.speed.interval").unwrap();
+        assert!(interval.ends_with("by interval.known, interval.waiting and interval.unseen"), "{interval}");
+        let gemm = why(&rows, "constant.gpu.A100.gemm").unwrap();
+        assert!(gemm.starts_with("fitted 20") && gemm.ends_with("runs on it in data/runs.csv"), "{gemm}");
+        assert!(why(&rows, "constant.run.startup_seconds").unwrap().starts_with("judgement of the trade"));
+        assert!(why(&rows, "constant.gpu.H100.gemm").is_none());
+    }
+
+    #[test]
+    fn a_file_of_ones_own_is_named_for_what_it_changed() {
+        let text = Constants::shipped().write().replace("unseen = 0.3127\n", "");
+        let mut own = Constants::read(&text).unwrap();
+        *own.slot("gpu.A10G.gemm").unwrap() = 0.61;
+        *own.slot("interval.unknown").unwrap() = 0.2;
+        (own.file, own.fitted, own.command) =
+            (Some("my.toml".to_owned()), "2026-11-22".to_owned(), "trainc calibrate my.csv".to_owned());
+        let sample = sample(FALCON, &[]);
+        let (mut subject, plan) = (sample.subject(), sample.compiled.plan.as_deref().unwrap());
+        subject.constants = &own;
+        let rows = all_rows(&subject, plan);
+        let of_file = "calibration `my.toml`, fitted 2026-11-22 by `trainc calibrate my.csv`";
+        assert_eq!(why(&rows, "constant.gpu.A10G.gemm"), Some(of_file));
+        assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
+        let carried = "carried over from the cards beside it: no run on this one is in data/runs.csv";
+        assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
+        let older = crate::predict::rests::source(&own, "interval.unseen");
+        assert!(older.starts_with("`my.toml` is older than this constant: fitted 20"), "{older}");
+    }
+}
