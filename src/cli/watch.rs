@@ -369,13 +369,14 @@ pub(super) fn end(
         }
     }
     if let Some(usd) = now.cost_usd {
-        io.print(&format!(
-            "it ran for {} and cost {}{}{}\n",
-            text::duration(now.elapsed_seconds),
-            text::dollars(usd),
-            now.against(),
-            now.unpaid()
-        ));
+        let (dollars, against, unpaid) = (text::dollars(usd), now.against(), now.unpaid());
+        let took = text::duration(now.elapsed_seconds);
+        // Who got no machines pays for none.
+        io.print(&if job.started.is_none() {
+            format!("it never ran: over {took} after it was asked for, {dollars}{against}{unpaid}\n")
+        } else {
+            format!("it took {took} from when it was asked for, and cost {dollars}{against}{unpaid}\n")
+        });
     }
     exit::JOB
 }

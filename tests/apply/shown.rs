@@ -19,9 +19,16 @@ fn dollars_so_far_grow_into_the_bill() {
         [("completes", 0, 3_820), ("user-code", 8, 780), ("permission", 8, 20), ("no-capacity", 8, 0)]
     {
         let repo = Repo::new(&format!("shown-dollars-{outcome}"), &["starter"]);
+        let ended = match outcome {
+            "no-capacity" => "it never ran: over ",
+            "completes" => " completed in ",
+            _ => " from when it was asked for, and cost $",
+        };
         repo.0.write("account.json", json!({"outcome": outcome}).to_string());
         assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
         let told = watched(&repo, code);
+        let said = repo.run(&["watch", PATH]).out;
+        assert!(said.contains(ended), "{outcome}: {said}");
         let states: Vec<&Value> = told.iter().filter(|one| one["type"] == "status").collect();
         let usd: Vec<f64> = states.iter().map(|one| one["status"]["cost_usd"].as_f64().unwrap()).collect();
         assert!(usd.is_sorted() && usd[0] == 0.0 && usd.len() > 4, "{outcome}: {usd:?}");
