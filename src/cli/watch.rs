@@ -226,6 +226,8 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     let mut told: Option<(String, u64)> = None;
     let mut trouble = Trouble::default();
     loop {
+        // The job is as it was then: by the time its logs are read it may be over, and was billed no longer.
+        let asked = look.clock.now();
         let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
             Ok(job) => {
                 trouble.passed();
@@ -259,8 +261,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
         let read = following.read(look, &job, io, progress).await;
-        let now = status(plan, planned, &job, &following.metrics, look.clock.now())
-            .simulated(look.cloud.is_simulated());
+        let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
             let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {

@@ -42,6 +42,27 @@ fn dollars_so_far_grow_into_the_bill() {
     }
 }
 
+/// Watched side by side, too, though the logs of one are read while the clock of all goes on.
+#[test]
+fn dollars_of_jobs_side_by_side_never_fall() {
+    let repo = Repo::new("shown-beside", &["starter", "neox-20b-fsdp", "gptj-6b-tensor"]);
+    let paths = [PATH, "neox-20b-fsdp/trainc.kdl", "gptj-6b-tensor/trainc.kdl"];
+    let all = |command: &'static str, more: &[&'static str]| {
+        repo.run(&[command].into_iter().chain(paths).chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    assert_eq!(all("apply", &["--yes"]).code, Some(0));
+    let ran = all("watch", &["-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let mut last = std::collections::BTreeMap::new();
+    for line in ran.out.lines() {
+        let one: Value = serde_json::from_str(line).unwrap();
+        let Some(usd) = one["status"]["cost_usd"].as_f64() else { continue };
+        let before = last.insert(one["job"].to_string(), usd).unwrap_or(0.0);
+        assert!(usd >= before, "{before} and then {one:#}");
+    }
+    assert_eq!(last.len(), 3, "{last:?}");
+}
+
 /// A spot run is billed for less than it takes: what is said so far is an upper bound, and says so.
 #[test]
 fn dollars_of_a_spot_run_are_an_upper_bound() {
