@@ -82,7 +82,7 @@ impl Remains {
     }
 
     /// The running job of somebody else that uses something: an id, a name, an address.
-    pub(super) fn user(&self, what: &str) -> Option<&str> {
+    pub fn user(&self, what: &str) -> Option<&str> {
         self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
     }
 

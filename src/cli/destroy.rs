@@ -10,7 +10,7 @@ use super::progress::{LOOKING, Mode, Progress};
 use crate::apply::account::Role;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::desired::Desired;
-use crate::apply::destroy::{Consent, Remains, Remover};
+use crate::apply::destroy::{Consent, Remains, Removal, Remover};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::preflight;
@@ -19,6 +19,7 @@ use crate::apply::verdict::{self, Verdict};
 use crate::diag::Problems;
 use crate::emit;
 use crate::ir::Plan;
+use crate::text;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
@@ -160,6 +161,23 @@ impl Destroy {
         remains_in(plan, look, &homes).await
     }
 
+    /// The command that takes the data as well, where file systems stay for them alone: they are billed.
+    fn stays(&self, remains: &Remains, removals: &[Removal]) -> String {
+        let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
+        let kept: Vec<&Removal> =
+            removals.iter().filter(held).filter(|one| remains.user(&one.item.name).is_none()).collect();
+        let names: Vec<&str> = kept.iter().map(|one| one.item.name.as_str()).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
+        let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
+        let stay = if names.len() == 1 { "stays with its data" } else { "stay with their data" };
+        let names = text::ticked(&names, "and");
+        let job = if self.only { format!(" --job {}", self.about.name()) } else { String::new() };
+        format!("  next  trainc destroy {}{job} --delete-data: {names} {stay}{cost}\n", self.about.again)
+    }
+
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
         let progress = progress.of(self.about.name(), false);
@@ -194,6 +212,9 @@ impl Destroy {
         if !goes {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
             io.note(if ours { "nothing is removed\n" } else { "nothing to remove\n" });
+            if !self.about.form.is_json() {
+                io.print(&self.stays(&remains, &removals));
+            }
             return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
         }
         if !self.yes {
@@ -221,7 +242,7 @@ impl Destroy {
             return code;
         }
         if code == exit::DONE {
-            io.print("removed\n");
+            io.print(&format!("removed\n{}", self.stays(&remains, &removals)));
         } else if code == verdict::exit::FOREIGN {
             io.print("what is not only ours stays; the rest is removed, or was said above\n");
         } else {

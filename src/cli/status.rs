@@ -44,6 +44,7 @@ struct Show {
 impl Task for Show {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let progress = self.about.progress();
+        let asked = look.clock.now();
         let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
             Err(code) => return code,
@@ -71,8 +72,8 @@ impl Task for Show {
             Err(verdict) => return self.about.fail(io, verdict),
         };
         let planned = self.about.planned(found.is_other || !found.is_ours);
-        let now = status(&self.about.plan, &planned, &job, &metrics, look.clock.now())
-            .simulated(look.cloud.is_simulated());
+        let now =
+            status(&self.about.plan, &planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
             let mut object = serde_json::to_value(&now).unwrap_or_default();
             if let Some(members) = object.as_object_mut() {

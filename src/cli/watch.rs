@@ -226,6 +226,8 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     let mut told: Option<(String, u64)> = None;
     let mut trouble = Trouble::default();
     loop {
+        // The job is as it was then: by the time its logs are read it may be over, and was billed no longer.
+        let asked = look.clock.now();
         let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
             Ok(job) => {
                 trouble.passed();
@@ -259,8 +261,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         };
         let following = following.get_or_insert_with(|| Following::new(&job));
         let read = following.read(look, &job, io, progress).await;
-        let now = status(plan, planned, &job, &following.metrics, look.clock.now())
-            .simulated(look.cloud.is_simulated());
+        let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
             let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {
@@ -369,13 +370,14 @@ pub(super) fn end(
         }
     }
     if let Some(usd) = now.cost_usd {
-        io.print(&format!(
-            "it ran for {} and cost {}{}{}\n",
-            text::duration(now.elapsed_seconds),
-            text::dollars(usd),
-            now.against(),
-            now.unpaid()
-        ));
+        let (dollars, against, unpaid) = (text::dollars(usd), now.against(), now.unpaid());
+        let took = text::duration(now.elapsed_seconds);
+        // Who got no machines pays for none.
+        io.print(&if job.started.is_none() {
+            format!("it never ran: over {took} after it was asked for, {dollars}{against}{unpaid}\n")
+        } else {
+            format!("it took {took} from when it was asked for, and cost {dollars}{against}{unpaid}\n")
+        });
     }
     exit::JOB
 }

@@ -19,9 +19,16 @@ fn dollars_so_far_grow_into_the_bill() {
         [("completes", 0, 3_820), ("user-code", 8, 780), ("permission", 8, 20), ("no-capacity", 8, 0)]
     {
         let repo = Repo::new(&format!("shown-dollars-{outcome}"), &["starter"]);
+        let ended = match outcome {
+            "no-capacity" => "it never ran: over ",
+            "completes" => " completed in ",
+            _ => " from when it was asked for, and cost $",
+        };
         repo.0.write("account.json", json!({"outcome": outcome}).to_string());
         assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
         let told = watched(&repo, code);
+        let said = repo.run(&["watch", PATH]).out;
+        assert!(said.contains(ended), "{outcome}: {said}");
         let states: Vec<&Value> = told.iter().filter(|one| one["type"] == "status").collect();
         let usd: Vec<f64> = states.iter().map(|one| one["status"]["cost_usd"].as_f64().unwrap()).collect();
         assert!(usd.is_sorted() && usd[0] == 0.0 && usd.len() > 4, "{outcome}: {usd:?}");
@@ -33,6 +40,27 @@ fn dollars_so_far_grow_into_the_bill() {
             repo.run(&["plan", PATH, "-o", "json"]).json()["price"]["usd_per_hour"].as_f64().unwrap() / 60.0;
         assert!(usd[usd.len() - 1] - usd[usd.len() - 2] < minute, "{outcome}: the bill jumps, {usd:?}");
     }
+}
+
+/// Watched side by side, too, though the logs of one are read while the clock of all goes on.
+#[test]
+fn dollars_of_jobs_side_by_side_never_fall() {
+    let repo = Repo::new("shown-beside", &["starter", "neox-20b-fsdp", "gptj-6b-tensor"]);
+    let paths = [PATH, "neox-20b-fsdp/trainc.kdl", "gptj-6b-tensor/trainc.kdl"];
+    let all = |command: &'static str, more: &[&'static str]| {
+        repo.run(&[command].into_iter().chain(paths).chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    assert_eq!(all("apply", &["--yes"]).code, Some(0));
+    let ran = all("watch", &["-o", "json"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let mut last = std::collections::BTreeMap::new();
+    for line in ran.out.lines() {
+        let one: Value = serde_json::from_str(line).unwrap();
+        let Some(usd) = one["status"]["cost_usd"].as_f64() else { continue };
+        let before = last.insert(one["job"].to_string(), usd).unwrap_or(0.0);
+        assert!(usd >= before, "{before} and then {one:#}");
+    }
+    assert_eq!(last.len(), 3, "{last:?}");
 }
 
 /// A spot run is billed for less than it takes: what is said so far is an upper bound, and says so.

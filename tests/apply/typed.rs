@@ -181,3 +181,23 @@ fn what_a_plan_would_not_show_is_asked_for_with_its_flag() {
     assert_eq!(taken.code, Some(0), "{}{}", taken.out, taken.err);
     assert_eq!(repo.account()["file_systems"].as_object().unwrap().len(), 1);
 }
+
+/// What stays for its data is billed: the end says so, with the command that takes it.
+#[test]
+fn what_stays_for_its_data_is_said_at_the_end() {
+    let repo = Repo::new("typed-stays", &["llama-7b-fsdp", "starter"]);
+    let path = "llama-7b-fsdp/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let id = repo.account()["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
+    let next = format!(
+        "  next  trainc destroy {path} --simulate=account.json --delete-data: `{id}` stays with its data, at $"
+    );
+    for end in ["removed\n", "it holds data"] {
+        let ran = repo.run(&["destroy", path, "--yes"]);
+        assert!(ran.out.contains(end) && ran.out.contains(&next), "{}{}", ran.out, ran.err);
+    }
+    let gone = repo.run(&["destroy", path, "--yes", "--delete-data"]);
+    assert!(gone.out.ends_with("removed\n"), "{}", gone.out);
+    assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
+    assert!(repo.run(&["destroy", PATH, "--yes"]).out.ends_with("removed\n"));
+}

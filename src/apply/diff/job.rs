@@ -109,7 +109,10 @@ pub(in crate::apply) fn job(desired: &Desired, runs: &Runs, choices: Choices) ->
                     format!("after {}, which found no machines", before.name)
                 }
                 (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),
-                (None, Some((other, _))) => format!("`--new-run` beside {}: {}", other.name, other.status),
+                (None, Some((other, _))) => {
+                    let how = if other.is_over() { "after" } else { "beside" };
+                    format!("`--new-run` {how} {}: {}", other.name, other.status)
+                }
                 (None, None) => "the job itself; from here on it costs money".to_owned(),
             };
             let mut change = Change::new(kind, &name, Action::Create, because);
