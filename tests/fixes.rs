@@ -416,3 +416,70 @@ fn what_surely_fits_is_written_first() {
         fs::read_to_string(&path).unwrap()
     );
 }
+
+/// Of what is written and may not fit it is said how much is predicted, at the upper end too.
+#[test]
+fn what_is_written_and_may_not_fit_is_said() {
+    let dir = Scratch::new("fix-maybe");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print()\n");
+    let text = read("tests/fixtures/base.kdl")
+        .replace("model \"gpt2-xl\"", "model \"huggyllama/llama-7b\"")
+        .replace("cluster \"ml.p4d.24xlarge\" nodes=2", "cluster \"ml.g5.48xlarge\" nodes=1")
+        .replace("wrap \"GPT2Block\"", "wrap \"LlamaDecoderLayer\"")
+        .replace("activation-checkpointing #true", "activation-checkpointing #false")
+        .replace("micro-batch 4", "micro-batch 4\n    global-batch 64");
+    dir.write("trainc.kdl", format!("job \"tight\" {{\n{text}}}\n"));
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let fixed = run(&["check", "trainc.kdl", "--fix", "memory"]);
+    assert!(fixed.err.contains("fixed trainc.kdl"), "{}", fixed.err);
+    let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    let [needs, high, has] = ["/memory/per_gpu_bytes", "/memory/interval/high", "/memory/capacity_bytes"]
+        .map(|at| {
+            trainc::text::bytes(
+                format!("{:.0}", plan.pointer(at).unwrap().as_f64().unwrap()).parse().unwrap(),
+            )
+        });
+    let note = format!(
+        "note: trainc.kdl: it may not fit: {needs} are predicted, {high} at the upper end, of {has}\n"
+    );
+    assert!(fixed.err.contains(&note), "{note}\n{}", fixed.err);
+}
+
+/// Where no edit of the layout helps, nothing is written: the nodes that would hold it are money, and the user's to choose.
+#[test]
+fn nothing_is_written_where_other_nodes_are_needed() {
+    let dir = Scratch::new("fix-too-large");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print()\n");
+    let text = read("tests/fixtures/base.kdl")
+        .replace("model \"gpt2-xl\"", "model \"meta-llama/Llama-2-70b-hf\"")
+        .replace("cluster \"ml.p4d.24xlarge\" nodes=2", "cluster \"ml.g5.xlarge\" nodes=1")
+        .replace("wrap \"GPT2Block\"", "wrap \"LlamaDecoderLayer\"")
+        .replace("steps 100", "global-batch 64\n    steps 100_000");
+    let text = format!("job \"large\" {{\n{text}}}\n");
+    let path = dir.write("trainc.kdl", &text);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let fixed = run(&["check", "trainc.kdl", "--fix", "memory"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "{}", fixed.err);
+    // What the help says holds it, for the command line as well as for the editor.
+    let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+    let problems = found["manifests"][0]["problems"].as_array().unwrap();
+    let errors: Vec<_> = problems.iter().filter(|one| one["severity"] != "note").collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let home = &errors[0]["facts"]["nodes_that_hold_it"][0];
+    let (instance, nodes) = (home["instance"].as_str().unwrap(), home["nodes"].as_u64().unwrap());
+    dir.write(
+        "trainc.kdl",
+        text.replace("\"ml.g5.xlarge\" nodes=1", &format!("\"{instance}\" nodes={nodes}")),
+    );
+    let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    assert_eq!(plan["memory"]["fits"], true, "{home}");
+    assert_eq!(plan["memory"]["per_gpu_bytes"].as_f64(), home["per_gpu_bytes"].as_f64());
+    assert_eq!(plan["run"]["seconds"].as_f64().map(f64::round), home["seconds"].as_f64());
+    // And one node less does not.
+    let fewer = format!("\"{instance}\" nodes={}", nodes / 2);
+    dir.write("trainc.kdl", text.replace("\"ml.g5.xlarge\" nodes=1", &fewer));
+    let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    assert_ne!(plan["memory"]["fits"], true, "{fewer}");
+}

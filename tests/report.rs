@@ -301,3 +301,15 @@ fn a_memory_that_a_table_cannot_say_leaves_the_time() {
         assert_eq!(row["peak_memory_bytes"], Value::Null, "{of}: {row}");
     }
 }
+
+/// No account has a job of this machine: what makes its log is said, and what names another.
+#[test]
+fn a_local_job_without_a_log_says_what_makes_one() {
+    let dir = example("report-local", "tiny-llama");
+    let ran = run(&dir, &["report", "trainc.kdl"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.out);
+    assert_eq!(
+        ran.err,
+        "error: there is no log of `tiny-llama` here: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`, `--log FILE` names another\n"
+    );
+}

@@ -595,6 +595,12 @@ fn one_numbering_holds_everywhere() {
             assert!(low < mid && mid < high, "{one}");
         }
         assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
+        let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap() / 3_600.0);
+        let mut between = format!("     between {low:.2} and {high:.2} h");
+        if let Some((low, high)) = one["cost_usd_low"].as_f64().zip(one["cost_usd_high"].as_f64()) {
+            between += &format!(", {} and {}", trainc::text::dollars(low), trainc::text::dollars(high));
+        }
+        assert!(human.contains(&between), "{between}\n{human}");
         let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
     }

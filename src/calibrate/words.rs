@@ -3,6 +3,7 @@
 use super::fit::OWN;
 use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
 use super::outside::AT_BOUNDS;
+use super::questions::Range;
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -279,8 +280,28 @@ fn questions(out: &mut String, verdict: &Verdict) {
                 None => "not known",
             };
             let published = text::short(case.published);
-            let _ = writeln!(out, "    {}: published {published}, predicted {range}: {verdict}", case.id);
+            let _ = writeln!(
+                out,
+                "    {}: published {published}, predicted {range}: {verdict}{}",
+                case.id,
+                excludes(case)
+            );
         }
+    }
+}
+
+/// How much wider the upper end of a range is than its lower one, from where on a figure inside it says little.
+const WIDE: f64 = 3.0;
+
+/// That a figure inside a wide range is hardly any evidence of the model.
+fn excludes(case: &Range) -> String {
+    match case.low.zip(case.high).map(|(low, high)| high / low) {
+        Some(ratio) if ratio >= WIDE && case.inside == Some(true) => {
+            format!(
+                ", of a range whose ends are {ratio:.0} times apart: what is open decides it, not the model"
+            )
+        }
+        _ => String::new(),
     }
 }
 

@@ -107,7 +107,7 @@ pub fn rests(plan: &Plan, constants: &Constants) -> Vec<Rest> {
 pub struct Judged {
     /// The source, or whose judgement it is.
     pub source: String,
-    /// When it was read (ISO date).
+    /// When it came into the constants (ISO date).
     pub date: String,
 }
 

@@ -109,7 +109,7 @@ fn what_is_not_known_is_an_error() {
     assert!(without(|layout| layout.hardware.gpu = None).contains("accelerator"));
     assert!(without(|layout| layout.hardware.peak_flops = None).contains("peak"));
     assert!(without(|layout| layout.hardware.inter_bytes_per_second = None).contains("between nodes"));
-    assert!(without(|layout| layout.precision = Precision::Fp32).contains("16-bit"));
+    assert!(without(|layout| layout.precision = Precision::Fp32).contains("32-bit"));
     assert!(without(|layout| layout.system = System::Worker).contains("worker"));
 }
 

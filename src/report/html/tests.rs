@@ -148,6 +148,17 @@ fn pages_are_whole_and_pictures_keep_their_edges() {
     }
 }
 
+/// The rate of a GPU counts what is computed twice, or not: the tile of the throughput says both, as the terminal does.
+#[test]
+fn the_tile_of_the_rate_names_both_conventions() {
+    let sample = sample(LLAMA, &[]);
+    let document = sample.document();
+    let page = page(&sample, &points(8));
+    let words = crate::report::pace::rate(&document, "GPU").unwrap();
+    assert!(words.contains(" with recomputation, ") && words.contains(" without: MFU "), "{words}");
+    assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
+}
+
 #[test]
 fn a_search_is_a_page() {
     judge(&front(&searched()));
