@@ -62,22 +62,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is not written, around one that is: its own values are unknown.
+    /// A node that is not written, around one that is.
     pub(crate) fn around(spec: &'static NodeSpec, child: Self) -> Self {
-        let at = child.name.span;
         Self {
             spec: Some(spec),
-            name: Spanned::new(spec.name.to_owned(), at),
+            name: Spanned::new(spec.name.to_owned(), child.name.span),
             span: child.span,
             also: Vec::new(),
             twins: Vec::new(),
-            args: spec.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
-            props: spec
-                .props
-                .iter()
-                .filter(|prop| prop.required)
-                .map(|prop| (Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)))
-                .collect(),
+            args: Vec::new(),
+            props: Vec::new(),
             children: vec![child],
         }
     }

@@ -55,9 +55,11 @@ impl Reader<'_> {
         for (parent, node) in std::mem::take(&mut self.strays) {
             let mut node = Some(node);
             put_under(list, parent, &mut node);
-            // The parent it belongs to may be missing with it.
+            // The parent it belongs to may be missing with it, and where it has no values of its own, that says all of it.
             if let (Some(node), [job]) = (node, &mut *list)
                 && let Some(spec) = job.spec.and_then(|spec| spec.child(parent))
+                && spec.args.is_empty()
+                && !spec.props.iter().any(|prop| prop.required)
             {
                 job.children.push(Node::around(spec, node));
             }
