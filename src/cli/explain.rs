@@ -17,7 +17,10 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
-    if let Some(code) = find(codes, &args.code) {
+    // `301` is what is left of a code that was read aloud.
+    let is_number = !args.code.is_empty() && args.code.bytes().all(|b| b.is_ascii_digit());
+    let wanted = if is_number { format!("T{:0>4}", args.code) } else { args.code.clone() };
+    if let Some(code) = find(codes, &wanted) {
         // No wider than a column of text is read with ease.
         let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
         let text = page::render(code.page, options);

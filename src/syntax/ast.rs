@@ -62,6 +62,20 @@ pub struct Node {
 }
 
 impl Node {
+    /// A node that is not written, around one that is.
+    pub(crate) fn around(spec: &'static NodeSpec, child: Self) -> Self {
+        Self {
+            spec: Some(spec),
+            name: Spanned::new(spec.name.to_owned(), child.name.span),
+            span: child.span,
+            also: Vec::new(),
+            twins: Vec::new(),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: vec![child],
+        }
+    }
+
     /// Keeps what stands a second time.
     pub(crate) fn add_twin(&mut self, twin: Twin) {
         if self.twins.len() < MOST_TWINS {

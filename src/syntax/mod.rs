@@ -36,6 +36,11 @@ pub fn codes() -> Vec<&'static Code> {
 
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
+    if let Some(json) = top::written_as_json(text, source) {
+        // No line of it is KDL.
+        problems.push(json);
+        return None;
+    }
     let mut found = Problems::default();
     let document = recover::parse(source, text, &mut found);
     if let Some(yaml) = document.as_ref().and_then(|document| top::written_as_yaml(document, source)) {

@@ -200,10 +200,7 @@ impl Reader<'_> {
                     read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
                     return true;
                 }
-                let meant = Meant::of(&key.value, spec);
-                let is_meant = meant.is_some();
-                self.as_meant(entry, span, key, meant, spec, read);
-                return is_meant;
+                return self.as_meant(entry, span, key, spec, read);
             }
         };
         if let Some(first) = seen.insert(key.value.clone(), key.span) {
@@ -222,17 +219,16 @@ impl Reader<'_> {
     }
 
     /// Reads on a property whose name was reported as if it stood as it was probably meant, so that nothing is said to
-    /// be missing.
+    /// be missing; tells whether it is known what that is.
     fn as_meant(
         &mut self,
         entry: &KdlEntry,
         span: Span,
         key: Spanned<String>,
-        meant: Option<Meant>,
         spec: &'static NodeSpec,
         read: &mut Node,
-    ) {
-        let Some(meant) = meant else { return };
+    ) -> bool {
+        let Some(meant) = Meant::of(&key.value, spec) else { return false };
         match meant {
             Meant::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
@@ -241,7 +237,7 @@ impl Reader<'_> {
                 }
             }
             Meant::Child(child) | Meant::Elsewhere(_, child) => {
-                let Some(arg) = child.arg(0) else { return };
+                let Some(arg) = child.arg(0) else { return true };
                 let value = self.value(entry, span, arg.ty, &key.value);
                 let node = Node {
                     spec: Some(child),
@@ -268,6 +264,7 @@ impl Reader<'_> {
                 }
             }
         }
+        true
     }
 
     fn unknown_property(

@@ -53,7 +53,16 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     pub(super) fn bring_home(&mut self, list: &mut [Node]) {
         for (parent, node) in std::mem::take(&mut self.strays) {
-            put_under(list, parent, &mut Some(node));
+            let mut node = Some(node);
+            put_under(list, parent, &mut node);
+            // The parent it belongs to may be missing with it, and where it has no values of its own, that says all of it.
+            if let (Some(node), [job]) = (node, &mut *list)
+                && let Some(spec) = job.spec.and_then(|spec| spec.child(parent))
+                && spec.args.is_empty()
+                && !spec.props.iter().any(|prop| prop.required)
+            {
+                job.children.push(Node::around(spec, node));
+            }
         }
     }
 
@@ -160,17 +169,19 @@ impl Reader<'_> {
         if spec.arg(read.args.len()).is_some() {
             return false;
         }
-        let Some(prop) = entry.value().as_string().and_then(|name| spec.prop(name)) else { return false };
+        // Of a node that takes any property every name is one, as `environment "A" "b"`.
+        let takes = |name: &&str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
+        let Some(prop) = entry.value().as_string().filter(takes) else { return false };
         let Some(next) = next.filter(|next| next.name().is_none()) else { return false };
         let (name, value) = (self.value_span(entry), self.value_span(next));
         let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
-        let joined = format!("{}={shown}", prop.name);
+        let joined = format!("{prop}={shown}");
         self.push(
-            Diagnostic::new(&T0128, name, format!("surplus argument {}; it is a property", prop.name))
+            Diagnostic::new(&T0128, name, format!("surplus argument {prop}; it is a property"))
                 .help(format!("write `{joined}`"))
                 .fix(name.to(value), joined),
         );
-        self.property(next, Spanned::new(prop.name.to_owned(), name), spec, read, seen);
+        self.property(next, Spanned::new(prop.to_owned(), name), spec, read, seen);
         true
     }
 
@@ -466,6 +477,13 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Whether a name may stand without quotes.
+fn is_bare(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 
 /// The name of a node without the colon that YAML wants, if that leaves a name that is known.

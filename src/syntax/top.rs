@@ -6,16 +6,17 @@ use super::read::{MOST_PROBLEMS, Reader, T0122};
 use super::{nodes, recover};
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::source::SourceId;
+use crate::source::{SourceId, Span};
 use crate::text;
 use kdl::{KdlDocument, KdlNode};
 
 declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
 declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
 declare_code!(T0150, "written-as-yaml", Error, "a manifest that is written as YAML");
+declare_code!(T0151, "written-as-json", Error, "a file of JSON where a manifest is wanted");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150];
+pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151];
 
 /// The one problem of a file that is written as YAML: it has `job:` and no `job`.
 pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
@@ -32,6 +33,32 @@ pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Optio
             "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
         ),
     )
+}
+
+/// The one problem of a file that is JSON: it begins with an object.
+pub(super) fn written_as_json(text: &str, source: SourceId) -> Option<Diagnostic> {
+    let mut body = text.trim_start_matches('\u{feff}').trim_start();
+    while body.starts_with("//") {
+        body = body.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+    }
+    let inside = body.strip_prefix('{')?.trim_start();
+    if !inside.starts_with(['"', '}']) {
+        return None;
+    }
+    let at = text.len() - body.len();
+    let diagnostic = Diagnostic::new(
+        &T0151,
+        Span::new(source, at, at + 1),
+        "the file is written as JSON; a manifest is KDL",
+    );
+    let is_request = ["TrainingJobName", "AlgorithmSpecification"].iter().any(|name| body.contains(name));
+    Some(if is_request {
+        diagnostic.help("`trainc import FILE` makes a manifest of a request or a described job")
+    } else {
+        diagnostic
+            .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+            .note("`trainc init` writes a manifest to start from")
+    })
 }
 
 /// Reads the top level of a file.
