@@ -15,6 +15,7 @@ use crate::apply::status::{short, short_words};
 use crate::apply::verdict;
 use crate::calibrate::{self, Lost, MEMORY_CELLS};
 use crate::diag::Format;
+use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::measure::{self, Job, Measured, Reader};
 use crate::predict::{Constants, Layout};
@@ -135,7 +136,8 @@ fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
     let job = plan.job.name.value()?;
     let is_local = plan.job.cluster.as_ref()?.instance.value().is_some_and(|name| name == "local");
     Some(if is_local {
-        let again = super::typed::manifest(manifest.named(), &[], &args.job.account);
+        let words = [quoted(manifest.named())].into_iter().chain(args.job.overlay.again());
+        let again = words.collect::<Vec<_>>().join(" ");
         format!(
             "there is no log of `{job}` here: `trainc run {again}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
         )
