@@ -79,6 +79,53 @@ fn too_much_text() {
     assert!(human.out.len() + human.err.len() < 4 << 20);
 }
 
+/// A placeholder goes to a template engine, which nests as deep as it is long and computes constants as it reads.
+#[test]
+fn placeholders_that_ask_for_much() {
+    let scratch = Scratch::new("placeholders");
+    let job = |name: &str, value: &str| {
+        format!(
+            "job \"{name}\" {{\n region \"us-west-2\"\n program \"t.py\" source=\"./s\" {{ hyperparameter \"a\" \"{value}\"; }}\n}}\n"
+        )
+    };
+    for (at, expression) in [
+        format!("1{}", " + 1".repeat(200_000)),
+        format!("'a'{}", " ~ 'a'".repeat(100_000)),
+        format!("{}1", "-".repeat(300_000)),
+        format!("{}1", "not ".repeat(200_000)),
+        format!("a{}", ".a".repeat(300_000)),
+        format!("a{}", "[1]".repeat(200_000)),
+        format!("{}1", "1 if 1 else ".repeat(60_000)),
+        format!("1{}", "|a".repeat(300_000)),
+        "'a' * 100000000".to_owned(),
+        "job.name * 100000000".to_owned(),
+        "[1] * 100000000".to_owned(),
+        format!("'a' * 100000000{}", " ~ 'a' * 100000000".repeat(20)),
+    ]
+    .iter()
+    .enumerate()
+    {
+        scratch.write("asks.kdl", job("x", &format!("{{{{ {expression} }}}}")));
+        let found = codes(&refused(&scratch, "asks.kdl"));
+        assert!(found.contains(&"T0231".to_owned()), "{at}: {found:?}");
+    }
+    // As long as may be, in all the ways that nest: read or refused, on the stack of a thread.
+    for piece in [" + 1", "+-1", "-1", " and 1", "|a", ".a", "[0]", " if 1 else 1", " ~ (1", "**1"] {
+        let most = 490 / piece.len();
+        scratch.write("longest.kdl", job("x", &format!("{{{{ 1{} }}}}", piece.repeat(most))));
+        let open = format!("{{{{ {}1 }}}}", "- ".repeat(240));
+        scratch.write("signs.kdl", job("x", &open));
+        for name in ["longest.kdl", "signs.kdl"] {
+            let ran = trainc_in(&scratch.0, &["check", name, "-o", "json"], b"", Duration::from_mins(2));
+            assert!(matches!(ran.code, Some(0 | 3)), "{piece}: {:?} {}", ran.code, ran.err);
+        }
+    }
+    // A long name, named often.
+    scratch.write("often.kdl", job(&"x".repeat(400_000), &"{{job.name}}".repeat(30_000)));
+    let found = codes(&refused(&scratch, "often.kdl"));
+    assert_eq!(found.iter().filter(|code| *code == "T0231").count(), 1, "{found:?}");
+}
+
 #[test]
 fn too_deep() {
     let scratch = Scratch::new("deep");

@@ -4,6 +4,7 @@
 //! which see the final text. Strict: an unknown path is a problem with a did-you-mean. The job's digest is
 //! computed from what is emitted, so here [`DIGEST_MARK`](crate::ir::plan::DIGEST_MARK) stands for it.
 
+mod bounds;
 mod marks;
 mod slots;
 mod table;
@@ -16,7 +17,7 @@ use crate::text;
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{Slot, inside, visit};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -44,7 +45,8 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
     let table = Table::of(&plan);
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
-    let binder = Binder { table: &table, context: OnceCell::new(), env: &env, sources };
+    let binder =
+        Binder { table: &table, context: OnceCell::new(), env: &env, sources, left: Cell::new(bounds::MOST) };
     visit(&mut plan, &mut |slot| binder.slot(slot, problems));
     plan
 }
@@ -55,11 +57,13 @@ struct Binder<'a> {
     context: OnceCell<Value>,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
+    /// Bytes that placeholders may still become.
+    left: Cell<usize>,
 }
 
 impl Binder<'_> {
     fn slot(&self, slot: Slot, problems: &mut Problems) {
-        if !slot.has_placeholder() {
+        if !slot.has_placeholder() || self.left.get() == 0 {
             return;
         }
         match slot {
@@ -124,8 +128,11 @@ impl Binder<'_> {
             };
             let expression = inside.get(..close).unwrap_or("").trim();
             match self.evaluate(expression, span, problems) {
-                Some(value) => parts.push(value),
-                None => fine = false,
+                Some(value) if self.takes(&value, written, span, problems) => parts.push(value),
+                _ => fine = false,
+            }
+            if self.left.get() == 0 {
+                return None;
             }
             rest = inside.get(close + 2..).unwrap_or("");
         }
@@ -141,6 +148,29 @@ impl Binder<'_> {
         Some(Scalar::Text(parts.iter().map(plain).collect()))
     }
 
+    /// Whether there is room for what a placeholder became. Said once; nothing is replaced after that.
+    fn takes(&self, value: &Scalar, written: &str, span: Span, problems: &mut Problems) -> bool {
+        let size = if let Scalar::Text(text) = value { text.len() } else { 0 };
+        match self.left.get().checked_sub(size).filter(|left| *left > 0) {
+            Some(left) => self.left.set(left),
+            None => {
+                self.left.set(0);
+                problems.push(
+                    Diagnostic::new(
+                        &T0231,
+                        self.inside(span, written),
+                        format!(
+                            "the placeholders of this job become more than {} MiB of text",
+                            bounds::MOST >> 20
+                        ),
+                    )
+                    .help("name shorter values, or name them less often"),
+                );
+            }
+        }
+        self.left.get() > 0
+    }
+
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
         if expression.is_empty() {
             problems.push(
@@ -154,6 +184,10 @@ impl Binder<'_> {
             && let Some(value) = scalar(value)
         {
             return Some(value);
+        }
+        if let Some(problem) = self.beyond(expression, span) {
+            problems.push(problem);
+            return None;
         }
         let compiled = match self.env.compile_expression(expression) {
             Ok(compiled) => compiled,
@@ -219,6 +253,34 @@ impl Binder<'_> {
                 None
             }
         }
+    }
+
+    /// That an expression asks for more than the engine may be given.
+    fn beyond(&self, expression: &str, span: Span) -> Option<Diagnostic> {
+        let at = self.inside(span, expression);
+        let length = expression.chars().count();
+        if length > bounds::LONGEST && !bounds::is_one_word(expression) {
+            return Some(
+                Diagnostic::new(
+                    &T0231,
+                    at,
+                    format!(
+                        "a placeholder of {} characters: at most {} can be read",
+                        text::group(length as u64),
+                        bounds::LONGEST
+                    ),
+                )
+                .help("write the text itself outside the braces, and a path of the plan inside"),
+            );
+        }
+        bounds::repeats(expression, self.table).then(|| {
+            Diagnostic::new(
+                &T0231,
+                at,
+                format!("`{}`: in a placeholder that multiplies stand numbers alone", brief(expression)),
+            )
+            .help("write texts outside the braces, as `lr-{{ batch.micro * 2 }}`")
+        })
     }
 
     fn unknown(&self, name: &str, span: Span) -> Diagnostic {
