@@ -151,24 +151,22 @@ impl Binder<'_> {
     /// Whether there is room for what a placeholder became. Said once; nothing is replaced after that.
     fn takes(&self, value: &Scalar, written: &str, span: Span, problems: &mut Problems) -> bool {
         let size = if let Scalar::Text(text) = value { text.len() } else { 0 };
-        match self.left.get().checked_sub(size).filter(|left| *left > 0) {
-            Some(left) => self.left.set(left),
-            None => {
-                self.left.set(0);
-                problems.push(
-                    Diagnostic::new(
-                        &T0231,
-                        self.inside(span, written),
-                        format!(
-                            "the placeholders of this job become more than {} MiB of text",
-                            bounds::MOST >> 20
-                        ),
-                    )
-                    .help("name shorter values, or name them less often"),
-                );
-            }
+        let left = self.left.get().saturating_sub(size);
+        self.left.set(left);
+        if left == 0 {
+            problems.push(
+                Diagnostic::new(
+                    &T0231,
+                    self.inside(span, written),
+                    format!(
+                        "the placeholders of this job become more than {} MiB of text",
+                        bounds::MOST >> 20
+                    ),
+                )
+                .help("name shorter values, or name them less often"),
+            );
         }
-        self.left.get() > 0
+        left > 0
     }
 
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
