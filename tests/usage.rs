@@ -267,3 +267,35 @@ fn init_writes_the_examples() {
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);
 }
+
+/// A word that no row has is said, with the nearest name; nothing is printed that looks like an answer.
+#[test]
+fn a_catalogue_without_the_word_says_so() {
+    let dir = Scratch::new("usage-catalog");
+    let ran = run(&dir.0, &["catalog", "models", "zzz"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert_eq!(ran.err, "error: no row of `models` contains `zzz`; `trainc catalog models` lists all\n");
+    let ran = run(&dir.0, &["catalog", "models", "gpt2-xxl"]);
+    assert!(ran.err.contains("did you mean `gpt2-xl`?"), "{}", ran.err);
+    let ran = run(&dir.0, &["catalog", "models", "zzz", "-o", "json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), "[]\n"));
+}
+
+/// What `emit` can never write, `check` refuses as well: only a directory that is not there may still be made.
+#[cfg(unix)]
+#[test]
+fn check_is_as_strict_as_emit_with_what_cannot_be_packed() {
+    let dir = starter("usage-links");
+    std::os::unix::fs::symlink("/etc/hostname", dir.0.join("scripts/out")).unwrap();
+    std::os::unix::fs::symlink("no-such", dir.0.join("scripts/gone")).unwrap();
+    for args in [&["check"][..], &["emit", "--out", "out"]] {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(3), "{args:?}\n{}{}", ran.out, ran.err);
+        let said = ran.out + &ran.err;
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("`gone` leads nowhere and the link `out` leaves the repository"), "{said}");
+        assert!(said.contains("error[T0501]"), "{said}");
+    }
+    std::fs::remove_dir_all(dir.0.join("scripts")).unwrap();
+    assert_eq!(run(&dir.0, &["check"]).code, Some(0));
+}

@@ -78,6 +78,8 @@ pub enum Named {
     Credential,
     /// A credential, or a setting: `token`, `key`.
     Perhaps,
+    /// A digest or an id, which looks as random as a key: `commit`, `id`.
+    Digest,
 }
 
 #[derive(Clone, Deserialize)]

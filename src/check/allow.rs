@@ -26,13 +26,17 @@ pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 pub(super) fn filter(context: &Context, codes: &[&'static Code], problems: &mut Problems) {
     let mut verdicts: Vec<Diagnostic> = Vec::new();
     for allow in &context.plan.job.allows {
-        let Some(written) = allow.code.val() else { continue };
+        let Some(written) = allow.code.val() else {
+            verdicts.extend(last_day(allow, None, allow.span, context.today));
+            continue;
+        };
         let span = written.span_or(allow.span);
         let Some(code) = find(codes, &written.value) else {
             verdicts.push(unknown(&written.value, span, codes));
+            verdicts.extend(last_day(allow, None, span, context.today));
             continue;
         };
-        match last_day(allow, code, span, context.today) {
+        match last_day(allow, Some(code), span, context.today) {
             Some(verdict) if verdict.code == &T0242 => {
                 verdicts.push(verdict);
                 continue;
@@ -87,7 +91,8 @@ fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
 }
 
 /// What is wrong with the last day of an `allow`: it is none, or it is past, and then nothing is silenced.
-fn last_day(allow: &Allow, code: &Code, span: Span, today: &str) -> Option<Diagnostic> {
+/// `code` is `None` where it is not known which is meant: the day is judged all the same.
+fn last_day(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
     let until = allow.until.val()?;
     let at = until.span_or(allow.span);
     if !is_date(&until.value) {
@@ -95,8 +100,10 @@ fn last_day(allow: &Allow, code: &Code, span: Span, today: &str) -> Option<Diagn
         return Some(Diagnostic::new(&T0244, at, message).help("write `until=\"2026-12-31\"`"));
     }
     (until.value.as_str() < today).then(|| {
-        Diagnostic::new(&T0242, at, format!("this `allow` ended on {}; today is {today}", until.value))
-            .label(span, format!("{} is reported again", code.id))
+        let diagnostic =
+            Diagnostic::new(&T0242, at, format!("this `allow` ended on {}; today is {today}", until.value));
+        code.into_iter()
+            .fold(diagnostic, |d, code| d.label(span, format!("{} is reported again", code.id)))
             .help("mend the cause and remove the `allow`, or give it a new day and say why")
     })
 }

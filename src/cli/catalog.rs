@@ -107,7 +107,22 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     exit::DONE
 }
 
+/// Says that no row has a word, with the nearest name of a row.
+fn none_of(name: &str, filter: &str, rows: &[Vec<String>]) -> String {
+    // A name is also known without its owner, and an instance type without `ml.`.
+    let names = rows.iter().filter_map(|row| row.first()).flat_map(|name| {
+        let short = name.rsplit('/').next().unwrap_or(name);
+        [name.as_str(), short, name.strip_prefix("ml.").unwrap_or(name)]
+    });
+    let hint = match text::nearest(filter, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("`trainc catalog {name}` lists all"),
+    };
+    format!("error: no row of `{name}` contains `{filter}`; {hint}\n")
+}
+
 fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 {
+    let mut none = None;
     if global.verbose {
         listing.add_sources();
     }
@@ -118,6 +133,9 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
             .iter()
             .map(|row| row.iter().any(|cell| cell.to_lowercase().contains(&wanted)))
             .collect();
+        if let Some(name) = args.table.as_deref().filter(|_| !keep.contains(&true)) {
+            none = Some(none_of(name, filter, &listing.rows));
+        }
         let mut at = keep.iter();
         listing.rows.retain(|_| at.next().copied().unwrap_or(true));
         if let Value::Array(items) = &mut listing.json {
@@ -128,10 +146,16 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
     if args.output == "json" {
         let text = serde_json::to_string_pretty(&listing.json).unwrap_or_default();
         io.print(&format!("{text}\n"));
-    } else {
+    } else if none.is_none() {
         io.print(&table(&listing, super::columns().unwrap_or(PIPED)));
     }
-    exit::DONE
+    match none {
+        Some(words) => {
+            io.note(&words);
+            exit::USAGE
+        }
+        None => exit::DONE,
+    }
 }
 
 fn tables() -> Listing {

@@ -209,6 +209,8 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
         return Err(LayerFault::Unreadable("it is no directory".to_owned()));
     }
     let mut files: Vec<SourceFile> = Vec::new();
+    // What cannot be packed, all of it: each is mended by itself.
+    let mut faults: Vec<String> = Vec::new();
     let mut total = 0_u64;
     // A directory, its path in the tree, and those that lead to it.
     let mut pending: Vec<(PathBuf, String, Vec<PathBuf>)> =
@@ -238,19 +240,25 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
             // Links are followed, as the SageMaker SDK does, but not out of the repository.
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            let target = entry.path().canonicalize().map_err(|error| {
-                LayerFault::Unreadable(if is_link {
-                    format!("the link `{path}` leads nowhere")
-                } else {
-                    format!("`{path}`: {}", describe(&error))
-                })
-            })?;
+            let target = match entry.path().canonicalize() {
+                Ok(target) => target,
+                Err(_) if is_link => {
+                    faults.push(format!("the link `{path}` leads nowhere"));
+                    continue;
+                }
+                Err(error) => {
+                    faults.push(format!("`{path}`: {}", describe(&error)));
+                    continue;
+                }
+            };
             if !target.starts_with(limit) {
-                return Err(LayerFault::Unreadable(format!("the link `{path}` leaves the repository")));
+                faults.push(format!("the link `{path}` leaves the repository"));
+                continue;
             }
             if target.is_dir() {
                 if above.contains(&target) {
-                    return Err(LayerFault::Unreadable(format!("the link `{path}` leads in a circle")));
+                    faults.push(format!("the link `{path}` leads in a circle"));
+                    continue;
                 }
                 if !is_emitted(&target) {
                     pending.push((target, path, above.clone()));
@@ -259,7 +267,8 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             }
             let metadata = fs::metadata(&target).map_err(unreadable)?;
             if !metadata.is_file() {
-                return Err(LayerFault::Unreadable(format!("`{path}` is no regular file")));
+                faults.push(format!("`{path}` is no regular file"));
+                continue;
             }
             total += metadata.len();
             if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
@@ -269,8 +278,23 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
             files.push(SourceFile::new(path, bytes, is_executable(&metadata)));
         }
     }
+    if !faults.is_empty() {
+        return Err(LayerFault::Unreadable(listed(faults)));
+    }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(SourceTree { dir: written.to_owned(), files })
+}
+
+/// Faults of files in words; many are counted.
+fn listed(mut faults: Vec<String>) -> String {
+    /// So many are read at once; behind them there are more of a kind.
+    const MOST: usize = 6;
+    faults.sort();
+    if let Some(more) = faults.len().checked_sub(MOST).filter(|more| *more > 0) {
+        faults.truncate(MOST);
+        faults.push(format!("{more} more like these"));
+    }
+    crate::text::list(&faults, "and")
 }
 
 /// What never belongs into the archive: it differs from machine to machine.
@@ -317,6 +341,30 @@ mod tests {
         assert_eq!(fault, LayerFault::Unreadable("it holds directories more than 64 deep".to_owned()));
         fs::remove_dir(deep).unwrap();
         assert_eq!(read_tree(&root, ".", &root).unwrap().files.len(), 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn every_file_that_cannot_be_packed_is_named() {
+        let root = std::env::temp_dir().join(format!("trainc-faults-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("in/scripts")).unwrap();
+        let root = root.canonicalize().unwrap();
+        fs::write(root.join("secret.txt"), "").unwrap();
+        symlink(root.join("secret.txt"), root.join("in/scripts/out")).unwrap();
+        symlink(root.join("in/no-such"), root.join("in/scripts/gone")).unwrap();
+        let fault = read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err();
+        let both = "the link `gone` leads nowhere and the link `out` leaves the repository";
+        assert_eq!(fault, LayerFault::Unreadable(both.to_owned()));
+        for at in 0..9 {
+            symlink(root.join("in/no-such"), root.join(format!("in/scripts/gone{at}"))).unwrap();
+        }
+        let LayerFault::Unreadable(words) =
+            read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err()
+        else {
+            panic!("it is unreadable")
+        };
+        assert!(words.ends_with("and 5 more like these"), "{words}");
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -50,9 +50,9 @@ pub struct Plan {
     /// The program's files.
     pub source: Option<SourceTree>,
     /// Why the program's directory could not be read.
-    pub missing: Option<String>,
+    pub missing: Option<Unread>,
     /// Further directories that could not be read: which of the program's, and why.
-    pub missing_dependencies: Vec<(usize, String)>,
+    pub missing_dependencies: Vec<(usize, Unread)>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
     /// Whether the cluster is one that `apply` can use.
@@ -234,4 +234,24 @@ impl StoragePrice {
     pub fn usd_per_month(&self, bytes: u64) -> f64 {
         bytes as f64 / GIB as f64 * self.usd_per_gb_month
     }
+}
+
+/// Why a directory of the program could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// In words.
+    pub why: String,
+    /// What would have to change.
+    pub fault: UnreadFault,
+}
+
+/// What is wrong with a directory that could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreadFault {
+    /// It is not there: it may still be made.
+    NotThere,
+    /// It lies outside the root, and is never sent.
+    Outside,
+    /// It is there, and something in it cannot be packed.
+    Content,
 }

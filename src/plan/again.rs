@@ -30,7 +30,7 @@ pub fn again(plan: &Plan, change: Change, problems: &mut Problems) -> Plan {
     put(&mut job.train.micro_batch, change.micro);
     put(&mut job.train.accumulation, change.accumulation);
     new.mesh = mesh::mesh(&new.job, new.machine.as_ref(), new.model.as_ref(), new.smp.as_ref(), problems);
-    new.batch = batch::batch(&new.job, new.mesh.as_ref(), problems);
+    new.batch = batch::batch(&new.job, new.mesh.as_ref(), new.machine.as_ref(), problems);
     new.run = batch::run(&new.job, new.batch.as_ref(), problems);
     new
 }

@@ -2,7 +2,8 @@
 
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
-use crate::ir::{Batch, Field, Job, Mesh, Run, Val};
+use crate::ir::{Batch, Field, Job, Machine, Mesh, Run, Val};
+use crate::plan::mesh::data_ranks;
 use crate::source::Span;
 use crate::text;
 
@@ -21,8 +22,14 @@ declare_code!(T0315, "figure-too-large", Error, "a figure past what a computer c
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
 
-/// Works out the batch; `None` where a factor is not known.
-pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> Option<Batch> {
+/// Works out the batch; `None` where a factor is not known. Without a mesh it is still held against the data ranks, where
+/// these do not depend on what is wrong with the mesh.
+pub(super) fn batch(
+    job: &Job,
+    mesh: Option<&Mesh>,
+    machine: Option<&Machine>,
+    problems: &mut Problems,
+) -> Option<Batch> {
     let train = &job.train;
     // SageMaker trains a serverless job by itself, and that `train` is of no use there is said.
     if job.serverless().is_some() {
@@ -41,14 +48,19 @@ pub(super) fn batch(job: &Job, mesh: Option<&Mesh>, problems: &mut Problems) -> 
         );
         return None;
     }
-    let mesh = mesh?;
+    let ranks = match mesh {
+        Some(mesh) => mesh.data_ranks.value,
+        None => data_ranks(job, machine)?,
+    };
     let microbatches = match job.parallel.as_ref().map(|parallel| &parallel.microbatches) {
         Some(Field::Is(val)) => val.value,
         Some(Field::Bad) => return None,
         Some(Field::Absent) | None => 1,
     };
-    let at = Arithmetic { ranks: mesh.data_ranks.value, microbatches, span: train_span };
+    let at = Arithmetic { ranks, microbatches, span: train_span };
     let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
+    // Of a world that cannot be divided as written no batch is planned.
+    mesh?;
     let length = train.sequence_length.get();
     let global_tokens = length.and_then(|length| global.value.checked_mul(length));
     if length.is_some() && global_tokens.is_none() {

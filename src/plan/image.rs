@@ -55,7 +55,11 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             problems.push(
                 Diagnostic::new(&T0220, job.span, format!("job `{name}` has no `image`"))
                     .help(format!("add `{fit}`"))
-                    .note("the newest container that fits; `trainc catalog images` lists all"),
+                    .note(if fit == newest::NONE {
+                        "no container of the catalogue fits engine, region and instance type; `trainc catalog images` lists all"
+                    } else {
+                        "the newest container that fits; `trainc catalog images` lists all"
+                    }),
             );
         }
         return None;

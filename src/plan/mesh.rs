@@ -40,6 +40,25 @@ pub(super) fn mesh(
     smp: Option<&Smp>,
     problems: &mut Problems,
 ) -> Option<Mesh> {
+    let at = layout(job, machine, smp, problems)?;
+    let minimum = minimum_nodes(at.parallel, at.engine, model);
+    at.build(minimum, smp, problems)
+}
+
+/// The ranks that read data of their own, under an engine where each rank does: they are known even where the degrees
+/// are wrong, and so is what the batch must divide by. `None` under other engines, or without a cluster.
+pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
+    let at = layout(job, machine, None, &mut Problems::default())?;
+    matches!(at.engine, Engine::Fsdp | Engine::Worker).then_some(at.world_size)
+}
+
+/// The world over which an engine lays its axes.
+fn layout<'a>(
+    job: &'a Job,
+    machine: Option<&Machine>,
+    smp: Option<&Smp>,
+    problems: &mut Problems,
+) -> Option<Layout<'a>> {
     let parallel = job.parallel.as_ref()?;
     let engine = parallel.engine.get()?;
     let cluster = job.cluster.as_ref()?;
@@ -83,7 +102,7 @@ pub(super) fn mesh(
     if world_size == 0 {
         return None;
     }
-    let at = Layout {
+    Some(Layout {
         parallel,
         engine,
         nodes,
@@ -91,9 +110,7 @@ pub(super) fn mesh(
         ranks_per_node,
         world_size,
         cluster_span: nodes_val.span_or(cluster.span),
-    };
-    let minimum = minimum_nodes(parallel, engine, model);
-    at.build(minimum, smp, problems)
+    })
 }
 
 struct Layout<'a> {

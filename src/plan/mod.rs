@@ -26,7 +26,8 @@ use crate::diag::{Code, Problems, Severity};
 use crate::ir::hardware::Instance;
 use crate::ir::job::Storage;
 use crate::ir::{
-    Engine, Field, Job, Known, Machine, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice,
+    Engine, Field, Job, Known, Machine, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice, Unread,
+    UnreadFault,
 };
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
@@ -63,7 +64,7 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     let image = image::image(&job, region.as_ref(), problems);
     let smp = smp::generation(&job, image.as_ref());
     let mesh = mesh::mesh(&job, machine.as_ref(), model.as_ref(), smp.as_ref(), problems);
-    let batch = batch::batch(&job, mesh.as_ref(), problems);
+    let batch = batch::batch(&job, mesh.as_ref(), machine.as_ref(), problems);
     let run = batch::run(&job, batch.as_ref(), problems);
     let worker = worker::worker(&job, model.as_ref(), &run, given.worker.clone(), problems);
     let price = price(&job, &given);
@@ -105,14 +106,15 @@ pub fn plan(job: Job, given: Given, problems: &mut Problems) -> Plan {
     }
 }
 
-/// Why the program's directory could not be read, in words.
-fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<String> {
-    match source {
-        Some(Err(LayerFault::NotFound)) => Some("it is not there".to_owned()),
-        Some(Err(LayerFault::OutsideRoot)) => Some("it lies outside the root directory".to_owned()),
-        Some(Err(LayerFault::Unreadable(why))) => Some(why.clone()),
-        Some(Ok(_)) | None => None,
-    }
+/// Why the program's directory could not be read.
+fn missing(source: Option<&Result<SourceTree, LayerFault>>) -> Option<Unread> {
+    let (why, fault) = match source? {
+        Err(LayerFault::NotFound) => ("it is not there", UnreadFault::NotThere),
+        Err(LayerFault::OutsideRoot) => ("it lies outside the root directory", UnreadFault::Outside),
+        Err(LayerFault::Unreadable(why)) => (why.as_str(), UnreadFault::Content),
+        Ok(_) => return None,
+    };
+    Some(Unread { why: why.to_owned(), fault })
 }
 
 fn price(job: &Job, given: &Given) -> Option<Price> {

@@ -6,6 +6,9 @@ use crate::catalog::instances;
 use crate::ir::hardware::AcceleratorKind;
 use crate::ir::{Engine, Image, Job, Origin, Region};
 
+/// What there is to write where the catalogue has no container that fits.
+pub(super) const NONE: &str = "image uri=\"…\"";
+
 /// The `image` node to write for a job that has none: the newest Deep Learning Container that starts its script and
 /// serves its engine, region and instance type, as far as these are known.
 pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
@@ -15,7 +18,8 @@ pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
 /// The same of a family that is written: `pytorch` or `huggingface`.
 pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    let instance = job.container_instance();
+    // Of a type that does not exist nothing follows.
+    let instance = job.container_instance().filter(|name| instances::instance_exists(name));
     let trainium = instance
         .and_then(instances::get)
         .is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium);
@@ -52,7 +56,7 @@ pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> St
             })
     };
     // Where the SDK starts none of them under this engine, that is another problem, and has its own words.
-    let Some(row) = newest(true).or_else(|| newest(false)) else { return "image uri=\"…\"".to_owned() };
+    let Some(row) = newest(true).or_else(|| newest(false)) else { return NONE.to_owned() };
     let python = row.python.last().map_or_else(String::new, |python| format!(" python=\"{python}\""));
     match &row.transformers {
         Some(transformers) => format!(

@@ -27,7 +27,7 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
                 let commit = commit.get(..12).unwrap_or(commit);
                 format!("{} of commit {commit}", text::count(source.files as u64, "file"))
             }
-            (_, _, Some(why)) => why.clone(),
+            (_, _, Some(unread)) => unread.why.clone(),
             _ => "not fetched: url and ref stand for its content in the digest".to_owned(),
         };
         vec![format!("{entry} of {git}{at}{dir}"), fetched]
@@ -38,7 +38,7 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
             (Some(source), _) => {
                 vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))]
             }
-            (None, Some(why)) => vec![format!("{entry} of {dir}: {why}")],
+            (None, Some(unread)) => vec![format!("{entry} of {dir}: {}", unread.why)],
             (None, None) => vec![format!("{entry} of {dir}")],
         }
     } else {

@@ -50,8 +50,9 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         let inside = raw.children.iter().filter(|one| one.name.value == "AlgorithmSpecification");
         inside.flat_map(|one| &one.children).any(|one| one.name.value == "AlgorithmName")
     });
-    let needs_program =
-        !serverless && !algorithm && node.child("parallel").is_none_or(parallel::needs_program);
+    let is_off_account = matches!(cluster_kind(node), Some("custom" | "local"));
+    let is_given = serverless || algorithm || is_off_account;
+    let needs_program = !is_given && node.child("parallel").is_none_or(parallel::needs_program);
     let name = node.first_text().unwrap_or("").to_owned();
     let mut missing = |what: &'static str, example: &str| {
         problems.push(
@@ -68,8 +69,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         ("role", "role create=#true"),
     ] {
         if !node.children.iter().any(|child| child.name.value == what) {
-            let local = matches!(cluster_kind(node), Some("custom" | "local"))
-                && matches!(what, "region" | "output" | "role");
+            let local = is_off_account && matches!(what, "region" | "output" | "role");
             // A plain script may train nothing: it prepares data, or evaluates.
             let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain);
             let chosen = serverless && matches!(what, "cluster" | "parallel" | "train");

@@ -255,6 +255,14 @@ impl Reader<'_> {
                     mean("arn", Ty::Text);
                     diagnostic.help(format!("write `arn={shown}`")).fix(span, format!("arn={shown}"))
                 }
+                // A text behind the node's own name is more likely its name than anything else.
+                _ if spec.args.is_empty()
+                    && spec.prop("name").is_some_and(|prop| prop.ty == Ty::Text)
+                    && fits.contains(&"name") =>
+                {
+                    mean("name", Ty::Text);
+                    diagnostic.help(format!("write `name={shown}`")).fix(span, format!("name={shown}"))
+                }
                 _ if spec.args.is_empty() => diagnostic,
                 // A leaf that may stand several times, as `extends`.
                 _ if spec.repeat == Repeat::ByFirst && spec.args.len() == 1 && spec.children.is_empty() => {

@@ -301,7 +301,7 @@ fn is_secret(key: &str, text: &str) -> bool {
         // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
         Some(Named::Password | Named::Credential) => !text.is_empty(),
         Some(Named::Perhaps) => long,
-        None => false,
+        Some(Named::Digest) | None => false,
     };
     let of_wandb = || key.to_lowercase().split(['_', '-', '.']).any(|word| word == "wandb");
     credentials::find(text).is_some() || named || (long && of_wandb())

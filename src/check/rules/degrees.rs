@@ -222,7 +222,17 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
     .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
-    diagnostic = if per_node < mesh.gpus_per_node
+    let must_change = super::divisibility::tensor_must_change(context.plan, mesh);
+    diagnostic = if let Some(common) = must_change {
+        // The model wants another degree (T0391): the two say the same.
+        let best = crate::plan::divisors::divisors(common).into_iter().filter(|d| *d <= degree.value).max();
+        match best.filter(|best| *best > 1) {
+            Some(best) => diagnostic.help(format!(
+                "write `tensor-degree {best}`, and a `pipeline-degree` or `shard-degree` for the rest"
+            )),
+            None => diagnostic.help(super::divisibility::NO_TENSOR_DEGREE),
+        }
+    } else if per_node < mesh.gpus_per_node
         && mesh.gpus_per_node.is_multiple_of(degree.value)
         && !parallel.processes.is_absent()
     {

@@ -58,12 +58,7 @@ fn tensor(
         return;
     }
     let span = degree.span_or(parallel.span);
-    let hard = [
-        ("heads", architecture.heads),
-        ("kv-heads", architecture.kv_heads),
-        ("hidden", architecture.hidden),
-        ("ffn", architecture.ffn),
-    ];
+    let hard = split_by_tensor(architecture);
     let mut broken: Vec<(&str, u64)> =
         hard.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
     if architecture.kv_heads == architecture.heads {
@@ -83,9 +78,7 @@ fn tensor(
         }
         return;
     }
-    // The degrees that divide all of them, and the world, divide their greatest common divisor.
-    let common =
-        hard.into_iter().filter(|(_, n)| *n > 0).fold(mesh.world_size, |common, (_, n)| gcd(common, n));
+    let common = tensor_common(mesh, architecture);
     let (near, legal) = nearest(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group(*n))).collect();
     let mut diagnostic = Diagnostic::new(
@@ -96,11 +89,43 @@ fn tensor(
     .note("each tensor rank holds whole heads and an equal part of every width (SMP and Megatron-LM; pytorch/torchtitan#4016)")
     .fact("legal", legal);
     diagnostic = if near.is_empty() || common == 1 {
-        diagnostic.help("remove `tensor-degree`: no degree divides the model and the world; shard instead")
+        diagnostic.help(NO_TENSOR_DEGREE)
     } else {
         diagnostic.help(format!("write `tensor-degree` {near}"))
     };
     problems.push(diagnostic);
+}
+
+/// The dimensions of which each tensor rank holds an equal part.
+fn split_by_tensor(architecture: &Architecture) -> [(&'static str, u64); 4] {
+    [
+        ("heads", architecture.heads),
+        ("kv-heads", architecture.kv_heads),
+        ("hidden", architecture.hidden),
+        ("ffn", architecture.ffn),
+    ]
+}
+
+/// The number whose divisors are the degrees to write: those that divide all dimensions and the world, and where the
+/// group as written is larger than a node, a node too.
+fn tensor_common(mesh: &Mesh, architecture: &Architecture) -> u64 {
+    let per_node = mesh.ranks_per_node();
+    let room = if per_node.is_multiple_of(mesh.tensor_degree.value) { mesh.world_size } else { per_node };
+    let dims = split_by_tensor(architecture).into_iter().filter(|(_, n)| *n > 0);
+    dims.fold(gcd(mesh.world_size, room), |common, (_, n)| gcd(common, n))
+}
+
+/// The help where the model cannot be split by width.
+pub(super) const NO_TENSOR_DEGREE: &str =
+    "remove `tensor-degree`: no degree divides the model and the world; shard instead";
+
+/// The same number where the degree as written does not divide the model, and has to be another for that alone.
+pub(super) fn tensor_must_change(plan: &Plan, mesh: &Mesh) -> Option<u64> {
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let broken =
+        |n: u64| n > 0 && mesh.tensor_degree.value > 0 && !n.is_multiple_of(mesh.tensor_degree.value);
+    let mut dims = split_by_tensor(architecture).into_iter();
+    dims.any(|(_, n)| broken(n)).then(|| tensor_common(mesh, architecture))
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -5,7 +5,7 @@ use crate::check::Context;
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::emit;
-use crate::ir::{Program, SourceTree};
+use crate::ir::{Program, SourceTree, Unread, UnreadFault};
 use crate::text;
 
 declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
@@ -28,26 +28,24 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     for (at, why) in &context.plan.missing_dependencies {
         let Some(dir) = program.dependencies.get(*at) else { continue };
-        let severity = if context.complete { Severity::Error } else { Severity::Warning };
         problems.push(
             Diagnostic::new(
                 &T0501,
                 dir.span_or(program.span),
-                format!("the directory `{}` cannot be read: {why}", dir.value),
+                format!("the directory `{}` cannot be read: {}", dir.value, why.why),
             )
-            .severity(severity)
+            .severity(severity(context, why))
             .note(place_note(why)),
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
-        let severity = if context.complete { Severity::Error } else { Severity::Warning };
         problems.push(
             Diagnostic::new(
                 &T0501,
                 dir.span_or(program.span),
-                format!("the source directory `{}` cannot be read: {why}", dir.value),
+                format!("the source directory `{}` cannot be read: {}", dir.value, why.why),
             )
-            .severity(severity)
+            .severity(severity(context, why))
             .note(place_note(why)),
         );
         return;
@@ -58,7 +56,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             return;
         }
         problems.push(
-            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {why}", git.value))
+            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {}", git.value, why.why))
                 .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
                 .note("`plan --offline` and `emit` do without: url and ref stand for its content"),
         );
@@ -125,10 +123,19 @@ fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
 }
 
 /// What to know of the path, by why it could not be read.
-fn place_note(why: &str) -> &'static str {
-    if why.contains("root directory") {
-        "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
-    } else {
-        "the path is relative to the file that says it; `emit` and `apply` need it"
+fn place_note(why: &Unread) -> &'static str {
+    match why.fault {
+        UnreadFault::Outside => {
+            "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
+        }
+        UnreadFault::NotThere => "the path is relative to the file that says it; `emit` and `apply` need it",
+        UnreadFault::Content => {
+            "all files of the directory are sent, and what a link leads to: it must be there, inside the repository"
+        }
     }
+}
+
+/// A directory that is not there may be made before `emit`; one that is there, or outside, stays as it is.
+fn severity(context: &Context, why: &Unread) -> Severity {
+    if context.complete || why.fault != UnreadFault::NotThere { Severity::Error } else { Severity::Warning }
 }

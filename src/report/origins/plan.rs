@@ -116,8 +116,8 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
             if tree.dir.contains("://") { "fetched by git" } else { "read from disk" },
         );
     }
-    if let Some(why) = missing {
-        table.push("missing", "?", why);
+    if let Some(unread) = missing {
+        table.push("missing", "?", unread.why.as_str());
     }
 }
 
