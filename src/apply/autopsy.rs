@@ -9,8 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) use kind::CODES;
 pub use kind::Kind;
 
-/// Lines of context before and after a cause.
+/// Lines of context before a cause.
 const CONTEXT: usize = 6;
+
+/// Lines of the same host after a cause: NCCL writes `Last error:` and what refused it three lines below its first.
+const AFTER: usize = 6;
 
 /// What the hosts said, as far as it bears on a failure.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +22,8 @@ pub struct Autopsy {
     last: BTreeMap<String, VecDeque<LogEvent>>,
     /// The first cause of each kind: when, which host, and the lines around it.
     causes: BTreeMap<Kind, Cause>,
+    /// How many lines may still be added to a cause.
+    open: BTreeMap<Kind, usize>,
 }
 
 /// Where a cause was said.
@@ -30,7 +35,7 @@ pub struct Cause {
     pub host: String,
     /// The line.
     pub line: String,
-    /// The lines before it, and some after it.
+    /// The lines before it, itself, and the next few of the same host.
     pub lines: Vec<String>,
     /// Whether the line names the cause; else it is only the last one of the host that fell silent first.
     pub is_said: bool,
@@ -39,6 +44,12 @@ pub struct Cause {
 impl Autopsy {
     /// Reads a line of a host.
     pub fn read(&mut self, host: &str, event: &LogEvent) {
+        for (kind, left) in &mut self.open {
+            if let Some(cause) = self.causes.get_mut(kind).filter(|cause| *left > 0 && cause.host == host) {
+                cause.lines.push(event.text.clone());
+                *left -= 1;
+            }
+        }
         if let Some(kind) = kind_of(&event.text) {
             let first = self.causes.get(&kind).is_none_or(|known| event.time < known.time);
             if first {
@@ -54,6 +65,7 @@ impl Autopsy {
                     is_said: true,
                 };
                 self.causes.insert(kind, cause);
+                self.open.insert(kind, AFTER);
             }
         }
         let last = self.last.entry(host.to_owned()).or_default();
@@ -182,6 +194,27 @@ mod tests {
         let network = read(&[("algo-2", 3, "NCCL error"), ("algo-1", 9, "RuntimeError: aborted")]);
         assert_eq!(network.kind, Kind::Collective);
         assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, Kind::Unknown);
+    }
+
+    /// What NCCL says of a lost host: the reason stands below the line that names the class.
+    #[test]
+    fn what_follows_a_cause_is_kept_and_bounded() {
+        let said = [
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251",
+            "ncclSystemError: System call failed or device error.",
+            "Last error:",
+            "socketPollConnect: connect to 10.0.1.7<40123> returned Connection refused",
+        ];
+        let mut lines = vec![("algo-1", 7, "step 4")];
+        lines.extend(said.iter().map(|line| ("algo-1", 8, *line)));
+        // What another host says in between is not its reason.
+        lines.insert(3, ("algo-2", 8, "step 3"));
+        let cause = read(&lines).cause.unwrap();
+        assert_eq!(cause.lines.split_first().unwrap(), (&"step 4".to_owned(), &said.map(str::to_owned)[..]));
+        assert_eq!(cause.line, said[0]);
+        lines.extend(std::iter::repeat_n(("algo-1", 9, "RuntimeError: aborted"), 40));
+        let cause = read(&lines).cause.unwrap();
+        assert_eq!((cause.line.as_str(), cause.lines.len()), (said[0], 2 + AFTER));
     }
 
     /// Reasons as the service words them.

@@ -200,6 +200,8 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         | "Forbidden"
         | "AllAccessDisabled"
         | "NotAuthorized" => Class::Denied,
+        // EC2 sends the first with 401, which would be about credentials; STS with 403.
+        "OptInRequired" | "SubscriptionRequired" | "NotSignedUp" | "PendingVerification" => Class::Denied,
         "NoSuchEntity"
         | "FileSystemNotFound"
         | "DataRepositoryAssociationNotFound"
@@ -304,6 +306,7 @@ mod tests {
         class(Call::StopTrainingJob, "ResourceInUse", "", Class::Busy);
         class(Call::DescribeFileSystems, "ThrottlingException", "Rate exceeded", Class::Throttled);
         class(Call::GetCallerIdentity, "ExpiredTokenException", "", Class::Credentials);
+        class(Call::GetCallerIdentity, "OptInRequired", "", Class::Denied);
     }
 
     #[test]

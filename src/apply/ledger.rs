@@ -56,7 +56,18 @@ pub enum Event {
         state: String,
         /// Seconds so far.
         seconds: u64,
+        /// Where it was tried in vain: when it is tried again.
+        retry: Option<Retry>,
     },
+}
+
+/// When something is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Seconds until the next try.
+    pub pause: u64,
+    /// Seconds until nobody tries any more.
+    pub left: u64,
 }
 
 /// Why something was not done.
@@ -171,9 +182,18 @@ impl Telling<'_> {
 
     /// It takes its time. Looks are many, so only the listener hears of them.
     pub fn waiting(&self, item: &Item, state: &str, seconds: u64) {
+        self.wait(item, state, seconds, None);
+    }
+
+    /// There was no room for it, and it is tried again.
+    pub fn retrying(&self, item: &Item, state: &str, seconds: u64, retry: Retry) {
+        self.wait(item, state, seconds, Some(retry));
+    }
+
+    fn wait(&self, item: &Item, state: &str, seconds: u64, retry: Option<Retry>) {
         // A service's sentence becomes a part of a line.
         let state = state.trim_end().trim_end_matches('.').to_owned();
-        self.listener.hear(&Event::Waiting { item: item.clone(), state, seconds });
+        self.listener.hear(&Event::Waiting { item: item.clone(), state, seconds, retry });
     }
 
     /// It failed.

@@ -2,6 +2,7 @@
 
 use super::cloud::{Answer, Clock};
 use super::fault::{Class, Fault};
+use super::ledger::Retry;
 use std::time::Duration;
 
 /// How a wait goes: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
@@ -78,11 +79,24 @@ impl Wait {
     /// Pauses after a try for room that was in vain: one poll interval, and twice as long after each further one, up to
     /// [`MOST_POLLS`] of them; never beyond the end of the wait.
     pub async fn scarce(&mut self, clock: &impl Clock, patience: &Patience) {
-        let polls = 1_u32.checked_shl(self.tries).unwrap_or(MOST_POLLS).min(MOST_POLLS);
-        let left = self.most.saturating_sub(Duration::from_secs(self.seconds(clock)));
+        let pause = self.next_pause(clock, patience);
         self.tries = self.tries.saturating_add(1).min(30);
         self.looks += 1;
-        clock.sleep((patience.poll * polls).min(left.max(patience.poll))).await;
+        clock.sleep(pause).await;
+    }
+
+    fn next_pause(&self, clock: &impl Clock, patience: &Patience) -> Duration {
+        let polls = 1_u32.checked_shl(self.tries).unwrap_or(MOST_POLLS).min(MOST_POLLS);
+        (patience.poll * polls).min(self.left(clock).max(patience.poll))
+    }
+
+    fn left(&self, clock: &impl Clock) -> Duration {
+        self.most.saturating_sub(Duration::from_secs(self.seconds(clock)))
+    }
+
+    /// What a try for room that was in vain is followed by: how long [`Self::scarce`] pauses now, and what is left.
+    pub fn retry(&self, clock: &impl Clock, patience: &Patience) -> Retry {
+        Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
     }
 
     /// Pauses for one poll interval.

@@ -105,7 +105,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     let span = span.unwrap_or_else(|| place(plan, item));
     match cause {
         Cause::Fault(fault) => {
-            let verdict = steps::sharpened(plan, fault, fault_verdict(fault, item, span));
+            let verdict = steps::sharpened(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
             of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict)))
         }
         Cause::Obstacle(change) => obstacle(change, span),
@@ -140,6 +140,32 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
             flag: None,
         },
     }
+}
+
+/// What credentials that run out in the middle leave behind, said where something may have been made by then: who only
+/// looks has made nothing, and who deletes goes on by deleting.
+fn kept(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
+    let makes = matches!(
+        item.kind,
+        "role"
+            | "role-policy"
+            | "file-system"
+            | "association"
+            | "bucket"
+            | "source"
+            | "worker"
+            | "training-job"
+    );
+    let ends = ["Delete", "Stop", "Abort"].iter().any(|verb| fault.call.row().operation.starts_with(verb));
+    if fault.class != Class::Credentials || !makes || ends {
+        return verdict;
+    }
+    let words = if item.kind == "training-job" {
+        "nothing is lost: what was made carries its tags, and a job that was started runs on"
+    } else {
+        "nothing is lost: what was made carries its tags, and is found again"
+    };
+    Verdict { diagnostic: verdict.diagnostic.note(words), ..verdict }
 }
 
 /// The place in the manifest that a resource comes from.
@@ -192,7 +218,8 @@ pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
 
 /// What is missing for a job, its manifest says: its buckets, its keys, the role that it runs as.
 fn of_plan(verdict: Verdict) -> Verdict {
-    if verdict.diagnostic.code != &T0601 {
+    // An account that is not activated has no missing action, and no policy helps it.
+    if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
         return verdict;
     }
     let help =

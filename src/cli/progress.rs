@@ -2,7 +2,7 @@
 
 use super::io::is_unread;
 use crate::apply::diff::Difference;
-use crate::apply::ledger::{Event, Item, Listener};
+use crate::apply::ledger::{Event, Item, Listener, Retry};
 use crate::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -179,9 +179,12 @@ impl Listener for Progress {
                 let id = id.as_ref().map_or_else(String::new, |id| format!(" ({id})"));
                 self.line(&format!("{} {}: {what}{id}", item.kind, item.name));
             }
-            Event::Waiting { item, state, seconds } => {
-                let since =
-                    if *seconds == 0 { String::new() } else { format!(", {}", text::duration(*seconds)) };
+            Event::Waiting { item, state, seconds, retry } => {
+                let since = match retry {
+                    Some(retry) => again(*retry),
+                    None if *seconds == 0 => String::new(),
+                    None => format!(", {}", text::duration(*seconds)),
+                };
                 let words = format!("{} {}: {state}{since}", item.kind, item.name);
                 if self.mode == Mode::Bars {
                     self.bar(item, &words);
@@ -189,7 +192,9 @@ impl Listener for Progress {
                 }
                 let mut told = self.told.borrow_mut();
                 let known = told.get(item);
-                let news = known.is_none_or(|(said, when)| said != state || seconds.abs_diff(*when) >= AGAIN);
+                // Each try is one, and they become ever more seldom.
+                let news = retry.is_some()
+                    || known.is_none_or(|(said, when)| said != state || seconds.abs_diff(*when) >= AGAIN);
                 if news {
                     told.insert(item.clone(), (state.clone(), *seconds));
                     self.line(&words);
@@ -197,6 +202,15 @@ impl Listener for Progress {
             }
         }
     }
+}
+
+/// When something is tried again, behind why it has to be.
+fn again(retry: Retry) -> String {
+    // At the end nothing is left: that try is the last.
+    if retry.left <= retry.pause {
+        return format!("; trying for the last time in {}", text::duration(retry.pause));
+    }
+    format!("; trying again in {}, for {} more", text::duration(retry.pause), text::duration(retry.left))
 }
 
 /// A setting that differs, on one line.
@@ -223,8 +237,9 @@ fn as_json(event: &Event) -> Value {
         Event::Done { item, what, id } => {
             json!({"type": "done", "kind": item.kind, "name": item.name, "what": what, "id": id})
         }
-        Event::Waiting { item, state, seconds } => {
-            json!({"type": "waiting", "kind": item.kind, "name": item.name, "state": state, "seconds": seconds})
+        Event::Waiting { item, state, seconds, retry } => {
+            json!({"type": "waiting", "kind": item.kind, "name": item.name, "state": state, "seconds": seconds,
+                "again_seconds": retry.map(|retry| retry.pause), "left_seconds": retry.map(|retry| retry.left)})
         }
     }
 }

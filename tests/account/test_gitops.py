@@ -136,6 +136,18 @@ def test_what_is_merged_is_applied_once(repository, where):
 
 
 @pytest.mark.parametrize("where", ["github", "gitlab"])
+def test_a_manifest_may_have_blanks_in_its_name(repository, where):
+    if where == "github":
+        ((text, flags),) = steps_of_github("main.yml", "apply").values()
+    else:
+        text, flags = script_of_gitlab("apply"), ["-eo", "pipefail"]
+    (repository.folder / "jobs/starter.kdl").rename(repository.folder / "jobs/my first  job.kdl")
+    done = repository.shell(text, *flags, AWS_TOKEN="t")
+    assert done.returncode == 0, done
+    assert repository.jobs() == ["llama-7b-fsdp", "my-first-job"]
+
+
+@pytest.mark.parametrize("where", ["github", "gitlab"])
 def test_a_job_that_is_refused_leaves_the_others_alone(repository, where):
     if where == "github":
         ((text, flags),) = steps_of_github("main.yml", "apply").values()
@@ -160,8 +172,19 @@ def test_gitlab_checks_and_keeps_one_note(repository):
     # What stands for GitLab's API: it tells what it was asked, and gives the notes that there are.
     told = repository.folder / "runner/asked"
     curl = repository.folder / "bin/curl"
-    for notes, verb, end in (("[]", "POST", "/notes"), ('[{"id": 7, "body": "<!-- trainc-plan -->"}]', "PUT", "/notes/7")):
-        curl.write_text(f"#!/bin/sh\necho \"$@\" >> {told}\ncase \"$*\" in *per_page*) echo '{notes}';; esac\n")
+    ours = {"id": 7, "body": "<!-- trainc-plan -->"}
+    others = [{"id": 100 + one, "body": "looks good"} for one in range(100)]
+    for pages, verb, end in (
+        ([[]], "POST", "/notes"), ([[ours]], "PUT", "/notes/7"),
+        # A long discussion: the note stands on a page that is not the first one, or on none of two.
+        ([others, [ours]], "PUT", "/notes/7"), ([others, []], "POST", "/notes"),
+    ):
+        for number, notes in enumerate(pages, 1):
+            (repository.folder / f"runner/page-{number}").write_text(json.dumps(notes))
+        curl.write_text(
+            f'#!/bin/sh\necho "$@" >> {told}\n'
+            f'case "$*" in *per_page=100*) set -- "$*"; cat "{repository.folder}/runner/page-${{1##*&page=}}";; esac\n'
+        )
         curl.chmod(0o755)
         told.write_text("")
         done = repository.shell(
@@ -170,9 +193,9 @@ def test_gitlab_checks_and_keeps_one_note(repository):
         )
         assert done.returncode == 0, done
         asked = told.read_text().splitlines()
-        assert len(asked) == 2 and f"-X {verb} " in asked[1] and asked[1].endswith(end), asked
+        assert len(asked) == len(pages) + 1 and f"-X {verb} " in asked[-1] and asked[-1].endswith(end), asked
         # Whole as it was written: GitLab takes a million characters, and the two parts have 65,536 each at most.
-        assert "body@comment.md" in asked[1], asked
+        assert "body@comment.md" in asked[-1], asked
         body = (repository.folder / "comment.md").read_text()
         assert body.startswith("<!-- trainc-plan -->") and len(body) <= 2 * 65_536 + 100
     assert repository.jobs() == []

@@ -305,6 +305,29 @@ fn a_role_at_another_path_is_taken_as_it_is() {
     second_plan_is_empty(&cloud, "starter");
 }
 
+/// What is written over is what the user must see before `--adopt` is typed.
+#[test]
+fn what_would_be_lost_in_a_foreign_role_is_listed_where_it_stands_in_the_way() {
+    let mut account = applied("starter");
+    account.jobs.clear();
+    for state in account.roles.values_mut() {
+        state.role.tags.clear();
+        for policy in state.policies.values_mut() {
+            *policy = serde_json::json!({"Version": "2012-10-17", "Statement": [
+                {"Sid": "TheirTable", "Effect": "Allow", "Action": "dynamodb:GetItem", "Resource": "*"},
+            ]})
+            .to_string();
+        }
+    }
+    let seen = prospect(&Fake::new(account), "starter", &[], Choices::default());
+    let role = change(&seen, "role");
+    assert_eq!(role.action, Action::Stop(Obstacle::Foreign));
+    let plan = plan("starter", &[]);
+    let verdict = verdict::obstacle(role, plan.job.span);
+    let said = "inline policy trainc, statement TheirTable: `there` there, `gone` here";
+    assert!(verdict.diagnostic.notes.iter().any(|note| note == said), "{:#?}", verdict.diagnostic.notes);
+}
+
 /// Who else could assume the role is what the user must see before it is taken.
 #[test]
 fn the_principal_of_a_foreign_role_is_shown() {

@@ -469,6 +469,13 @@ fn runs_that_follow_one_without_machines_have_their_names() {
     assert_eq!(late.code, Some(5), "{said}");
     assert!(said.contains("waited 1m for room") && !said.contains("--wait-for-capacity 2h"), "{said}");
     assert!(late.out.contains("--wait-for-capacity 1m --yes"), "{}", late.out);
+    // Each try in vain is a line, with when the next one is.
+    repo.0.write("account.json", r#"{"without_capacity": 999}"#);
+    let told = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "10m"]);
+    let tries: Vec<&str> =
+        told.err.lines().filter_map(|line| line.split_once("; trying ")).map(|(_, next)| next).collect();
+    assert_eq!(tries.first().copied(), Some("again in 15s, for 9m more"), "{}", told.err);
+    assert!(tries.last().is_some_and(|last| last.starts_with("for the last time in ")), "{tries:?}");
 }
 
 /// What cannot be done is said before anything is, in words that lead on.

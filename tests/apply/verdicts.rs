@@ -31,6 +31,7 @@ const ANSWERS: &[(Call, u16, &str, &str, &str, u8)] = &[
     (Call::GetCallerIdentity, 403, "ExpiredToken", "The security token is expired", "T0602", 6),
     (Call::GetCallerIdentity, 403, "InvalidClientTokenId", "The security token is invalid.", "T0602", 6),
     (Call::GetCallerIdentity, 403, "UnrecognizedClientException", "invalid", "T0602", 6),
+    (Call::GetCallerIdentity, 403, "OptInRequired", "The AWS Access Key Id needs a subscription", "T0601", 6),
     (Call::GetCallerIdentity, 403, "AccessDenied", "not authorized, with an explicit deny", "T0601", 6),
     (Call::GetCallerIdentity, 403, "SignatureDoesNotMatch", "Signature not yet current", "T0602", 6),
     (Call::GetRole, 403, "AccessDenied", "not authorized", "T0601", 6),

@@ -86,6 +86,14 @@ pub fn role(
         },
     };
     let stopped = matches!(action, Action::Stop(_));
+    // `--adopt` writes the policy anew: what is in it now is said before anybody types that.
+    if let (true, false, Some(policy)) = (stopped, same, &found.policy) {
+        differences.extend(
+            statements(policy, &wanted.policy)
+                .into_iter()
+                .map(|one| Difference { what: format!("inline policy {POLICY_NAME}, {}", one.what), ..one }),
+        );
+    }
     let mut change = Change::new("role", name, action, because);
     change.differences = differences;
     let policy = match (&found.policy, same, stopped) {

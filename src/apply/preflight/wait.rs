@@ -44,7 +44,7 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
                 }
                 return None;
             }
-            telling.waiting(&item, &full, seconds);
+            telling.retrying(&item, &full, seconds, wait.retry(self.clock, &self.patience));
             wait.scarce(self.clock, &self.patience).await;
         }
         let left = most.saturating_sub(Duration::from_secs(wait.seconds(self.clock)));

@@ -96,11 +96,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         seconds: wait.seconds(look.clock),
                     });
                 };
-                self.telling.waiting(
-                    item,
-                    &format!("{reason} Another run follows; waiting"),
-                    wait.seconds(look.clock),
-                );
+                let retry = wait.retry(look.clock, &look.patience);
+                self.telling.retrying(item, &reason, wait.seconds(look.clock), retry);
                 wait.scarce(look.clock, &look.patience).await;
                 return Ok(Some(next));
             }
@@ -212,7 +209,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 Err(fault) if matches!(fault.class, Class::Quota | Class::Capacity) => {
                     match capacity.as_mut() {
                         Some(wait) if !wait.is_over(look.clock) => {
-                            self.telling.waiting(item, &fault.message, wait.seconds(look.clock));
+                            let retry = wait.retry(look.clock, &look.patience);
+                            self.telling.retrying(item, &fault.message, wait.seconds(look.clock), retry);
                             wait.scarce(look.clock, &look.patience).await;
                         }
                         Some(wait) => {

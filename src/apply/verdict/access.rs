@@ -6,8 +6,26 @@ use crate::apply::fault::Fault;
 use crate::diag::Diagnostic;
 use crate::source::Span;
 
+/// The codes of an account that AWS has not activated, or that is not subscribed to the service (common errors of STS and
+/// EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
+const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSignedUp", "PendingVerification"];
+
+/// A call that nobody in the account may make yet, whatever their policies say; none where that is not what was said.
+fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
+    NOT_ACTIVE.iter().any(|code| fault.code.contains(code)).then(|| {
+        let call = fault.call.words();
+        let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
+        Diagnostic::new(&T0601, span, message)
+            .help("finish the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, and run the same command again")
+            .note("no policy gives this: AWS activates a new account once its payment is verified")
+    })
+}
+
 /// A call that the caller may not make; `what` says about what, and ends with a space.
 pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+    if let Some(diagnostic) = not_active(fault, what, span) {
+        return diagnostic;
+    }
     let action = fault.action();
     // A call may need more than the action of its name: a role is passed, tags are given.
     let asks = if action == fault.call.action() {
@@ -37,7 +55,7 @@ const SET_CLOCK: &str = "set the clock of this machine, `sudo timedatectl set-nt
 /// Credentials that are wrong, have run out, or are signed at another time than AWS's.
 pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     let code = fault.code.as_str();
-    let diagnostic = if is_skewed(fault) {
+    if is_skewed(fault) {
         let skewed = Diagnostic::new(&T0602, span, format!("{said}: the clock of this machine is off"));
         let skewed = skewed
             .help(SET_CLOCK)
@@ -56,8 +74,7 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
         } else {
             diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
         }
-    };
-    diagnostic.note("nothing is lost: what was made carries its tags, and a job that was started runs on")
+    }
 }
 
 /// Whether AWS speaks of the time of a request, and not of its credentials: a wrong secret key has the code of a signature
