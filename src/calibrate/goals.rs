@@ -1,9 +1,8 @@
-//! What the model is held to: groups of rows, each with its goal in each tier; and what is missing where a row is not met.
+//! What the model is held to: groups of rows, each with its goal in each tier.
 
 use super::runs::Run;
 use super::tiers::Tier;
 use crate::predict::System;
-use std::sync::LazyLock;
 
 /// Rows that one goal is set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,70 +59,6 @@ impl Group {
             Self::OverNodes => layout.system == System::Megatron && hardware.nodes > 1.0,
             Self::OneNode => layout.system == System::Megatron && hardware.nodes <= 1.0,
             Self::Linked => hardware.gpu.is_some() && run.has_links,
-        }
-    }
-}
-
-#[derive(serde::Deserialize)]
-struct Misses {
-    miss: Vec<Miss>,
-    #[serde(default)]
-    family: Vec<Family>,
-}
-
-/// A family that keeps a tier from its goal.
-#[derive(serde::Deserialize)]
-struct Family {
-    tier: String,
-    family: String,
-    physics: String,
-}
-
-/// Runs that are not met.
-#[derive(serde::Deserialize)]
-struct Miss {
-    /// How their ids begin.
-    ids: String,
-    physics: String,
-}
-
-static MISSES: LazyLock<Option<Misses>> = LazyLock::new(|| toml::from_str(include_str!("misses.toml")).ok());
-
-/// What is known to be missing in the model for a run, where somebody looked.
-pub fn missing(id: &str) -> Option<&'static str> {
-    let of = |miss: &&Miss| id.starts_with(&miss.ids);
-    MISSES.as_ref()?.miss.iter().find(of).map(|miss| miss.physics.as_str())
-}
-
-/// What is known to be missing for the rows of a family in a tier, where somebody looked.
-pub fn missing_of_family(tier: Tier, family: &str) -> Option<&'static str> {
-    let of = |one: &&Family| one.tier == tier.word() && one.family == family;
-    MISSES.as_ref()?.family.iter().find(of).map(|one| one.physics.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::calibrate::judge::judge;
-    use crate::predict::Constants;
-
-    /// Every row of the shipped table outside its interval says what is missing, and no reason is for rows that are met.
-    #[test]
-    fn rows_that_are_not_met_say_what_is_missing() {
-        let table = crate::calibrate::read(include_str!("../../data/runs.csv")).unwrap();
-        let verdict = judge(&table, Constants::shipped());
-        let outside: Vec<&str> =
-            verdict.rows.iter().filter(|row| row.is_outside()).map(|row| row.id.as_str()).collect();
-        for id in &outside {
-            assert!(missing(id).is_some(), "{id}");
-        }
-        // What tune keeps free is the mean error of these peaks.
-        let peaks = verdict.summary.peak_memory_bytes.mean_error.unwrap();
-        assert!((peaks - crate::predict::memory::MEAN_ERROR).abs() < 0.002, "{peaks}");
-        let misses: Misses = toml::from_str(include_str!("misses.toml")).unwrap();
-        for miss in misses.miss {
-            let open = verdict.open.iter().any(|row| row.is_outside() && row.id.starts_with(&miss.ids));
-            assert!(open || outside.iter().any(|id| id.starts_with(&miss.ids)), "{}", miss.ids);
         }
     }
 }

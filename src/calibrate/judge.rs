@@ -1,8 +1,9 @@
 //! Predicted against measured, row by row and overall.
 
 use super::fit::{OWN, Sample, fit, samples};
-use super::goals::{Group, missing, missing_of_family};
-use super::noise::noise;
+use super::goals::Group;
+use super::misses::missing_of_family;
+use super::noise::{noise, noise_of_memory};
 use super::open::{open, ratios};
 use super::outside::{at_bounds, outside};
 use super::questions::answers;
@@ -137,7 +138,7 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
     for (at, _, time) in shown {
         if let Some(line) = lines.get_mut(at) {
             (line.tier, line.step_seconds) = (Some(Tier::A.word()), Some(time));
-            line.missing = if line.is_outside() { missing(&line.id) } else { None };
+            line.missing = line.misses();
         }
     }
     let residual = residual.filter(|_| all.len() >= OWN);
@@ -278,7 +279,7 @@ fn line(run: &Run, constants: &Constants) -> Line {
         line.skipped =
             Some(of_memory.cloned().or(why).unwrap_or_else(|| "nothing of it is measured".to_owned()));
     }
-    line.missing = if line.is_outside() { missing(&run.id) } else { None };
+    line.missing = line.misses();
     line
 }
 
@@ -341,6 +342,7 @@ fn verdict(
             by_family,
             by_tier,
             noise: noise(&table.runs),
+            noise_of_memory: noise_of_memory(&table.runs),
             skipped: rows.iter().filter(|line| line.skipped.is_some()).count(),
         },
         rows,

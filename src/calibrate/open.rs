@@ -3,7 +3,7 @@
 //! A figure inside such a range agrees with the model and does not test it: it is calibration, not evidence, and no such
 //! row is fitted or counted among the errors.
 
-use super::goals::missing;
+use super::misses::{Missed, missing};
 use super::row::Row;
 use super::runs::Run;
 use crate::plan::divisors::divisors;
@@ -91,7 +91,7 @@ fn one(run: &Run, constants: &Constants) -> Option<Open> {
         high: seconds().fold(0.0, f64::max),
         missing: None,
     };
-    open.missing = if open.is_outside() { missing(&open.id) } else { None };
+    open.missing = if open.is_outside() { missing(&open.id, Missed::Time) } else { None };
     (!found.is_empty()).then_some(open)
 }
 

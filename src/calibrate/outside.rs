@@ -34,10 +34,28 @@ pub fn outside(constants: &Constants) -> Vec<Outside> {
         if (low * (1.0 - 1e-3)..=high * (1.0 + 1e-3)).contains(&value) {
             continue;
         }
-        // The digits that a file has.
-        let value = format!("{value:.3e}").parse().unwrap_or(value);
-        let (source, why) = (prior.source.clone(), prior.outside.clone());
+        let value = digits(value);
+        let (source, why) =
+            (prior.source.clone(), prior.outside.as_deref().map(|why| filled(why, &mut constants)));
         out.push(Outside { constant: name.clone(), value, low, high, source, why });
+    }
+    out
+}
+
+/// The digits that a file has.
+fn digits(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+/// A reason with the values of the constants that it names in braces.
+fn filled(why: &str, constants: &mut Constants) -> String {
+    let mut parts = why.split('{');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+        let value = constants.slot(name).map(|value| digits(*value).to_string());
+        out.push_str(&value.unwrap_or_else(|| name.to_owned()));
+        out.push_str(rest);
     }
     out
 }
@@ -77,8 +95,13 @@ pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
             continue;
         };
         if (near(value, low) || near(value, high)) && !near(before, value) {
-            let value = format!("{value:.3e}").parse().unwrap_or(value);
-            out.push(AtBound { constant: key.to_owned(), value, low, high, source: source.to_owned() });
+            out.push(AtBound {
+                constant: key.to_owned(),
+                value: digits(value),
+                low,
+                high,
+                source: source.to_owned(),
+            });
         }
     }
     out
@@ -123,6 +146,12 @@ mod tests {
         assert_eq!(names, ["gpu.B200.flash", "gpu.H100.flash"]);
         assert!(found.iter().all(|one| one.why.is_some()), "{found:?}");
         let mut own = Constants::shipped().clone();
+        // The reason has the value of the constants that are judged.
+        let why = |found: &[Outside]| found[1].why.clone().unwrap();
+        let flash2 = digits(*own.slot("kernels.flash2").unwrap());
+        assert!(why(&found).contains(&format!("and {flash2} of it stands apart")), "{found:?}");
+        *own.slot("kernels.flash2").unwrap() = 1.5;
+        assert!(why(&outside(&own)).contains("and 1.5 of it stands apart"));
         *own.slot("links.fabric").unwrap() = 0.99;
         let found = outside(&own);
         let fabric = found.iter().find(|one| one.constant == "links.fabric").unwrap();

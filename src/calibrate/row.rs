@@ -11,6 +11,20 @@ use std::collections::BTreeMap;
 /// The vocabulary where a row has none.
 const VOCAB: f64 = 51_200.0;
 
+/// Columns that name a row or say what was measured: in these two measurements of one thing may differ.
+const MEASURED: [&str; 10] = [
+    "id",
+    "tokens_per_s",
+    "samples_per_s",
+    "step_s",
+    "tflops_per_gpu",
+    "mfu",
+    "tflops_convention",
+    "peak_mem_gib",
+    "mem_kind",
+    "oom",
+];
+
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
     pub(super) cells: BTreeMap<&'a str, &'a str>,
@@ -43,6 +57,7 @@ impl<'a> Row<'a> {
         Run {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
+            said: self.said(),
             oom: self.text("oom") == "1",
             has_links: {
                 let joined = |gpus: &str, link: &str| {
@@ -62,6 +77,12 @@ impl<'a> Row<'a> {
             memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
             layout,
         }
+    }
+
+    /// The cells that say what was run, notes among them: they hold features for which no column has a place.
+    fn said(&self) -> String {
+        let said = self.cells.iter().filter(|(name, _)| !MEASURED.contains(name));
+        said.map(|(name, cell)| format!("{name}={cell}")).collect::<Vec<_>>().join("\n")
     }
 
     pub(super) fn layout(&self) -> Result<Layout, String> {

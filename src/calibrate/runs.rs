@@ -30,6 +30,9 @@ pub struct Run {
     pub id: String,
     /// The publication or cluster that it belongs to; rows of one family share hardware and software.
     pub family: String,
+    /// Every cell that says what was run, in words: all but its name and what was measured. Two rows of one family with
+    /// equal words are measurements of the same thing.
+    pub said: String,
     /// Whether it ran out of memory.
     pub oom: bool,
     /// The layout, or why it is not known.

@@ -48,17 +48,15 @@ pub struct Line {
     pub fits: Option<bool>,
     /// Why nothing of it can be judged.
     pub skipped: Option<String>,
-    /// What is known to be missing in the model where the row lies outside its interval, or is wrong about memory.
-    pub missing: Option<&'static str>,
+    /// Where the row lies outside its interval, or is wrong about memory: what is missed, and what is known to be missing in
+    /// the model for that.
+    pub missing: Option<String>,
 }
 
 impl Line {
-    /// Whether a measurement lies outside its interval, or the card was full and is predicted not to be.
+    /// Whether a measurement lies outside its interval, or fits and is predicted not to, or the other way round.
     pub fn is_outside(&self) -> bool {
-        let time = self.step_seconds.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
-        let peak =
-            self.peak_memory_bytes.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
-        time || peak || self.oom && self.fits == Some(true)
+        !self.missed().is_empty()
     }
 }
 
@@ -144,6 +142,8 @@ pub struct Summary {
     pub by_tier: BTreeMap<&'static str, Tiered>,
     /// How far apart the source's own measurements of one layout lie.
     pub noise: Noise,
+    /// The same of their peaks.
+    pub noise_of_memory: Noise,
     /// Rows that could not be judged.
     pub skipped: usize,
 }

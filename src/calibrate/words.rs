@@ -3,6 +3,7 @@
 use super::fit::OWN;
 use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
 use super::outside::AT_BOUNDS;
+use super::peaks::{memory, noise};
 use super::questions::Range;
 use super::tiers::{MOST, Tier};
 use crate::text;
@@ -31,9 +32,10 @@ pub fn human(verdict: &Verdict) -> String {
         let met = if width <= HALF_WIDTH { "met" } else { "missed" };
         let _ = writeln!(
             out,
-            "          interval: median half-width {} of the prediction, goal {}: {met}",
+            "          interval: median half-width {} of the prediction, goal {}: {met}{}",
             percent(width),
-            percent(HALF_WIDTH)
+            percent(HALF_WIDTH),
+            by_the_cap(summary.residual_half_width)
         );
     }
     if let Some(asked) = summary.residual_half_width.filter(|asked| *asked > MOST) {
@@ -51,24 +53,10 @@ pub fn human(verdict: &Verdict) -> String {
             text::list(&inside, "and")
         );
     }
-    if let (Some(median), Some(largest)) = (summary.noise.median_spread, summary.noise.largest_spread) {
-        let _ = writeln!(
-            out,
-            "          noise: {} measured more than once, slowest over fastest {} in the median, {} at most",
-            text::count(summary.noise.layouts as u64, "layout"),
-            percent(median),
-            percent(largest)
-        );
+    if summary.noise.layouts > 0 {
+        let _ = writeln!(out, "          {}", noise(&summary.noise, "slowest over fastest"));
     }
-    if summary.peak_memory_bytes.rows > 0 {
-        let _ = writeln!(out, "memory    {}", line(&summary.peak_memory_bytes));
-        let oom = summary.oom;
-        let _ = writeln!(
-            out,
-            "          out of memory: {} of {} predicted, and {} of {} that ran",
-            oom.caught, oom.rows, oom.wrong, oom.ran
-        );
-    }
+    memory(&mut out, verdict);
     // What of a few runs is left when one, its model or its source is taken out says nothing of tiers.
     let has_tiers = summary.by_tier.values().any(|tier| tier.step_seconds.rows >= OWN);
     for tier in Tier::ALL.iter().filter(|_| has_tiers) {
@@ -85,7 +73,8 @@ pub fn human(verdict: &Verdict) -> String {
             }
         }
         let _ = writeln!(out, "  all rows                 {}", line(&errors.step_seconds));
-        let _ = writeln!(out, "  interval                 {}", half_width(&errors.half_width));
+        let cap = by_the_cap(summary.residual_half_width.filter(|_| *tier != Tier::C));
+        let _ = writeln!(out, "  interval                 {}", half_width(&errors.half_width, &cap));
         if let Some(families) = errors.families {
             let _ = writeln!(out, "  families weighing alike  mean {}", percent(families));
         }
@@ -137,6 +126,17 @@ pub fn human(verdict: &Verdict) -> String {
     out
 }
 
+/// Why a half-width keeps to its goal where the residuals ask for more than is ever written.
+fn by_the_cap(asked: Option<f64>) -> String {
+    match asked.filter(|asked| *asked > MOST) {
+        Some(asked) => format!(
+            " by the cap of ±{MOST}, not by the residuals of tiers B and C, which ask for {}",
+            percent(asked.sinh())
+        ),
+        None => String::new(),
+    }
+}
+
 /// A group's error against its goal, and the noise below which no model of the table's columns comes.
 fn goal(group: &Grouped) -> String {
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
@@ -182,7 +182,7 @@ fn over(one: &Over) -> String {
 }
 
 /// How wide a tier's intervals are, and how wide nine rows in ten ask for.
-fn half_width(width: &HalfWidth) -> String {
+fn half_width(width: &HalfWidth, cap: &str) -> String {
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
     let met = match width.median.zip(width.goal) {
         Some((median, goal)) if median <= goal => "met",
@@ -190,7 +190,7 @@ fn half_width(width: &HalfWidth) -> String {
         None => "not known",
     };
     let mut out = format!(
-        "median half-width {}, goal {}: {met}; nine rows in ten ask for {}",
+        "median half-width {}, goal {}: {met}{cap}; nine rows in ten ask for {}",
         figure(width.median),
         figure(width.goal),
         figure(width.asked)
@@ -309,24 +309,11 @@ fn excludes(case: &Range) -> String {
 fn outside(out: &mut String, verdict: &Verdict) {
     let rows: Vec<&Line> = verdict.rows.iter().filter(|row| row.is_outside()).collect();
     if !rows.is_empty() {
-        out.push_str("\nnot met, outside the interval, and what is missing\n");
+        out.push_str("\nnot met, and what is missing\n");
     }
     for row in rows {
-        let mut what = Vec::new();
-        if let Some(time) = row.step_seconds.as_ref().filter(|it| !(it.low..=it.high).contains(&it.measured))
-        {
-            what.push(format!("step time {:+.1} %", time.error * 100.0));
-        }
-        if let Some(peak) =
-            row.peak_memory_bytes.as_ref().filter(|it| !(it.low..=it.high).contains(&it.measured))
-        {
-            what.push(format!("memory {:+.1} %", peak.error * 100.0));
-        }
-        if row.oom && row.fits == Some(true) {
-            what.push("ran out of memory, predicted to fit".to_owned());
-        }
-        let missing = row.missing.unwrap_or("not known: nobody looked");
-        let _ = writeln!(out, "  {}: {}: {missing}", row.id, what.join(", "));
+        let _ =
+            writeln!(out, "  {}: {}", row.id, row.missing.as_deref().unwrap_or("not known: nobody looked"));
     }
 }
 
@@ -341,11 +328,11 @@ fn furthest(out: &mut String, what: &str, rows: &mut [(&str, f64)]) {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn line(errors: &Errors) -> String {
+pub(super) fn line(errors: &Errors) -> String {
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), percent);
     let mut out = format!(
         "{:>3} rows, mean {}, median {}, nine in ten within {}",

@@ -1,0 +1,263 @@
+//! What is missing in the model where a run is not met: `misses.toml`, apart by what is missed.
+
+use super::tiers::Tier;
+use super::verdict::Line;
+use std::sync::LazyLock;
+
+/// What of a run is not met. A reason that explains a time says nothing of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// A step's time lies outside its interval.
+    Time,
+    /// A peak lies outside its interval.
+    Memory,
+    /// It ran out of memory and is predicted to fit.
+    Full,
+    /// It ran and is predicted not to fit.
+    Ran,
+}
+
+#[derive(serde::Deserialize)]
+struct Misses {
+    miss: Vec<Miss>,
+    #[serde(default)]
+    family: Vec<Family>,
+}
+
+/// A family that keeps a tier from its goal.
+#[derive(serde::Deserialize)]
+struct Family {
+    tier: String,
+    family: String,
+    physics: String,
+}
+
+/// Runs that are not met.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Miss {
+    /// How their ids begin.
+    ids: String,
+    time: Option<String>,
+    memory: Option<String>,
+    full: Option<String>,
+    ran: Option<String>,
+}
+
+impl Miss {
+    fn of(&self, what: Missed) -> Option<&str> {
+        let words = match what {
+            Missed::Time => &self.time,
+            Missed::Memory => &self.memory,
+            Missed::Full => &self.full,
+            Missed::Ran => &self.ran,
+        };
+        words.as_deref()
+    }
+}
+
+static MISSES: LazyLock<Option<Misses>> = LazyLock::new(|| toml::from_str(include_str!("misses.toml")).ok());
+
+/// What is known to be missing in the model for this of a run, where somebody looked.
+pub fn missing(id: &str, what: Missed) -> Option<&'static str> {
+    let own = |miss: &'static Miss| if id.starts_with(&miss.ids) { miss.of(what) } else { None };
+    MISSES.as_ref()?.miss.iter().find_map(own)
+}
+
+/// What is known to be missing for the rows of a family in a tier, where somebody looked.
+pub fn missing_of_family(tier: Tier, family: &str) -> Option<&'static str> {
+    let of = |one: &&Family| one.tier == tier.word() && one.family == family;
+    MISSES.as_ref()?.family.iter().find(of).map(|one| one.physics.as_str())
+}
+
+impl Line {
+    /// What of it is not met.
+    pub fn missed(&self) -> Vec<Missed> {
+        let time = self.step_seconds.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        let peak =
+            self.peak_memory_bytes.as_ref().is_some_and(|it| !(it.low..=it.high).contains(&it.measured));
+        let (full, ran) = (self.oom && self.fits == Some(true), !self.oom && self.fits == Some(false));
+        [(Missed::Time, time), (Missed::Memory, peak), (Missed::Full, full), (Missed::Ran, ran)]
+            .into_iter()
+            .filter_map(|(what, is_missed)| is_missed.then_some(what))
+            .collect()
+    }
+
+    /// What is not met and what is missing there, in words: `step time -35.0 %: …; memory -22.5 %: …`. None where all is met.
+    pub(super) fn misses(&self) -> Option<String> {
+        let words: Vec<String> = self
+            .missed()
+            .into_iter()
+            .map(|what| {
+                let error = |error: Option<f64>| format!("{:+.1} %", error.unwrap_or(f64::NAN) * 100.0);
+                let head = match what {
+                    Missed::Time => {
+                        format!("step time {}", error(self.step_seconds.as_ref().map(|it| it.error)))
+                    }
+                    Missed::Memory => {
+                        format!("memory {}", error(self.peak_memory_bytes.as_ref().map(|it| it.error)))
+                    }
+                    Missed::Full => "ran out of memory, predicted to fit".to_owned(),
+                    Missed::Ran => "ran, predicted not to fit".to_owned(),
+                };
+                format!("{head}: {}", missing(&self.id, what).unwrap_or("not known: nobody looked"))
+            })
+            .collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::judge::judge;
+    use crate::calibrate::verdict::Verdict;
+    use crate::predict::memory::{MemoryConstants, memory_with};
+    use crate::predict::{Constants, GpuKind};
+
+    const KINDS: [Missed; 4] = [Missed::Time, Missed::Memory, Missed::Full, Missed::Ran];
+
+    fn judged() -> (crate::calibrate::Table, Verdict) {
+        let table = crate::calibrate::read(include_str!("../../data/runs.csv")).unwrap();
+        let verdict = judge(&table, Constants::shipped());
+        (table, verdict)
+    }
+
+    /// Everything that is missed in the shipped table says what is missing, and every reason is for something that is missed,
+    /// of its own kind.
+    #[test]
+    fn rows_that_are_not_met_say_what_is_missing() {
+        let (_, verdict) = judged();
+        let mut missed: Vec<(&str, Missed)> = Vec::new();
+        for row in &verdict.rows {
+            missed.extend(row.missed().into_iter().map(|what| (row.id.as_str(), what)));
+            assert_eq!(row.missing.is_some(), row.is_outside(), "{}", row.id);
+        }
+        let open = verdict.open.iter().filter(|row| row.is_outside());
+        missed.extend(open.map(|row| (row.id.as_str(), Missed::Time)));
+        for (id, what) in &missed {
+            assert!(missing(id, *what).is_some(), "{id}: {what:?}");
+        }
+        let misses: Misses = toml::from_str(include_str!("misses.toml")).unwrap();
+        for miss in misses.miss {
+            for what in KINDS {
+                let Some(words) = miss.of(what) else { continue };
+                let used = missed.iter().any(|(id, of)| *of == what && missing(id, what) == Some(words));
+                assert!(used, "{}: {what:?}", miss.ids);
+            }
+        }
+        // Every row that the summary counts as wrong about memory is named.
+        let count = |what| missed.iter().filter(|(_, of)| *of == what).count();
+        let oom = verdict.summary.oom;
+        assert_eq!((count(Missed::Full), count(Missed::Ran)), (oom.rows - oom.caught, oom.wrong));
+        // What tune keeps free is the mean error of these peaks.
+        let peaks = verdict.summary.peak_memory_bytes.mean_error.unwrap();
+        assert!((peaks - crate::predict::memory::MEAN_ERROR).abs() < 0.002, "{peaks}");
+    }
+
+    /// What reasons say of neighbouring rows is so.
+    #[test]
+    fn what_the_reasons_say_of_other_rows_is_so() {
+        let (table, verdict) = judged();
+        let time = |begin: &str| -> Vec<f64> {
+            let rows = verdict.rows.iter().filter(|row| row.id.starts_with(begin));
+            rows.filter_map(|row| Some(row.step_seconds.as_ref()?.error.abs())).collect()
+        };
+        let within = |errors: &[f64], limit: f64| !errors.is_empty() && errors.iter().all(|it| *it <= limit);
+        assert!(within(&time("vt-39.1b-512g-t8"), 0.06) && within(&time("vt-39.1b-512g-t1"), 0.05));
+        for micro in ["mb8", "mb16"] {
+            assert!(within(&time(&format!("vt-3.6b-64g-t8d8p1-{micro}")), 0.09), "{micro}");
+        }
+        assert!(within(&time("kor-530b"), 0.05));
+        let mut peaks: Vec<f64> = verdict
+            .rows
+            .iter()
+            .filter(|row| row.family == "bloom")
+            .filter_map(|row| Some(row.peak_memory_bytes.as_ref()?.error.abs()))
+            .collect();
+        peaks.sort_by(f64::total_cmp);
+        assert_eq!(peaks.len(), 30);
+        assert!(within(&peaks[..29], 0.11) && peaks[29] > 0.3, "{peaks:?}");
+        let split: Vec<&str> = table
+            .runs
+            .iter()
+            .filter(|run| run.id.starts_with("tr3m-"))
+            .filter(|run| run.layout.as_ref().is_ok_and(|layout| layout.degrees.tensor > 1.0))
+            .map(|run| run.id.as_str())
+            .collect();
+        assert_eq!(split, ["tr3m-1b3-v10032-t2p1d4mb1-noac"]);
+        // FlashAttention 2 on an H100: other shapes than that of the eight billion have run.
+        let flash2 = table.runs.iter().filter(|run| {
+            let is = |layout: &crate::predict::Layout| {
+                layout.hardware.gpu.map(GpuKind::chip) == Some(GpuKind::H100)
+                    && layout.model.hidden.to_bits() != 4096.0_f64.to_bits()
+            };
+            run.step_seconds.is_ok()
+                && ["torchtitan", "fms-fsdp"].contains(&run.family.as_str())
+                && run.layout.as_ref().is_ok_and(is)
+        });
+        assert!(flash2.count() >= 6);
+    }
+
+    /// What a run that ran is predicted to need, and what its card has, are the figures that its reason ends with.
+    #[test]
+    fn a_run_that_ran_needs_what_its_reason_says() {
+        let (table, verdict) = judged();
+        let own = MemoryConstants::of(Constants::shipped());
+        let mut wrong = Vec::new();
+        for row in verdict.rows.iter().filter(|row| row.missed().contains(&Missed::Ran)) {
+            let run = table.runs.iter().find(|run| run.id == row.id).unwrap();
+            let memory = memory_with(run.memory_layout.as_ref().unwrap(), &own);
+            let gib = |bytes: f64| bytes / f64::from(1 << 30);
+            let (needs, has) = (gib(memory.per_gpu_bytes), gib(memory.capacity_bytes.unwrap()));
+            let words = missing(&row.id, Missed::Ran).unwrap();
+            // `83 to 93 of 80 GiB are predicted`, `95 of 80 GiB are predicted`.
+            let (before, card) =
+                words.split_once(" GiB are predicted").unwrap().0.rsplit_once(" of ").unwrap();
+            let mut ends = before.rsplit(' ');
+            let most: f64 = ends.next().unwrap().parse().unwrap();
+            let least = match ends.next() {
+                Some("to") => ends.next().unwrap().parse().unwrap(),
+                _ => most,
+            };
+            let slip = if most.fract() > 0.0 { 0.051 } else { 0.51 };
+            let card: f64 = card.parse().unwrap();
+            if !(least - slip..=most + slip).contains(&needs) || !(0.9 * card..card + 0.5).contains(&has) {
+                wrong.push(format!("{}: {needs:.2} of {has:.2}, not `{before} of {card}`", row.id));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    /// A third more activations: of six sequences they fit, as 8 do; of eight they do not, as even 10 do not.
+    #[test]
+    fn a_third_more_activations_of_bert() {
+        let (table, _) = judged();
+        let page = include_str!("../../data/README.md");
+        let own = MemoryConstants::of(Constants::shipped());
+        let gib = |bytes: f64| format!("{:.1}", bytes / f64::from(1 << 30));
+        let mut needs = Vec::new();
+        for (id, more, fits) in
+            [("dsbert-v10016-mb6-pytorch", 8.0, true), ("dsbert-v10016-mb8-pytorch", 10.0, false)]
+        {
+            let run = table.runs.iter().find(|run| run.id == id).unwrap();
+            let mut layout = run.memory_layout.clone().unwrap();
+            let own = memory_with(&layout, &own);
+            assert_eq!(own.fits, Some(true), "{id}");
+            needs.push(gib(own.per_gpu_bytes));
+            layout.work.micro_batch = more;
+            let third = memory_with(&layout, &MemoryConstants::of(Constants::shipped()));
+            assert_eq!(third.fits, Some(fits), "{id}");
+            needs.push(gib(third.per_gpu_bytes));
+        }
+        let [six, third_of_six, eight, third_of_eight] = needs.as_slice() else { panic!("{needs:?}") };
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for said in [
+            format!("predicted to fit, at {six} and {eight} GiB"),
+            format!("would still fit ({third_of_six} GiB)"),
+            format!("would not ({third_of_eight} GiB with 10)"),
+        ] {
+            assert!(page.contains(&said), "data/README.md lacks `{said}`");
+        }
+    }
+}
