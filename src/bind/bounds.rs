@@ -37,6 +37,8 @@ pub(super) fn repeats(expression: &str, table: &Table) -> bool {
         }
         bare.push(' ');
     }
+    // The engine reads `job .name` as `job.name`.
+    let bare = bare.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".").replace(". ", ".");
     let is_text = |word: &str| match table.entries.get(word) {
         Some(Entry::Value(value)) => !matches!(value.kind(), ValueKind::Number | ValueKind::Bool),
         _ => false,
@@ -71,6 +73,7 @@ mod tests {
             "9*\"a\\\"\"",
             "job.name * 2",
             "(job.name) * 2",
+            "job  . name * 2",
             "[1] * 9",
             "('a' ~ 'b') * 9",
             "(1,) * 9",
