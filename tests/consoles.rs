@@ -55,7 +55,7 @@ fn pages() -> Vec<(String, Vec<Block>)> {
     pages
 }
 
-/// A directory with what the pages name: `trainc.kdl`, `job.kdl`, `first.kdl` with a shared checkpoint, `jobs/`.
+/// A directory with what the pages name: `trainc.kdl`, `job.kdl`, `first.kdl` with a shared checkpoint, `jobs/`, `corpus/` with a file system.
 fn world(name: &str) -> Scratch {
     let dir = Scratch::new(&format!("console-{name}"));
     let starter = read("examples/starter/trainc.kdl");
@@ -68,7 +68,14 @@ fn world(name: &str) -> Scratch {
     dir.write("job.kdl", named("job"));
     dir.write("first.kdl", named("first").replace("{{ job.digest }}/checkpoints/", "checkpoints/"));
     dir.write("jobs/pretrain.kdl", named("pretrain"));
-    for place in ["scripts", "jobs/scripts"] {
+    let network =
+        "network { subnets \"subnet-0123456789abcdef0\"; security-groups \"sg-0123456789abcdef0\"; }";
+    let storage =
+        "storage \"lustre\" name=\"corpus\" capacity=\"1200GiB\" deployment=\"persistent-2\" throughput=125";
+    let of_storage =
+        named("first").replace("region \"us", &format!("{network}\n    {storage}\n    region \"us"));
+    dir.write("corpus/first.kdl", of_storage);
+    for place in ["scripts", "jobs/scripts", "corpus/scripts"] {
         for file in ["train.py", "requirements.txt"] {
             dir.write(&format!("{place}/{file}"), read(&format!("examples/starter/scripts/{file}")));
         }

@@ -308,9 +308,9 @@ fn two_jobs_whose_checkpoints_lie_at_one_place_are_a_warning() {
     assert!(allowed.iter().all(|codes| !has(codes, "T0467") && !has(codes, "T0241")), "{allowed:?}");
 }
 
-/// Two manifests that write one storage alike pay for it twice, and nothing else says so before the bill does.
+/// Two manifests that write one storage alike share it, and only what one apply would set back after the other is said.
 #[test]
-fn two_jobs_that_define_one_file_system_alike_are_a_warning() {
+fn two_jobs_that_share_a_file_system_agree_about_it() {
     let over = |name: &str, first: &str, second: &str| {
         let scratch = Scratch::new(name);
         scratch.write("base.kdl", crate::support::read("tests/fixtures/base.kdl"));
@@ -331,7 +331,7 @@ fn two_jobs_that_define_one_file_system_alike_are_a_warning() {
             .iter()
             .map(|one| {
                 let all = one["problems"].as_array().unwrap().iter();
-                all.filter(|one| ["T0489", "T0241"].contains(&one["code"].as_str().unwrap()))
+                all.filter(|one| ["T0144", "T0241", "T0489"].contains(&one["code"].as_str().unwrap()))
                     .cloned()
                     .collect()
             })
@@ -345,20 +345,27 @@ fn two_jobs_that_define_one_file_system_alike_are_a_warning() {
         )
     };
     let plain = storage("1200GiB", "");
-    let alike = over("file-systems-alike", &plain, &plain);
-    assert!(alike[0].is_empty() && alike[1].len() == 1, "{alike:?}");
-    let said = &alike[1][0];
-    assert_eq!(said["severity"], "warning");
+    let apart = over("file-systems-apart", &plain, &storage("2400GiB", ""));
+    assert!(apart[0].is_empty() && apart[1].len() == 1, "{apart:?}");
+    let said = &apart[1][0];
+    assert_eq!((&said["code"], &said["severity"]), (&"T0144".into(), &"warning".into()));
     let message = said["message"].as_str().unwrap();
     assert!(message.contains("`first` and `second`") && message.contains("`corpus`"), "{message}");
-    assert!(said["help"].to_string().contains("id="), "{said}");
-    // $174 a month for 1.2 TB: c3x.dev/resources/aws/aws_fsx_lustre_file_system.
-    assert_eq!(said["facts"]["usd_per_month"].as_f64().map(f64::round), Some(174.0), "{said}");
-    // What cannot be shared is not said: another size, a link of its own; nor what is allowed, on either side.
+    assert!(
+        said["notes"]
+            .to_string()
+            .contains("StorageCapacity: `1,200 GiB` in `first`, `2,400 GiB` in `second`"),
+        "{said}"
+    );
+    // What is alike is shared, what is not shared is nobody else's; nor is said what is allowed, on either side.
     for (name, first, second) in [
-        ("file-systems-of-two-sizes", plain.clone(), storage("2400GiB", "")),
-        ("file-systems-with-their-own-links", plain.clone(), plain.replace("tokens/", "others/")),
-        ("file-systems-allowed", plain.clone(), storage("1200GiB", "allow \"T0489\" reason=\"apart\"")),
+        ("file-systems-alike", plain.clone(), plain.clone()),
+        (
+            "file-systems-with-their-own-links",
+            plain.clone(),
+            storage("2400GiB", "").replace("tokens/", "others/"),
+        ),
+        ("file-systems-allowed", plain.clone(), storage("2400GiB", "allow \"T0144\" reason=\"grows\"")),
     ] {
         let found = over(name, &first, &second);
         assert!(found.iter().all(Vec::is_empty), "{name}: {found:?}");

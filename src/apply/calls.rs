@@ -173,7 +173,8 @@ calls! {
     DeleteRole Write "iam" "DeleteRole" Role [Own] [] [Destroy];
     CreateFileSystem Write "fsx" "CreateFileSystem" FileSystem [New] ["fsx:TagResource", "ec2:GetSecurityGroupsForVpc"] [Apply];
     UpdateFileSystem Write "fsx" "UpdateFileSystem" FileSystem [Own] [] [Apply];
-    TagResource Write "fsx" "TagResource" FileSystem [Own, New] [] [Apply];
+    TagResource Write "fsx" "TagResource" FileSystem [Own, New] [] [Apply, Destroy];
+    UntagResource Write "fsx" "UntagResource" FileSystem [Own] [] [Destroy];
     DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [Own] [] [Destroy];
     CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem [New] ["fsx:TagResource"] [Apply];
     DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [Own] [] [Destroy];

@@ -137,6 +137,8 @@ pub trait Cloud: Observe {
     async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()>;
     /// fsx TagResource: adds or overwrites these, on a file system or an association.
     async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()>;
+    /// fsx UntagResource: takes the tags with these keys away, from a file system or an association.
+    async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()>;
     /// fsx DeleteFileSystem, with everything in it.
     async fn delete_file_system(&self, id: &str) -> Answer<()>;
     /// fsx CreateDataRepositoryAssociation: its id. The request names the file system's real id.

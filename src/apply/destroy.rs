@@ -1,9 +1,9 @@
 //! Taking away what trainc made for a job: shown first, only what carries its tags, in the reverse of the order in
 //! which it was made. A second run goes on where the first one ended.
 
-use super::account::{Association, TrainingJob};
+use super::account::{Association, FileSystem, TrainingJob};
 use super::cloud::{Answer, Clock, Cloud};
-use super::diff::{Action, Change, Obstacle};
+use super::diff::{self, Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item, Telling};
 use super::observed::{Look, ObservedRole};
@@ -41,6 +41,20 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let mut waited = false;
         for (system, links) in &remains.file_systems {
             let item = Item::new("file-system", &system.id);
+            if !remains.sharers(system).is_empty() {
+                match self.leave(&item, system, &remains.job).await {
+                    Ok(true) => {
+                        self.telling.done(&item, "left", None);
+                        continue;
+                    }
+                    // The others have left it meanwhile, and this job is the last.
+                    Ok(false) => {}
+                    Err(cause) => {
+                        self.telling.failed(&item, cause);
+                        continue;
+                    }
+                }
+            }
             if remains.user(&system.id).is_some() || !(consent.delete_data || remains.releases(&system.id)) {
                 self.telling.done(&item, "kept", None);
                 continue;
@@ -171,6 +185,45 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
+        }
+    }
+
+    /// Takes the job's own tag from a file system that others use; whether they still do.
+    async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<bool, Cause> {
+        let look = &self.look;
+        let mut unseen = Wait::start(look.clock, look.patience.unseen);
+        let mut asked = false;
+        loop {
+            let found = absent(look.ask(async |cloud| cloud.file_system(&system.id).await).await)?;
+            let Some(found) = found.filter(|found| found.lifecycle != "DELETING") else { return Ok(true) };
+            if !diff::uses(&found.tags, job) {
+                return Ok(true);
+            }
+            if diff::other_users(&found.tags, job).is_empty() {
+                return Ok(false);
+            }
+            if !asked {
+                self.telling.doing(item, "leave");
+                let (written, goes) = diff::leaving(&found.tags, job);
+                if !written.is_empty() {
+                    look.ask(async |cloud| cloud.tag_file_system(&found.arn, &written).await).await?;
+                }
+                if !goes.is_empty() {
+                    look.ask(async |cloud| cloud.untag_file_system(&found.arn, &goes).await).await?;
+                }
+                asked = true;
+                continue;
+            }
+            if unseen.is_over(look.clock) {
+                // A later look leaves it again, if what was seen was not only late.
+                return Ok(true);
+            }
+            self.telling.waiting(
+                item,
+                "until FSx shows that this job has left it",
+                unseen.seconds(look.clock),
+            );
+            unseen.short(look.clock, &look.patience).await;
         }
     }
 

@@ -232,7 +232,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let named = |system: &FileSystem| found.iter().any(|one: &ObservedFileSystem| used(one, system));
         let ours = all.iter().filter(|system| {
-            super::diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
+            super::diff::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
         });
         let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
         let there = all.iter().filter(|system| system.lifecycle != "DELETING");
@@ -319,7 +319,7 @@ fn spoiled(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Spoi
 }
 
 /// Those of all file systems that carry the tags of one storage; where none of them is alive, those that did before one of
-/// the tags was lost.
+/// the tags was lost, or else those that other jobs use and this one can share.
 pub(super) fn of_storage(
     all: &[FileSystem],
     desired: &Desired,
@@ -332,6 +332,9 @@ pub(super) fn of_storage(
         let alone = desired.file_systems.len() == 1;
         let lost = all.iter().filter(|system| super::diff::lost_its_tag(wanted, system, alone));
         found.extend(lost.cloned());
+    }
+    if super::diff::live_file_system(&found).is_none() {
+        found.extend(all.iter().filter(|system| super::diff::is_shareable(wanted, system)).cloned());
     }
     found
 }

@@ -234,7 +234,10 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
     for call in Call::ALL {
         let row = call.row();
         let releases = || {
-            let all = matches!(call, Call::DeleteFileSystem | Call::DeleteDataRepositoryAssociation);
+            let all = matches!(
+                call,
+                Call::DeleteFileSystem | Call::DeleteDataRepositoryAssociation | Call::UntagResource
+            );
             all && places.iter().any(Place::releases) && commands.contains(&Command::Apply)
         };
         if !row.commands.iter().any(|command| commands.contains(command)) && !releases() {

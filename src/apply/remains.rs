@@ -55,7 +55,7 @@ pub struct Consent {
 pub struct Removal {
     /// What.
     pub item: Item,
-    /// `stop`, `delete`, `keep`.
+    /// `stop`, `delete`, `leave` (to the others that use it), `keep`.
     pub action: &'static str,
     /// Why.
     pub because: String,
@@ -86,9 +86,18 @@ impl Remains {
         self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
     }
 
+    /// The other jobs that share a file system: it is theirs as well, and stays.
+    pub fn sharers<'a>(&self, system: &'a FileSystem) -> Vec<&'a str> {
+        diff::other_users(&system.tags, &self.job)
+    }
+
     /// Whether something that would go stays because a job that is not ours uses it.
     pub fn is_held(&self, consent: Consent) -> bool {
-        let kept = |id: &str| !consent.delete_data && !self.releases(id);
+        let shared = |id: &str| {
+            let mut all = self.file_systems.iter();
+            all.any(|(system, _)| system.id == id && !self.sharers(system).is_empty())
+        };
+        let kept = |id: &str| shared(id) || !consent.delete_data && !self.releases(id);
         let data = |id: &str| self.file_systems.iter().any(|(system, _)| system.id == id);
         self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
     }
@@ -104,7 +113,7 @@ impl Remains {
         let (released, in_use) = (std::mem::take(&mut self.released), std::mem::take(&mut self.in_use));
         let mut file_systems = std::mem::take(&mut self.file_systems);
         file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
-        Self { file_systems, released, in_use, ..Self::default() }
+        Self { job: self.job, file_systems, released, in_use, ..Self::default() }
     }
 
     /// What becomes of each, in the order in which it is done.
@@ -120,6 +129,13 @@ impl Remains {
             out.push(line("training-job", &job.name, "stop", format!("it is {}", job.status)));
         }
         for (system, links) in &self.file_systems {
+            let sharers = self.sharers(system);
+            if !sharers.is_empty() {
+                let uses = if sharers.len() == 1 { "uses" } else { "use" };
+                let because = format!("{} {uses} it, too", crate::text::ticked(&sharers, "and"));
+                out.push(line("file-system", &system.id, "leave", because));
+                continue;
+            }
             let keep = if let Some(job) = self.user(&system.id) {
                 Some(format!("{job} reads it"))
             } else if consent.delete_data || self.releases(&system.id) {
@@ -191,8 +207,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         out.running = self.ours_running(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
-            let ours =
-                diff::is_ours(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
+            let ours = diff::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
             if ours {
                 let goes =
                     desired.file_systems.iter().filter(|wanted| wanted.delete_after_job).any(|wanted| {

@@ -45,11 +45,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut found: BTreeMap<String, Stray> = BTreeMap::new();
         let systems = self.ask(async |cloud| cloud.file_systems().await).await.unwrap_or_default();
         for system in systems.into_iter().filter(|one| one.lifecycle != "DELETING") {
-            let Some(job) = system.tags.get("trainc:job").filter(|job| is_stray(job)).cloned() else {
+            if !system.tags.contains_key("trainc:resource") {
                 continue;
-            };
-            if system.tags.contains_key("trainc:resource") {
-                found.entry(job).or_default().file_systems.push(system);
+            }
+            for job in diff::users(&system.tags).into_iter().filter(|job| is_stray(job)) {
+                found.entry(job.to_owned()).or_default().file_systems.push(system.clone());
             }
         }
         let listed = self.ask(async |cloud| cloud.training_jobs(&begins).await).await.unwrap_or_default();

@@ -42,12 +42,13 @@ declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment
 declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
 declare_code!(T0670, "fixed-limit", Error, "a limit of a service that no quota raises");
 declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
+declare_code!(T0671, "too-many-users", Error, "a file system that so many jobs use that no other fits");
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671,
 ];
 
 /// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.

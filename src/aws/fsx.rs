@@ -151,6 +151,12 @@ pub(super) async fn tag(client: &Client, arn: &str, tags: &Tags) -> Answer<()> {
     Ok(())
 }
 
+pub(super) async fn untag(client: &Client, arn: &str, keys: &[String]) -> Answer<()> {
+    let asked = client.untag_resource().resource_arn(arn).set_tag_keys(Some(keys.to_vec()));
+    asked.send().await.map_err(|error| fault(Call::UntagResource, &error))?;
+    Ok(())
+}
+
 pub(super) async fn delete_file_system(client: &Client, id: &str) -> Answer<()> {
     let asked = client.delete_file_system().file_system_id(id);
     asked.send().await.map_err(|error| fault(Call::DeleteFileSystem, &error))?;

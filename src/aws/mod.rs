@@ -214,6 +214,9 @@ impl Cloud for Account {
     async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()> {
         fsx::tag(&self.fsx, arn, tags).await
     }
+    async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()> {
+        fsx::untag(&self.fsx, arn, keys).await
+    }
     async fn delete_file_system(&self, id: &str) -> Answer<()> {
         fsx::delete_file_system(&self.fsx, id).await
     }

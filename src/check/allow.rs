@@ -8,7 +8,7 @@ use crate::source::Span;
 use crate::text;
 
 /// The warnings that are found once all jobs of a run are known.
-const BETWEEN_JOBS: &[&str] = &["T0467", "T0489"];
+const BETWEEN_JOBS: &[&str] = &["T0144", "T0467"];
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");

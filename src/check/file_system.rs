@@ -36,7 +36,7 @@ pub(super) fn legal(storage: &Storage) -> Option<Legal> {
 }
 
 /// What a capacity costs for a month, US dollars, with the price; `None` where none is known.
-pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
+pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
     let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
     let price = price?;
     let bytes = storage.capacity_bytes.get().filter(|bytes| bytes.is_multiple_of(GIB))?;

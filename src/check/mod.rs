@@ -11,7 +11,6 @@ pub mod rules;
 mod s3;
 
 pub(crate) use allow::is_date;
-pub(crate) use file_system::monthly_usd;
 
 use crate::Options;
 use crate::diag::{Code, Problems};

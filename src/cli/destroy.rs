@@ -26,8 +26,8 @@ use std::io::IsTerminal as _;
 
 /// Remove what trainc made for the job: its role, file systems, uploads; stop it first
 ///
-/// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system goes with
-/// `--delete-data`, or where the manifest says `delete-after-job`. Output and checkpoints stay, and so does the record of the training job.
+/// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system that other
+/// jobs use as well is left to them; the last one's goes with `--delete-data`, or where the manifest says `delete-after-job`. Output and checkpoints stay, and so does the record of the training job.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
 pub(super) struct Args {

@@ -1,10 +1,8 @@
 //! Jobs of one run against each other: names, prefixes that they would both write to, file systems that they could share.
 
 use super::manifests::Manifest;
-use crate::check::monthly_usd;
-use crate::check::rules::T0489;
 use crate::diag::{Code, Diagnostic};
-use crate::emit::fsx::{self, CreateFileSystem};
+use crate::emit::fsx;
 use crate::ir::plan::DIGEST_MARK;
 use crate::ir::{Plan, Val};
 use crate::source::Span;
@@ -12,10 +10,16 @@ use crate::{Compiled, declare_code, text};
 use std::collections::BTreeMap;
 
 declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
+declare_code!(
+    T0144,
+    "shared-file-system-differs",
+    Warning,
+    "jobs that share a file system and ask different things of it"
+);
 declare_code!(T0467, "prefix-of-two-jobs", Warning, "two jobs that write to one S3 prefix");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0142, &T0467];
+pub(super) static CODES: &[&Code] = &[&T0142, &T0144, &T0467];
 
 /// What of a job the others of the run are held against.
 #[derive(Clone, Default)]
@@ -34,7 +38,7 @@ impl Beside {
     /// Read off what was compiled.
     pub(super) fn of(compiled: &Compiled) -> Self {
         let Some(plan) = &compiled.plan else { return Self::default() };
-        let made = if allows(compiled, plan, &T0489) { Vec::new() } else { made(plan) };
+        let made = if allows(compiled, plan, &T0144) { Vec::new() } else { made(plan) };
         let silenced = allows(compiled, plan, &T0467);
         Self { name: plan.job.name.span(), written: written(plan), silenced, made }
     }
@@ -93,74 +97,81 @@ fn written(plan: &Plan) -> Vec<Written> {
     out
 }
 
-/// A file system that a job makes.
+/// A file system that a job makes, or shares with those that describe it alike.
 #[derive(Clone)]
 struct Made {
     /// Its name in the manifest.
     name: String,
-    /// Where it is made, and all that is asked for, but for whose it is: jobs with one definition could share it.
-    definition: String,
+    /// What jobs that share it agree in: where it is, and the token of what makes it the one that it is.
+    identity: String,
+    /// What may change in place, by the API's names.
+    settings: BTreeMap<&'static str, String>,
     span: Span,
-    usd_per_month: Option<f64>,
 }
 
 fn made(plan: &Plan) -> Vec<Made> {
     let job = plan.job.name.value().map_or("", String::as_str);
     let made = fsx::file_systems(plan, job).into_iter().filter_map(|made| {
         let storage = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&made.name))?;
-        // A link that names the digest is of one job alone.
-        let links = fsx::links(storage, job);
-        let create =
-            CreateFileSystem { client_request_token: String::new(), tags: Vec::new(), ..made.create };
+        let create = &made.create;
+        let lustre = &create.lustre_configuration;
+        let said = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+        let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
+        let settings = BTreeMap::from([
+            ("StorageCapacity", format!("{} GiB", text::group(create.storage_capacity))),
+            ("PerUnitStorageThroughput", said(lustre.per_unit_storage_throughput.map(|one| one.to_string()))),
+            ("DataCompressionType", said(lustre.data_compression_type.clone())),
+            ("MetadataConfiguration.Iops", said(iops.map(|one| one.to_string()))),
+            ("WeeklyMaintenanceStartTime", said(lustre.weekly_maintenance_start_time.clone())),
+        ]);
         let place = (plan.job.region.value(), plan.job.account.value());
         Some(Made {
-            definition: format!("{place:?} {} {create:?} {links:?}", made.name),
+            identity: format!("{place:?} {}", create.client_request_token),
             name: made.name,
+            settings,
             span: storage.span,
-            usd_per_month: monthly_usd(plan, storage).map(|(usd, _)| usd),
         })
     });
     made.collect()
 }
 
-/// File systems of one definition that several jobs make: each is paid for. A sweep says so of itself.
+/// File systems that jobs share and ask different things of: each apply sets them to its own.
 fn file_systems(manifests: &mut [Manifest]) {
-    let mut seen: BTreeMap<String, (String, String, Span)> = BTreeMap::new();
+    let mut seen: BTreeMap<String, (String, Made)> = BTreeMap::new();
     for manifest in manifests {
         let Some(job) = manifest.compiled.job.clone() else { continue };
         for one in std::mem::take(&mut manifest.beside.made) {
-            let Some((first, path, span)) = seen.get(&one.definition) else {
-                seen.insert(one.definition, (job.clone(), manifest.path.clone(), one.span));
+            let Some((first, other)) = seen.get(&one.identity) else {
+                seen.insert(one.identity.clone(), (job.clone(), one));
                 continue;
             };
-            if *path == manifest.path {
-                continue;
+            if let Some(diagnostic) = differs(&one, &job, other, first) {
+                manifest.compiled.problems.push(diagnostic);
+                manifest.compiled.problems.sort();
             }
-            manifest.compiled.problems.push(twice(&one, first, &job, *span));
-            manifest.compiled.problems.sort();
         }
     }
 }
 
-fn twice(one: &Made, first: &str, job: &str, other: Span) -> Diagnostic {
+fn differs(one: &Made, job: &str, other: &Made, first: &str) -> Option<Diagnostic> {
     let Made { name, span, .. } = one;
-    let message = format!(
-        "jobs `{first}` and `{job}` each make a file system `{name}` of their own, from one definition"
-    );
-    let mut diagnostic = Diagnostic::new(&T0489, *span, message)
-        .help(format!("make one, and name it in both: `storage \"lustre\" name=\"{name}\" id=\"fs-…\" mount=\"…\"`"))
-        .note("a file system belongs to one job, so that it can go with it; one that jobs share is made apart and named by `id=`")
-        .fact("jobs", 2_u64);
-    // One layer may say it for both.
-    if other != *span {
-        diagnostic = diagnostic.label(other, format!("of `{first}`"));
+    let both = one.settings.iter().zip(other.settings.values());
+    let apart: Vec<_> = both.filter(|((_, mine), theirs)| mine != theirs).collect();
+    if apart.is_empty() {
+        return None;
     }
-    match one.usd_per_month {
-        Some(usd) => diagnostic
-            .note(format!("each costs {} a month until it is deleted", text::dollars(usd)))
-            .fact("usd_per_month", usd),
-        None => diagnostic,
+    let message =
+        format!("jobs `{first}` and `{job}` share the file system `{name}`, and ask different things of it");
+    let mut diagnostic = Diagnostic::new(&T0144, *span, message)
+        .help("write the same in both, or give one of them another `name=`: then it makes one of its own")
+        .note("jobs that agree in name, network, links and what cannot change later share one file system; each apply sets the rest to its own, and storage only grows");
+    for ((what, mine), theirs) in apart {
+        diagnostic = diagnostic.note(format!("{what}: `{theirs}` in `{first}`, `{mine}` in `{job}`"));
     }
+    if other.span != *span {
+        diagnostic = diagnostic.label(other.span, format!("of `{first}`"));
+    }
+    Some(diagnostic.fact("jobs", 2_u64))
 }
 
 /// Whether the job silences a warning, with a date that has not passed.

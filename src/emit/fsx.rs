@@ -173,13 +173,15 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     out
 }
 
-/// The requests for one storage. A token belongs to the object that it made and dies with it: to make a file system
+/// The requests for one storage. The tags that name the job are those of whoever makes it: a job that shares it later adds
+/// one of its own. A token belongs to the object that it made and dies with it: to make a file system
 /// again after it was deleted, take the next generation.
 pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32) -> Option<FileSystem> {
     let name = storage.name.value()?.clone();
     let mut create = create(plan, storage);
-    create.tags = tags::of(plan, &format!("file-system/{name}"), digest, &create);
-    create.client_request_token = token("fs", &identity(plan, &name, &create), generation);
+    let identity = identity(plan, &name, storage, &create);
+    create.tags = tags::of(plan, &format!("file-system/{name}"), digest, &identity);
+    create.client_request_token = token("fs", &identity, generation);
     let associations = links(storage, digest)
         .into_iter()
         .map(|link| {
@@ -266,18 +268,17 @@ fn version(storage: &Storage) -> &str {
     }
 }
 
-/// What makes a file system the one that it is: where, whose, and the settings that UpdateFileSystem cannot change.
+/// What makes a file system the one that it is: where it is, its name, the settings that UpdateFileSystem cannot change,
+/// and what it is linked to. Jobs that agree in all of that share one.
 ///
 /// Capacity, throughput, compression, metadata, version and maintenance can change in place, so they make no other
-/// file system; nor does anything else of the job. The job's name is part of it: two jobs that call their storage
-/// `corpus` have two file systems, as two stacks have; to share one, name it by `id=`.
-fn identity(plan: &Plan, name: &str, create: &CreateFileSystem) -> String {
+/// file system; nor does anything else of a job, not even its name.
+fn identity(plan: &Plan, name: &str, storage: &Storage, create: &CreateFileSystem) -> String {
     let lustre = &create.lustre_configuration;
     let word = |text: &Option<String>| text.clone().unwrap_or_default();
-    [
+    let mut out = vec![
         "file-system".to_owned(),
         names::region(plan).to_owned(),
-        plan.job.name.value().cloned().unwrap_or_default(),
         name.to_owned(),
         word(&lustre.deployment_type),
         create.storage_type.clone(),
@@ -285,8 +286,16 @@ fn identity(plan: &Plan, name: &str, create: &CreateFileSystem) -> String {
         word(&create.kms_key_id),
         word(&lustre.drive_cache_type),
         lustre.efa_enabled.unwrap_or_default().to_string(),
-    ]
-    .join("\n")
+    ];
+    let mut groups: Vec<&str> = create.security_group_ids.iter().map(String::as_str).collect();
+    groups.sort_unstable();
+    out.push(groups.join(","));
+    let mut links = links(storage, DIGEST_MARK);
+    links.sort_by(|a, b| (&a.path, &a.s3).cmp(&(&b.path, &b.s3)));
+    for Link { s3, path, import, export } in &links {
+        out.push(format!("{path} {s3} {import} {export}"));
+    }
+    out.join("\n")
 }
 
 /// A ClientRequestToken: the same for the same identity, so that a repeated call finds what the first one made.

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 /// The tags of a resource. `resource` is `<kind>/<name>`. The job's digest is no part of them, unless the user asks
 /// for it: a resource outlives a run, and an edited learning rate changes nothing here. `trainc:digest` is the first 16
-/// of SHA-256 over `definition`, the request that makes the resource, before it has tags or a token.
+/// of SHA-256 over `definition`: what makes a file system the one that it is, and of the others the request that makes
+/// them, before it has tags or a token.
 pub(super) fn of(plan: &Plan, resource: &str, digest: &str, definition: &impl Serialize) -> Vec<Tag> {
     let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
     let mut out: Vec<Tag> = plan

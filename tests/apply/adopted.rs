@@ -59,7 +59,12 @@ fn a_file_system_whose_tags_were_changed_is_not_retaken_through_its_token() {
     let edits: [fn(&mut Tags); 3] = [
         Tags::clear,
         |tags| drop(tags.remove("trainc:resource")),
-        |tags| drop(tags.insert("trainc:job".to_owned(), "vision".to_owned())),
+        // One that another job uses for something else; where it uses it for the same, both share it.
+        |tags| {
+            tags.extend(
+                [("trainc:job", "vision"), ("trainc:digest", "0")].map(|(k, v)| (k.to_owned(), v.to_owned())),
+            );
+        },
     ];
     for edit in edits {
         let mut account = whole.clone();
@@ -110,7 +115,7 @@ fn a_file_system_that_lost_its_tags_is_never_made_twice() {
     type Edit = fn(&mut Tags);
     let edits: [(&str, Edit); 4] = [
         ("has lost `trainc:resource`", |tags| drop(tags.remove("trainc:resource"))),
-        ("has no `trainc:job`, and", |tags| drop(tags.remove("trainc:job"))),
+        ("has lost `trainc:job`", |tags| drop(tags.remove("trainc:job"))),
         ("it may be what that made", Tags::clear),
         ("it may be what that made", |tags| tags.retain(|key, _| !key.starts_with("trainc:"))),
     ];

@@ -907,6 +907,12 @@ fn room_is_waited_for_before_a_file_system_is_made() {
     let second = read("examples/llama-7b-fsdp/trainc.kdl");
     repo.0.write("second/trainc.kdl", second.replace("./scripts", "../llama-7b-fsdp/scripts"));
     repo.edit("second/trainc.kdl", "job \"llama-7b-fsdp\"", "job \"second\"");
+    // Linked to something else, its file system is another one.
+    repo.edit(
+        "second/trainc.kdl",
+        "import \"s3://example-corpus/tokens/\"",
+        "import \"s3://example-corpus/other/\"",
+    );
     // `ml.p4d.24xlarge for spot training job usage`: room for the one that runs, and for no other beside it.
     let busy = |more: &str| {
         repo.0.write("account.json", format!(r#"{{"quotas": {{"L-09D56C4F": 12}}{more}}}"#));

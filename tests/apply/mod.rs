@@ -11,6 +11,7 @@ mod refused;
 mod repositories;
 mod saved;
 mod scenarios;
+mod shared;
 mod shown;
 mod sweeps;
 mod typed;

@@ -6,6 +6,7 @@ mod job;
 mod policy;
 mod role;
 mod storage;
+mod users;
 
 pub use job::{Runs, Target, foreign, foreign_run, lacked_capacity, target};
 pub use role::{RoleStep, role as role_change};
@@ -13,7 +14,10 @@ pub use storage::{FileSystemStep, association as association_change, file_system
 
 pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
-pub(super) use storage::{is_resource, linked, live as live_file_system, lost_its_tag, twin, twins};
+pub(super) use storage::{
+    is_resource, is_shareable, linked, live as live_file_system, lost_its_tag, twin, twins,
+};
+pub(super) use users::{jobs as users, leaving, others as other_users, uses};
 
 use super::account::{Tags, TrainingJob};
 use super::desired::Desired;
@@ -60,6 +64,8 @@ pub enum Obstacle {
     Misconfigured,
     /// The runs of the digest have used up their names.
     LastRun,
+    /// So many jobs use it that it has no room for the tag of one more.
+    Crowded,
 }
 
 impl Action {
@@ -76,7 +82,7 @@ impl Action {
             Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
             Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
             Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => "broken",
-            Self::Stop(Obstacle::LastRun) => "full",
+            Self::Stop(Obstacle::LastRun | Obstacle::Crowded) => "full",
         }
     }
 }

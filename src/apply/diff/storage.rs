@@ -1,6 +1,6 @@
 //! File systems and their links to S3.
 
-use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
+use super::{Action, Change, Choices, Difference, Obstacle, missing_tags, owner, tag_differences, users};
 use crate::apply::account::{Association, FileSystem, FileSystemChange, Tags};
 use crate::apply::desired::{WantedAssociation, WantedFileSystem, tags_of};
 
@@ -64,9 +64,18 @@ pub fn file_system(
         };
         return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
     };
-    let fixed = immutable(wanted, system);
+    let others = users::others(&system.tags, job_of(&tags));
     let ours = is_same_resource(&tags, &system.tags);
-    if !ours && !choices.adopt {
+    let mut fixed = immutable(wanted, system);
+    // What another job wants more of is no less for this one.
+    fixed.retain(|one| others.is_empty() || one.what != CAPACITY);
+    let joins = !ours && is_shareable(wanted, system);
+    if joins && users::is_full(system) {
+        let because =
+            format!("{} has no room for the tag of one more job: {} use it", system.id, others.len());
+        return (Change::new("file-system", name, Action::Stop(Obstacle::Crowded), because), Vec::new());
+    }
+    if !ours && !joins && !choices.adopt {
         let lost = lost_tags(&tags, &system.tags);
         let because = if lost.is_empty() || lost.len() == OWNING.len() {
             format!(
@@ -91,13 +100,24 @@ pub fn file_system(
         return (change, Vec::new());
     }
     let mut steps = Vec::new();
-    let missing = missing_tags(&tags, &system.tags);
+    // Of what several jobs use each writes only that it does: their own tags may differ.
+    let mut missing = Tags::new();
+    if others.is_empty() || !(ours || joins) {
+        missing.extend(missing_tags(&tags, &system.tags));
+    }
+    if ours || joins {
+        missing.extend(users::joining(&tags, &system.tags));
+    }
     let mut differences = tag_differences(&missing, &system.tags);
     if !missing.is_empty() {
         steps.push(FileSystemStep::Tag { arn: system.arn.clone(), tags: missing });
     }
     let (update, changed) = mutable(wanted, system);
     differences.extend(changed);
+    let with = match others.as_slice() {
+        [] => String::new(),
+        others => format!(", shared with {}", crate::text::ticked(others, "and")),
+    };
     // The service takes no update while the file system is being made; it is compared again afterwards.
     let creating = system.lifecycle == "CREATING";
     if update != FileSystemChange::default() && !creating && system.lifecycle != "UPDATING" {
@@ -112,10 +132,15 @@ pub fn file_system(
                 system.failure.as_deref().unwrap_or("FSx gives no reason")
             ),
         ),
-        _ if !ours => (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags))),
-        "CREATING" => (Action::Wait, format!("{} is being made", system.id)),
-        _ if differences.is_empty() => (Action::Unchanged, format!("{}, as the plan has it", system.id)),
-        _ => (Action::Update, format!("{}, changed in place", system.id)),
+        _ if !ours && !joins => {
+            (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags)))
+        }
+        "CREATING" => (Action::Wait, format!("{} is being made{with}", system.id)),
+        _ if joins => (Action::Update, format!("{} is there{with}", system.id)),
+        _ if differences.is_empty() => {
+            (Action::Unchanged, format!("{}, as the plan has it{with}", system.id))
+        }
+        _ => (Action::Update, format!("{}, changed in place{with}", system.id)),
     };
     let mut change = Change::new("file-system", name, action, because);
     change.differences = differences;
@@ -131,6 +156,9 @@ pub(in crate::apply) fn kms_is(wanted: &str, found: &str) -> bool {
     // An alias is not given back: what it leads to cannot be compared here.
     wanted.contains("alias/") || id(wanted) == id(found)
 }
+
+/// The member that only grows.
+const CAPACITY: &str = "StorageCapacity";
 
 fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
     let lustre = &wanted.create.lustre_configuration;
@@ -163,7 +191,7 @@ fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
     // Storage only grows.
     if wanted.create.storage_capacity < found.capacity_gib {
         text(
-            "StorageCapacity",
+            CAPACITY,
             &format!("{} GiB", wanted.create.storage_capacity),
             &format!("{} GiB", found.capacity_gib),
         );
@@ -178,7 +206,7 @@ fn mutable(wanted: &WantedFileSystem, found: &FileSystem) -> (FileSystemChange, 
     if wanted.create.storage_capacity > found.capacity_gib {
         change.capacity_gib = Some(wanted.create.storage_capacity);
         out.push(Difference::of(
-            "StorageCapacity",
+            CAPACITY,
             format!("{} GiB", found.capacity_gib),
             format!("{} GiB", wanted.create.storage_capacity),
         ));
@@ -261,9 +289,25 @@ pub(in crate::apply) fn linked<'a>(
 /// The tags that say which resource of which job an object is.
 const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
 
-/// Whether tags say that an object is the resource that those say which it would be made with.
+/// The job that tags are wanted for.
+fn job_of(wanted: &Tags) -> &str {
+    wanted.get("trainc:job").map_or("", String::as_str)
+}
+
+/// Whether tags say that an object is the resource that those say which it would be made with, and that the job uses it.
 fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
-    OWNING.iter().all(|key| wanted.get(*key) == found.get(*key))
+    let resource = "trainc:resource";
+    wanted.get(resource) == found.get(resource) && users::uses(found, job_of(wanted))
+}
+
+/// Whether a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
+pub(in crate::apply) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
+    let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
+    let mut fixed = immutable(wanted, found);
+    fixed.retain(|one| one.what != CAPACITY);
+    tags.get(resource) == found.tags.get(resource)
+        && users::is_described_alike(&tags, &found.tags)
+        && fixed.is_empty()
 }
 
 /// The owning tags that an object has lost, if those that it has say that it is the wanted one.
@@ -307,7 +351,7 @@ pub(in crate::apply) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> C
     change
 }
 
-/// Whether an object of FSx is this job's resource of that name.
+/// Whether an object of FSx is the resource of that name, and the job uses it.
 pub(in crate::apply) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
-    is_ours(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
+    users::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }

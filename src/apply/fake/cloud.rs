@@ -151,6 +151,16 @@ impl Cloud for Fake {
         .await
     }
 
+    async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()> {
+        self.call(Call::UntagResource, arn, |account, _| {
+            for state in account.file_systems.values_mut().filter(|state| state.system.arn == arn) {
+                state.system.tags.retain(|key, _| !keys.contains(key));
+            }
+            Ok(())
+        })
+        .await
+    }
+
     async fn delete_file_system(&self, id: &str) -> Answer<()> {
         let call = Call::DeleteFileSystem;
         self.call(call, id, |account, now| {

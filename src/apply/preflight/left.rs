@@ -1,6 +1,7 @@
 //! What trainc made for the job and the manifest no longer names.
 
 use crate::apply::account::FileSystem;
+use crate::apply::diff::other_users;
 use crate::apply::strays::Stray;
 use crate::catalog::prices;
 use crate::declare_code;
@@ -92,12 +93,22 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
                 "that deletes it with all that is in it; under its old name in the manifest it is used again",
             )
         };
+        let job = plan.job.name.value().map_or("", String::as_str);
+        let others = other_users(&system.tags, job);
+        let said = format!("`{}`{what} {words}: it stays{cost}", system.id);
+        let diagnostic = Diagnostic::new(&T0644, span, said);
+        let diagnostic = if others.is_empty() {
+            let delete =
+                format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id);
+            diagnostic.help(delete).note(note)
+        } else {
+            let uses = if others.len() == 1 { "uses" } else { "use" };
+            diagnostic
+                .help("trainc destroy MANIFEST: this job leaves it to them, with all else that it has")
+                .note(format!("{} {uses} it, too", text::ticked(&others, "and")))
+        };
         let mut diagnostic =
-            Diagnostic::new(&T0644, span, format!("`{}`{what} {words}: it stays{cost}", system.id))
-                .help(format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id))
-                .note(note)
-                .fact("file_system", system.id.as_str())
-                .fact("capacity_gib", system.capacity_gib);
+            diagnostic.fact("file_system", system.id.as_str()).fact("capacity_gib", system.capacity_gib);
         if let Some(usd) = monthly {
             diagnostic = diagnostic.fact("usd_per_month", usd);
         }

@@ -60,8 +60,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made: Vec<FileSystemStep> = Vec::new();
         let mut id: Option<String> = None;
         let mut generation = 1;
-        let (mut adopted, mut seen) = (false, false);
+        let (mut adopted, mut joined, mut seen) = (false, false, false);
         let mut mismatch: Option<Fault> = None;
+        // Of the jobs of this run that share it one makes it, and the others come to it once it is seen.
+        let turns = self.shared.turns(&Item::new(item.kind, &wanted.create.client_request_token));
+        let mut turn = Some(turns.take().await);
         loop {
             let mut systems = look.file_system(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
@@ -126,12 +129,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 continue;
             };
             (id, seen) = (Some(system.id.clone()), true);
+            drop(turn.take());
             // What the request leads to is known only now, so what differs is told here.
+            joined |= diff::is_shareable(wanted, system) && !diff::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {
                 self.telling.taking(item, &change);
                 adopted = true;
             }
-            let what = if adopted { "adopted" } else { said(&made, &FileSystemStep::Create) };
+            let what = match said(&made, &FileSystemStep::Create) {
+                _ if adopted => "adopted",
+                "updated" if joined && made.len() == 1 => "shared",
+                said => said,
+            };
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
                 self.telling.doing(item, "update");
                 match self.file_system_step(step).await {

@@ -1,6 +1,6 @@
 //! What stands in the way of a resource, in words.
 
-use super::{DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, Verdict, exit};
+use super::{DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, Verdict, exit};
 use crate::apply::diff::{Action, Change, Obstacle};
 use crate::diag::Diagnostic;
 use crate::source::Span;
@@ -29,6 +29,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE)
         }
         Obstacle::LastRun => (&T0669, change.because.clone(), exit::MANIFEST),
+        Obstacle::Crowded => (&T0671, format!("`{name}`: {}", change.because), exit::MANIFEST),
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in &change.differences {
@@ -83,6 +84,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::LastRun => diagnostic
             .help("change what the job does, as its `seed`: another digest begins again at its first run")
             .note("a run's name ends in its number, which has three digits"),
+        Obstacle::Crowded => diagnostic
+            .help("give the storage another `name=`: then this job makes one of its own")
+            .note("an object of FSx has at most 50 tags, and each job that uses it has one (FSx API reference, TagResource)"),
         Obstacle::Broken if change.kind == "association" => diagnostic
             .help(format!(
                 "aws fsx delete-data-repository-association --association-id {} && trainc apply MANIFEST",
@@ -99,7 +103,8 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         | Obstacle::Replace
         | Obstacle::Broken
         | Obstacle::Misconfigured
-        | Obstacle::LastRun => None,
+        | Obstacle::LastRun
+        | Obstacle::Crowded => None,
     };
     Verdict { diagnostic, exit, flag }
 }

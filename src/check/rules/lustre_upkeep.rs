@@ -24,7 +24,7 @@ declare_code!(
     T0489,
     "file-system-for-each-job",
     Warning,
-    "jobs that each make a file system of their own from one definition"
+    "jobs of a sweep that each make a file system of their own, for a link names the job"
 );
 
 /// The codes of this file.
@@ -49,20 +49,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// A file system belongs to its job, and a sweep is several jobs.
+/// The jobs of a sweep share a file system, unless a link of it names the job.
 fn swept(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let jobs = plan.job.sweep.iter().map(|vary| vary.values.len() as u64).product::<u64>();
-    if plan.job.sweep.is_empty() || jobs < 2 || !plan.deployable {
+    let job = plan.job.name.value().map_or("", String::as_str);
+    if plan.job.sweep.is_empty() || jobs < 2 || job.is_empty() || !plan.deployable {
         return;
     }
+    let mut links = storage.imports.iter().chain(&storage.exports);
+    // Below the bucket: whose name it is says nothing of the job.
+    let names_job = |uri: &String| uri.splitn(4, '/').nth(3).is_some_and(|prefix| prefix.contains(job));
+    let Some(link) = links.find(|link| link.s3.value().is_some_and(names_job)) else { return };
     let name = file_system::name(storage);
     let diagnostic = Diagnostic::new(
         &T0489,
-        storage.span,
-        format!("each of the {jobs} jobs of the sweep makes a file system `{name}` of its own"),
+        link.s3.val().map_or(link.span, |uri| uri.span_or(link.span)),
+        format!("each of the {jobs} jobs of the sweep makes a file system `{name}` of its own, for this link names the job"),
     )
-    .help(format!("make one, and name it: `storage \"lustre\" name=\"{name}\" id=\"fs-…\" mount=\"…\"`"))
-    .note("a file system belongs to one job, so that it can go with it; one that jobs share is made apart and named by `id=`")
+    .help("link a prefix that does not name the job, and let the script write below it")
+    .note("jobs share a file system that they describe alike, with its links: it is made once and paid for once")
     .fact("jobs", jobs);
     problems.push(match file_system::monthly_usd(plan, storage) {
         Some((usd, _)) => diagnostic

@@ -91,8 +91,6 @@ mod volume;
 mod vpc;
 mod wrap;
 
-pub(crate) use lustre_upkeep::T0489;
-
 /// Every rule, in the order in which they run (the order does not matter).
 pub static RULES: &[Rule] = &[
     account::rule,

@@ -1,0 +1,197 @@
+//! File systems that jobs share: made once, left one by one, gone with the last.
+
+use super::destroys::{ALL, destroy};
+use super::{End, apply, cloud, counts, look, plan, run};
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use trainc::apply::calls::Call;
+use trainc::apply::diff::{Action, Choices, Obstacle};
+use trainc::apply::fake::{Account, Fake, Faults, Moment};
+use trainc::apply::strays::named;
+use trainc::ir::Plan;
+
+const PLAIN: Choices = Choices { adopt: false, new_run: false, run: None };
+
+/// One job under several names: they describe their file system alike.
+fn jobs(names: &[&str]) -> Vec<Plan> {
+    let plan = plan("llama-7b-fsdp", &[]);
+    names.iter().map(|name| named(&plan, name)).collect()
+}
+
+fn applied(cloud: &Fake, plan: &Plan) {
+    let end = run(cloud, apply(cloud, plan, PLAIN)).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+}
+
+/// What `plan` says of the file system and of all else.
+fn seen(cloud: &Fake, plan: &Plan) -> (Action, String, bool) {
+    let prospect = run(cloud, look(cloud).prospect(plan, PLAIN)).unwrap().unwrap().unwrap();
+    let one = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
+    (one.action.clone(), one.because.clone(), prospect.is_empty())
+}
+
+/// The tags by which jobs say that they use the one file system.
+fn users(account: &Account) -> BTreeMap<String, String> {
+    let systems: Vec<_> = account.file_systems.values().map(|state| &state.system).collect();
+    let [system] = systems.as_slice() else { panic!("{} file systems", systems.len()) };
+    let all = system.tags.iter().filter(|(key, _)| key.starts_with("trainc:job"));
+    all.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn keys(account: &Account) -> Vec<String> {
+    users(account).into_keys().collect()
+}
+
+#[test]
+fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    let (action, because, _) = seen(&fake, &b);
+    assert_eq!(action, Action::Update);
+    assert!(because.ends_with(" is there, shared with `a`"), "{because}");
+    applied(&fake, &b);
+    let [roles, systems, links, _, started] = counts(&fake.account());
+    assert_eq!((roles, systems, links, started), (2, 1, 1, 2), "one file system with one link");
+    assert_eq!(keys(&fake.account()), ["trainc:job", "trainc:job:b"]);
+    for (plan, other) in [(&a, "`b`"), (&b, "`a`")] {
+        let (action, because, nothing) = seen(&fake, plan);
+        assert!(action == Action::Unchanged && nothing, "{because}");
+        assert!(because.ends_with(&format!(", shared with {other}")), "{because}");
+    }
+    // The first one leaves: its place is the second's.
+    let (remains, failed) = run(&fake, destroy(&fake, &a, ALL)).unwrap();
+    let lines = remains.removals(ALL);
+    let line = lines.iter().find(|one| one.item.kind == "file-system").unwrap();
+    assert_eq!((line.action, line.because.as_str(), failed), ("leave", "`b` uses it, too", 0));
+    assert!(lines.iter().all(|one| one.item.kind != "association") && !remains.is_held(ALL));
+    assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
+    assert!(seen(&fake, &b).2, "nothing of the second one's went");
+    assert!(run(&fake, destroy(&fake, &a, ALL)).unwrap().0.is_empty());
+    // It comes back, and the second leaves: of that one nothing stays.
+    let end = run(&fake, apply(&fake, &a, Choices { new_run: true, ..PLAIN })).unwrap();
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(keys(&fake.account()), ["trainc:job", "trainc:job:a"]);
+    assert_eq!(run(&fake, destroy(&fake, &b, ALL)).unwrap().1, 0);
+    assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "a".to_owned())]));
+    assert_eq!(run(&fake, destroy(&fake, &a, ALL)).unwrap().1, 0);
+    assert_eq!(&counts(&fake.account())[..3], [0, 0, 0], "the last one takes it");
+}
+
+#[test]
+fn what_differs_in_what_cannot_change_is_not_shared() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    for edit in ["network", "link", "name"] {
+        let mut other = b.clone();
+        match edit {
+            "network" => {
+                let network = other.job.network.as_mut().unwrap();
+                network.security_groups[0].value = "sg-0fedcba9876543210".to_owned();
+            }
+            "link" => {
+                *other.job.storage[0].imports[0].s3.value_mut().unwrap() = "s3://example-corpus/x/".to_owned()
+            }
+            _ => *other.job.storage[0].name.value_mut().unwrap() = "other".to_owned(),
+        }
+        assert_eq!(seen(&fake, &other).0, Action::Create, "{edit}");
+    }
+    // What can change in place is no other file system, and one that wants less of what only grows takes more.
+    let mut more = b.clone();
+    let bytes = more.job.storage[0].capacity_bytes.value_mut().unwrap();
+    *bytes *= 2;
+    let (action, because, _) = seen(&fake, &more);
+    assert_eq!(action, Action::Update, "{because}");
+    applied(&fake, &more);
+    assert_eq!(fake.account().file_systems.len(), 1);
+    let (action, because, nothing) = seen(&fake, &a);
+    assert!(action == Action::Unchanged && nothing, "{because}");
+}
+
+#[test]
+fn applied_at_the_same_time_by_several_commands_there_is_one() {
+    for lag in [0, 5] {
+        let plans = jobs(&["a", "b", "c", "d"]);
+        let fake = cloud(Account::default(), Faults { lag, ..Faults::default() });
+        let all = plans.iter().map(|plan| apply(&fake, plan, PLAIN));
+        let ends = run(&fake, join_all(all)).unwrap();
+        assert!(ends.iter().all(|end| matches!(end, End::Done(_))), "lag {lag}: {ends:?}");
+        let [_, systems, links, _, started] = counts(&fake.account());
+        assert_eq!((systems, links, started), (1, 1, 4), "lag {lag}");
+        assert_eq!(users(&fake.account()).len(), 4, "lag {lag}");
+        let calm = Fake::new(fake.account());
+        let all = plans.iter().map(|plan| destroy(&calm, plan, ALL));
+        let ends = run(&calm, join_all(all)).unwrap();
+        assert!(ends.iter().all(|(_, failed)| *failed == 0), "lag {lag}");
+        // Who looks while another leaves may leave the rest to the next look, and nothing else.
+        for plan in &plans {
+            run(&calm, destroy(&calm, plan, ALL)).unwrap();
+        }
+        assert_eq!(&counts(&calm.account())[..3], [0, 0, 0], "lag {lag}");
+    }
+}
+
+#[test]
+fn killed_at_every_call_coming_and_leaving_go_on() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let calm = Fake::default();
+    applied(&calm, &a);
+    let alone = calm.account();
+    let count = |start: &Account, leave: bool| {
+        let fake = Fake::new(start.clone());
+        if leave {
+            run(&fake, destroy(&fake, &a, ALL)).unwrap();
+        } else {
+            applied(&fake, &b);
+        }
+        (fake.calls().len(), fake.account())
+    };
+    let (calls, both) = count(&alone, false);
+    for (k, moment) in (1..=calls).flat_map(|k| [(k, Moment::Before), (k, Moment::After)]) {
+        let first = cloud(alone.clone(), Faults { crash: Some((k, moment)), ..Faults::default() });
+        assert!(run(&first, apply(&first, &b, PLAIN)).is_none());
+        let second = Fake::new(first.account());
+        applied(&second, &b);
+        assert_eq!(keys(&second.account()), ["trainc:job", "trainc:job:b"], "killed {moment:?} call {k}");
+        assert_eq!(second.account().jobs.len(), 2);
+    }
+    let (leaving, left) = count(&both, true);
+    assert_eq!(users(&left), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
+    for (k, moment) in (1..=leaving).flat_map(|k| [(k, Moment::Before), (k, Moment::After)]) {
+        let first = cloud(both.clone(), Faults { crash: Some((k, moment)), ..Faults::default() });
+        assert!(run(&first, destroy(&first, &a, ALL)).is_none());
+        let second = Fake::new(first.account());
+        assert_eq!(run(&second, destroy(&second, &a, ALL)).unwrap().1, 0, "killed {moment:?} call {k}");
+        assert_eq!(users(&second.account())["trainc:job"], "b", "killed {moment:?} call {k}");
+        assert!(
+            second.calls().iter().all(|call| *call != Call::DeleteFileSystem),
+            "killed {moment:?} call {k}"
+        );
+        assert!(seen(&second, &b).2, "killed {moment:?} call {k}");
+        // Whatever the crash left of the first one's tags, the last takes the file system away.
+        run(&second, destroy(&second, &b, ALL)).unwrap();
+        assert_eq!(second.account().file_systems.len(), 0, "killed {moment:?} call {k}");
+    }
+    println!("sharing: killed before and after each of {calls} calls that come and {leaving} that leave");
+}
+
+#[test]
+fn a_file_system_that_fifty_tags_fill_takes_no_further_job() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    let mut account = fake.account();
+    let system = &mut account.file_systems.values_mut().next().unwrap().system;
+    for number in system.tags.len()..50 {
+        system.tags.insert(format!("trainc:job:j{number}"), "0".to_owned());
+    }
+    let full = Fake::new(account);
+    let prospect = run(&full, look(&full).prospect(&b, PLAIN)).unwrap().unwrap().unwrap();
+    let found: Vec<_> = prospect.obstacles().collect();
+    let [(change, Obstacle::Crowded)] = found.as_slice() else { panic!("{found:?}") };
+    let verdict = trainc::apply::verdict::obstacle(change, b.job.span);
+    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0671", 3));
+    assert!(verdict.diagnostic.message.contains("use it"), "{}", verdict.diagnostic.message);
+    assert!(seen(&full, &a).2, "whoever uses it goes on");
+}
