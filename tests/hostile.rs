@@ -180,6 +180,70 @@ fn numbers_beyond_counting() {
     refused(&scratch, "most.kdl");
 }
 
+/// One number that is far too large in a job that is right otherwise: refused, or all that the program is given is there.
+#[test]
+fn one_number_beyond_counting() {
+    let scratch = Scratch::new("number");
+    let starter = read("examples/starter/trainc.kdl");
+    let program = "hyperparameter \"peak_tflops\" 70";
+    assert!(starter.contains(program));
+    let more = format!(
+        "{program}\n hyperparameter \"tokens\" \"{{{{ run.tokens }}}}\"\n hyperparameter \"global\" \"{{{{ batch.global_sequences }}}}\""
+    );
+    scratch.write("job.kdl", starter.replace(program, &more));
+    scratch.write(
+        "epochs.kdl",
+        starter.replace(program, &more).replace("steps 1000", "epochs 1\n dataset sequences=64"),
+    );
+    for file in ["train.py", "requirements.txt"] {
+        scratch.write(&format!("scripts/{file}"), read(&format!("examples/starter/scripts/{file}")));
+    }
+    let emitted = |manifest: &str, sets: &[String]| {
+        let _ = fs::remove_dir_all(scratch.0.join("out"));
+        let mut args = vec!["emit", manifest, "--out", "out"];
+        for set in sets {
+            args.extend(["--set", set.as_str()]);
+        }
+        let ran = trainc_in(&scratch.0, &args, b"", Duration::from_mins(2));
+        assert!(matches!(ran.code, Some(0 | 3)), "{sets:?}: {:?}\n{}", ran.code, ran.err);
+        if ran.code == Some(3) {
+            assert!(ran.err.contains("error["), "{sets:?}: {}", ran.err);
+            return None;
+        }
+        let text = fs::read_to_string(scratch.0.join("out/sagemaker/training-job.json")).unwrap();
+        let request: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let all = request["HyperParameters"].as_object().unwrap().clone();
+        Some(all.into_iter().map(|(key, _)| key).collect::<Vec<String>>())
+    };
+    let mut refused = 0;
+    for (manifest, fields) in [
+        (
+            "job.kdl",
+            &[
+                "train.micro-batch",
+                "train.global-batch",
+                "train.accumulation",
+                "train.steps",
+                "train.sequence-length",
+                "cluster.nodes",
+                "train.seed",
+            ][..],
+        ),
+        ("epochs.kdl", &["train.epochs", "train.dataset.sequences"]),
+    ] {
+        let whole = emitted(manifest, &[]).unwrap();
+        for field in fields {
+            for value in [i64::MAX, i64::MAX / 2 + 1, 1 << 40] {
+                match emitted(manifest, &[format!("{field}={value}")]) {
+                    Some(keys) => assert_eq!(keys, whole, "{field}={value}"),
+                    None => refused += 1,
+                }
+            }
+        }
+    }
+    assert!(refused >= 12, "{refused}");
+}
+
 #[test]
 fn layers_that_lead_astray() {
     let scratch = Scratch::new("layers");

@@ -65,6 +65,45 @@ fn fifteen_mistakes_are_fifteen_problems() {
     assert_eq!(found, wanted, "\n{}", outcome.lines());
 }
 
+/// A brace or a quote hides none of the others, where it is plain what it hides: nothing.
+#[test]
+fn a_brace_or_a_quote_is_one_more() {
+    let end = FIFTEEN.rfind('}').unwrap();
+    for (text, gone, comes) in [
+        (FIFTEEN.replace("500GiB", "\"500GiB"), Some("T0102"), "T0106"),
+        (format!("{FIFTEEN}}}\n"), None, "T0105"),
+        (FIFTEEN[..end].to_owned(), None, "T0104"),
+    ] {
+        let outcome = compile("many.kdl", &text);
+        let codes = |places: Vec<(&str, &str)>| {
+            let mut codes: Vec<String> = places.iter().map(|(code, _)| (*code).to_owned()).collect();
+            codes.sort_unstable();
+            codes
+        };
+        let found = codes(outcome.places());
+        let plain = compile("many.kdl", FIFTEEN);
+        let mut wanted = codes(plain.places());
+        wanted.retain(|code| Some(code.as_str()) != gone);
+        wanted.push(comes.to_owned());
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "{comes}\n{}", outcome.lines());
+    }
+    // A block that ends too early, or too late, moves what stands behind it: what seems missing is not said then.
+    for (from, to, code) in [
+        ("    cluster \"ml.p4d.24xlarge\" nodes=2 {", "    cluster \"ml.p4d.24xlarge\" nodes=2", "T0105"),
+        ("    train {\n", "    train\n", "T0105"),
+        ("        wrap \"GPT2Block\"\n    }\n", "        wrap \"GPT2Block\"\n", "T0104"),
+    ] {
+        assert!(FIFTEEN.contains(from));
+        let outcome = compile("many.kdl", &FIFTEEN.replace(from, to));
+        let codes: Vec<&str> = outcome.places().iter().map(|(code, _)| *code).collect();
+        // The role is nowhere in the text.
+        let missing = outcome.lines().matches("error T0220 `job`: job `many` has no ").count();
+        let role = outcome.lines().matches("has no `role`").count();
+        assert!(codes.contains(&code) && missing == role, "{to}\n{}", outcome.lines());
+    }
+}
+
 #[test]
 fn what_follows_from_a_mistake_is_not_said() {
     // Each text has one mistake, whose consequences reach into later stages.

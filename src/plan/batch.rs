@@ -64,18 +64,25 @@ pub(super) fn batch(
     let length = train.sequence_length.get();
     let global_tokens = length.and_then(|length| global.value.checked_mul(length));
     if length.is_some() && global_tokens.is_none() {
-        too_large(train.sequence_length.span().unwrap_or(train_span), problems);
+        too_large(BATCH, train.sequence_length.span().unwrap_or(train_span), problems);
         // Whatever is computed from such a length is as absurd.
         return None;
     }
-    let per_replica = micro.value.checked_mul(microbatches)?;
+    let Some(per_replica) = micro.value.checked_mul(microbatches) else {
+        too_large(BATCH, micro.span_or(train_span), problems);
+        return None;
+    };
     Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })
 }
 
-fn too_large(span: Span, problems: &mut Problems) {
-    problems.push(
-        Diagnostic::new(&T0315, span, "the batch is past what a computer counts").help("check its factors"),
-    );
+/// A figure past what a computer counts, and where to look.
+type Figure = (&'static str, &'static str);
+const BATCH: Figure = ("the batch is", "check its factors");
+const STEPS: Figure = ("the steps of the run are", "check `epochs` and the size of the data");
+const TOKENS: Figure = ("the tokens of the run are", "check `steps`, the batch and `sequence-length`");
+
+fn too_large((what, help): Figure, span: Span, problems: &mut Problems) {
+    problems.push(Diagnostic::new(&T0315, span, format!("{what} past what a computer counts")).help(help));
 }
 
 struct Arithmetic {
@@ -132,7 +139,7 @@ impl Arithmetic {
     ) -> Option<Val<u64>> {
         let global = self.global(micro.value, accumulation);
         if global.is_none() {
-            too_large(blame.span_or(self.span), problems);
+            too_large(BATCH, blame.span_or(self.span), problems);
         }
         global
     }
@@ -146,7 +153,11 @@ impl Arithmetic {
         problems: &mut Problems,
     ) -> Option<Val<u64>> {
         let factor = format!("{name} {}", other.value);
-        let found = self.divide(global, self.unit(other.value)?, &factor, other, problems)?;
+        let Some(unit) = self.unit(other.value) else {
+            too_large(BATCH, other.span_or(self.span), problems);
+            return None;
+        };
+        let found = self.divide(global, unit, &factor, other, problems)?;
         Some(Val::derived(found, format!("{} / ({})", global.value, self.shown(&factor))))
     }
 
@@ -264,16 +275,16 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
         }
     }
     let steps = steps(job, span, batch, problems);
-    let tokens = match (&steps, batch.and_then(|batch| batch.global_tokens)) {
-        (Some(steps), Some(per_step)) => steps.value.checked_mul(per_step).map(|tokens| {
-            Val::derived(
-                tokens,
-                format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step)),
-            )
-        }),
-        _ => None,
+    let (Some(steps), Some(per_step)) = (&steps, batch.and_then(|batch| batch.global_tokens)) else {
+        return Run { steps, tokens: None };
     };
-    Run { steps, tokens }
+    let Some(tokens) = steps.value.checked_mul(per_step) else {
+        let at = written.first().map_or(span, |(_, at)| *at);
+        too_large(TOKENS, at, problems);
+        return Run::default();
+    };
+    let said = format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step));
+    Run { steps: Some(steps.clone()), tokens: Some(Val::derived(tokens, said)) }
 }
 
 fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) -> Option<Val<u64>> {
@@ -318,6 +329,7 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     let per_epoch = sequences.div_ceil(global);
     let total = (epochs.value * per_epoch as f64).ceil();
     if !(1.0..1e18).contains(&total) {
+        too_large(STEPS, epochs.span_or(span), problems);
         return None;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded and in range")]

@@ -3,6 +3,7 @@
 //! In: one parsed file and a [`Loader`] for its layers. Out: [`ir::Job`], as much of it as could be made, and
 //! problems. The only stage that sees both [`ast`](crate::syntax::ast) and [`ir`]. Knows no catalogue.
 
+mod damage;
 mod defaults;
 mod identity;
 mod layers;
@@ -20,7 +21,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir;
 use crate::source::{SourceId, SourceMap, Span};
-use crate::syntax::{ast, recover, require};
+use crate::syntax::{ast, require};
 
 pub use layers::{LayerFault, Loaded, Loader};
 pub(crate) use nodes::T0220;
@@ -73,8 +74,7 @@ pub fn lay(
 ) -> Option<Merged> {
     let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
     // Where a layer or a block could not be read, what seems missing may stand there.
-    let is_whole =
-        !merged.incomplete && !problems.iter().any(|problem| recover::breaks_structure(problem.code));
+    let is_whole = !merged.incomplete && !damage::hides_nodes(problems, sources);
     if !is_whole {
         poison::fill(&mut merged.job);
     }

@@ -34,6 +34,16 @@ pub fn codes() -> Vec<&'static Code> {
     [recover::CODES.to_vec(), top::CODES.to_vec(), read::CODES.to_vec()].concat()
 }
 
+/// Whether the language has a node of this name anywhere in a job.
+pub fn is_node(name: &str) -> bool {
+    !meant::parents_of(name).is_empty()
+}
+
+/// Whether the language has a node of this name that stands once where it stands.
+pub fn stands_once(name: &str) -> bool {
+    meant::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
+}
+
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
     if let Some(json) = top::written_as_json(text, source) {

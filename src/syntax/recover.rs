@@ -86,9 +86,30 @@ pub fn not_text(source: SourceId, offset: usize) -> Diagnostic {
         .fact("offset", offset)
 }
 
-/// Whether a problem may have moved nodes into another block, or hidden them.
-pub fn breaks_structure(code: &Code) -> bool {
-    [&T0104, &T0105, &T0106, &T0107, &T0108, &T0111].contains(&code)
+/// How far a mistake of form may reach beyond its own place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// Not at all.
+    None,
+    /// To the end of its line, or, where a string has several, further.
+    Line,
+    /// To where nodes stand: they may be in another block than was meant.
+    Blocks,
+    /// Nobody knows.
+    All,
+}
+
+/// How far a problem of this code may reach.
+pub fn damage(code: &Code) -> Damage {
+    if [&T0104, &T0105].contains(&code) {
+        Damage::Blocks
+    } else if code == &T0106 {
+        Damage::Line
+    } else if [&T0107, &T0108, &T0111].contains(&code) {
+        Damage::All
+    } else {
+        Damage::None
+    }
 }
 
 /// Whether an entry was written wrong and reported. Its value is what was probably meant: use it where it
