@@ -13,6 +13,7 @@ pub mod destroy;
 pub mod diff;
 pub mod fake;
 pub mod fault;
+mod heads;
 pub mod ledger;
 pub mod logs;
 pub mod marks;

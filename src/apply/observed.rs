@@ -5,6 +5,7 @@ use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use super::diff::{Choices, Runs};
 use super::fault::{Class, Fault};
+use super::heads::Heads;
 use super::patience::{Patience, absent, ask};
 use super::turns::Turns;
 use crate::emit::iam::POLICY_NAME;
@@ -140,13 +141,24 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Everything of the plan that there is. Where refusals are gathered, what the caller may not look at is as if it were
     /// not there.
     pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
+        self.observe_after(Heads::default(), desired, choices).await
+    }
+
+    /// The same, where some of it was asked already.
+    pub(super) async fn observe_after(
+        &self,
+        mut heads: Heads,
+        desired: &Desired,
+        choices: Choices,
+    ) -> Answer<Observed> {
+        let known = desired.role.as_ref().and_then(|wanted| heads.role(&wanted.create.role_name));
         let role = async {
             match &desired.role {
-                Some(wanted) => self.role(wanted).await,
+                Some(wanted) => self.role_after(known, &wanted.create.role_name).await,
                 None => Ok(None),
             }
         };
-        let file_systems = self.file_systems(desired);
+        let file_systems = self.file_systems(heads.systems.take(), desired);
         let bucket = async {
             match &desired.bucket {
                 Some(name) => absent(self.owned(name, &desired.account).await),
@@ -154,7 +166,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             }
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.there(object)));
-        let runs = self.runs(desired, choices);
+        let runs = self.runs_after(heads, desired, choices);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
@@ -179,8 +191,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// A role of a name, with its policies.
     pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
-        let role = self.ask(async |cloud| cloud.role(name).await).await;
-        let role = match self.allowed(named(absent(role), name))? {
+        self.role_after(None, name).await
+    }
+
+    /// The same, where the role itself may be known.
+    async fn role_after(
+        &self,
+        known: Option<Answer<Option<Role>>>,
+        name: &str,
+    ) -> Answer<Option<ObservedRole>> {
+        let role = match known {
+            Some(role) => role,
+            None => absent(self.ask(async |cloud| cloud.role(name).await).await),
+        };
+        let role = match self.allowed(named(role, name))? {
             Some(None) => return Ok(None),
             // Its policies go by its name: who may not see it hears at once whether they may be seen.
             role => role.flatten(),
@@ -199,9 +223,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Those of each storage, and those of ours that no storage names.
     async fn file_systems(
         &self,
+        known: Option<Answer<Vec<FileSystem>>>,
         desired: &Desired,
     ) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>, Option<BTreeSet<String>>)> {
-        let all = match self.ask(async |cloud| cloud.file_systems().await).await {
+        let all = match known {
+            Some(all) => all,
+            None => self.ask(async |cloud| cloud.file_systems().await).await,
+        };
+        let all = match all {
             // Only whoever once named one needs to hear of what is left of it.
             Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
                 return Ok((Vec::new(), Vec::new(), None));
@@ -287,7 +316,19 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// A training job with its tags.
     pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
-        let job = absent(self.ask(async |cloud| cloud.training_job(name).await).await);
+        self.job_after(None, name).await
+    }
+
+    /// The same, where the job itself may be known.
+    pub(super) async fn job_after(
+        &self,
+        known: Option<Answer<Option<TrainingJob>>>,
+        name: &str,
+    ) -> Answer<Option<(TrainingJob, Tags)>> {
+        let job = match known {
+            Some(job) => job,
+            None => absent(self.ask(async |cloud| cloud.training_job(name).await).await),
+        };
         let Some(job) = job.map_err(|fault| fault.about("training job", name))? else { return Ok(None) };
         let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
         Ok(Some((job, tags)))

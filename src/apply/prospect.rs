@@ -1,12 +1,13 @@
 //! What would happen: the account observed and compared, before anything is written.
 
-use super::account::Caller;
-use super::cloud::{Clock, Observe};
+use super::account::{Caller, Subnet};
+use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
 use super::diff::{self, Action, Change, Choices, Obstacle, Target};
 use super::fault::Fault;
-use super::observed::{Look, Observed};
+use super::observed::{Look, Observed, ObservedFileSystem};
 use crate::ir::Plan;
+use futures_util::join;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
@@ -86,29 +87,59 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// The same as far as it goes: all reads are made that can be, also where some of them are refused.
     pub async fn survey(&self, plan: &Plan, choices: Choices) -> Survey {
+        self.survey_beside(plan, choices, &[], async |_, _| ()).await.0
+    }
+
+    /// The same, and something else that is looked at meanwhile, as soon as the account is known: with a look that gathers
+    /// no refusals, and with what was answered first, the subnets among it.
+    pub(super) async fn survey_beside<T>(
+        &self,
+        plan: &Plan,
+        choices: Choices,
+        subnets: &[String],
+        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+    ) -> (Survey, Option<T>) {
         let (asked, refused) = (Cell::new(0), RefCell::default());
         let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
-        let found = look.compared(plan, choices).await;
+        let found = look.compared(plan, choices, subnets, beside).await;
         let mut faults = refused.into_inner();
         // Who answers first is chance.
         faults.sort_by(|a, b| (a.call, &a.about).cmp(&(b.call, &b.about)));
         let mut known = BTreeSet::new();
         faults.retain(|fault| known.insert(fault.action()));
-        let prospect = match found {
-            Ok(found) => found,
+        let (prospect, seen) = match found {
+            Ok(found) => found.unzip(),
             Err(fault) => {
                 faults.insert(0, fault);
-                None
+                (None, None)
             }
         };
         let prospect = prospect.map(|prospect| Prospect { calls: asked.get(), ..prospect });
-        Survey { prospect, faults }
+        (Survey { prospect, faults }, seen)
     }
 
-    async fn compared(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
-        let caller = self.ask(async |cloud| cloud.caller_identity().await).await?;
+    async fn compared<T>(
+        &self,
+        plan: &Plan,
+        choices: Choices,
+        subnets: &[String],
+        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+    ) -> Result<Option<(Prospect, T)>, Fault> {
+        let (caller, mut heads) =
+            join!(self.ask(async |cloud| cloud.caller_identity().await), self.heads(plan, subnets));
+        // Whoever cannot say who it is has been refused everything else for the same reason.
+        let caller = caller?;
         let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
-        let observed = self.observe(&desired, choices).await?;
+        let first = First {
+            caller: &caller,
+            desired: &desired,
+            subnets: heads.subnets.take(),
+            starts: heads.has_no_runs(&desired),
+            systems: heads.systems_of(&desired),
+        };
+        let quiet = Look { refused: None, ..*self };
+        let (observed, seen) = join!(self.observe_after(heads, &desired, choices), beside(quiet, first));
+        let observed = observed?;
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);
             if let Some(policy) = &found.policy {
@@ -117,6 +148,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let changes = diff::diff(&desired, &observed, choices);
         let target = diff::target(&desired, &observed.runs, choices);
-        Ok(Some(Prospect { caller, desired, observed, changes, target, calls: 0 }))
+        Ok(Some((Prospect { caller, desired, observed, changes, target, calls: 0 }, seen)))
     }
+}
+
+/// What is known of an account once it is known which one it is.
+#[derive(Debug)]
+pub(super) struct First<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What the plan needs.
+    pub desired: &'a Desired,
+    /// The subnets, where they were asked for.
+    pub subnets: Option<Answer<Vec<Subnet>>>,
+    /// Whether it is certain already that the job is to be started.
+    pub starts: bool,
+    /// For each file system of the plan what there is, without its links; nothing where nobody may look.
+    pub systems: Option<Vec<ObservedFileSystem>>,
 }

@@ -4,10 +4,11 @@ use super::account::{JobSummary, Tags, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
 use super::diff::{self, Choices, Runs};
+use super::heads::Heads;
 use super::observed::Look;
 use super::patience::absent;
 use super::strays;
-use futures_util::future::try_join_all;
+use futures_util::future::{OptionFuture, try_join_all};
 use futures_util::join;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,20 +23,41 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// The runs of the job, of this digest and of others. Where another run was asked for, it is enough to know one of
     /// another digest by its name: it stands in no way.
     pub async fn runs(&self, desired: &Desired, choices: Choices) -> Answer<Runs> {
+        self.runs_after(Heads::default(), desired, choices).await
+    }
+
+    /// The same, where some of it was asked already.
+    pub(super) async fn runs_after(
+        &self,
+        mut heads: Heads,
+        desired: &Desired,
+        choices: Choices,
+    ) -> Answer<Runs> {
         let first = desired.name_of_run(1).unwrap_or_default();
-        let first = first.as_str();
-        let stem = desired.stem.as_str();
-        let (direct, listed) = join!(async { self.job(first).await }, async {
-            self.ask(async |cloud| cloud.training_jobs(stem).await).await
-        },);
+        let (run, listed) = (heads.run(&first), heads.listed(&desired.stem));
+        let listed = async {
+            match listed {
+                Some(listed) => listed,
+                None => self.ask(async |cloud| cloud.training_jobs(&desired.stem).await).await,
+            }
+        };
+        let (direct, listed) = join!(self.job_after(run, &first), listed);
         let (direct, listed) = (self.allowed(direct)?, self.allowed(listed)?);
         // What the one says depends on the other.
         let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
         // Names that only begin alike belong to other jobs.
         listed.retain(|one| is_run(desired, &one.name));
-        let described = Described::default();
+        let known = Known::default();
         let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
-        let beside = self.beside(desired, &listed, &described).await?;
+        let others = || listed.iter().filter(|one| desired.run_of(&one.name).is_none());
+        // Where nothing of this digest is there, the newest of another is asked about in any case.
+        let newest = others().next().filter(|_| direct.is_none() && last <= 1);
+        let (beside, newest) = join!(
+            self.beside(desired, &listed, &known),
+            OptionFuture::from(newest.map(|one| self.newest(desired, one, &known, choices))),
+        );
+        let beside = beside?;
+        newest.transpose()?;
         let mut runs = Runs { latest: direct, number: 1, beside, ..Runs::default() };
         if last > 1
             && let Some(name) = desired.name_of_run(last)
@@ -48,48 +70,94 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             && !own.is_over()
             && diff::is_same(desired, tags)
         {
-            runs.other = self.rival(desired, (own, tags), &listed, &described).await?;
+            runs.other = self.rival(desired, (own, tags), &listed, &known).await?;
         }
         let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| diff::lacked_capacity(own));
         if runs.latest.is_none() || lacked.is_some() {
             // After a run that found no machines only what came later counts.
             let since = lacked.map_or(f64::NEG_INFINITY, |own| own.created);
             // The newest that is ours.
-            let others =
-                listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.created > since);
-            for one in others.take(MOST_OTHERS) {
-                let Some(job) = self.described(&described, &one.name).await? else { continue };
-                let tags = if choices.new_run {
-                    Tags::new()
+            for one in others().filter(|one| one.created > since).take(MOST_OTHERS) {
+                let tagged = if choices.new_run {
+                    self.described(&known, &one.name).await?.map(|job| (job, Tags::new()))
                 } else {
-                    self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?
+                    self.tagged(&known, one).await?
                 };
+                let Some((job, tags)) = tagged else { continue };
                 if (choices.new_run || diff::is_ours(&tags, &desired.job)) && job.created > since {
                     runs.other = Some((job, tags));
                     break;
                 }
             }
         }
-        runs.described = described.into_inner().into_values().flatten().collect();
+        runs.described = known.jobs.into_inner().into_values().flatten().collect();
         Ok(runs)
     }
 
     /// A training job of another digest, which several questions are about: asked for once.
-    async fn described(&self, known: &Described, name: &str) -> Answer<Option<TrainingJob>> {
-        if let Some(job) = known.borrow().get(name) {
+    async fn described(&self, known: &Known, name: &str) -> Answer<Option<TrainingJob>> {
+        if let Some(job) = known.jobs.borrow().get(name) {
             return Ok(job.clone());
         }
         let job = absent(self.ask(async |cloud| cloud.training_job(name).await).await)?;
-        known.borrow_mut().insert(name.to_owned(), job.clone());
+        known.jobs.borrow_mut().insert(name.to_owned(), job.clone());
         Ok(job)
+    }
+
+    /// Its tags, asked for once.
+    async fn tags(&self, known: &Known, arn: &str) -> Answer<Tags> {
+        if let Some(tags) = known.tags.borrow().get(arn) {
+            return Ok(tags.clone());
+        }
+        let tags = self.ask(async |cloud| cloud.job_tags(arn).await).await?;
+        known.tags.borrow_mut().insert(arn.to_owned(), tags.clone());
+        Ok(tags)
+    }
+
+    /// Both at once: the list tells the ARN.
+    async fn tagged(&self, known: &Known, one: &JobSummary) -> Answer<Option<(TrainingJob, Tags)>> {
+        let (job, tags) = join!(self.described(known, &one.name), self.tags(known, &one.arn));
+        let Some(job) = job? else { return Ok(None) };
+        Ok(Some((job, tags?)))
+    }
+
+    /// Gets to know the newest run of another digest, while [`Self::beside`] asks: what that one describes is left to it.
+    async fn newest(
+        &self,
+        desired: &Desired,
+        one: &JobSummary,
+        known: &Known,
+        choices: Choices,
+    ) -> Answer<()> {
+        let described = async {
+            if desired.role.is_some() && is_going(one) {
+                return Ok(());
+            }
+            self.described(known, &one.name).await.map(|_| ())
+        };
+        let tags =
+            async { if choices.new_run { Ok(()) } else { self.tags(known, &one.arn).await.map(|_| ()) } };
+        let (described, tags) = join!(described, tags);
+        described.and(tags)
     }
 }
 
-/// Training jobs that were looked at, by name; none where the name is not there.
-type Described = RefCell<BTreeMap<String, Option<TrainingJob>>>;
+/// Training jobs that were looked at.
+#[derive(Debug, Default)]
+struct Known {
+    /// By name; none where the name is not there.
+    jobs: RefCell<BTreeMap<String, Option<TrainingJob>>>,
+    /// By ARN.
+    tags: RefCell<BTreeMap<String, Tags>>,
+}
+
+/// Whether a listed job is not over.
+fn is_going(one: &JobSummary) -> bool {
+    matches!(one.status.as_str(), "InProgress" | "Stopping")
+}
 
 /// Whether a training job's name is one of the runs of a job, of whatever digest: of a long name it holds only a part.
-fn is_run(desired: &Desired, name: &str) -> bool {
+pub(super) fn is_run(desired: &Desired, name: &str) -> bool {
     let made_of = strays::job_of(name);
     made_of.is_some_and(|job| desired.job.starts_with(job) && job.starts_with(&desired.stem))
 }
@@ -102,13 +170,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         desired: &Desired,
         (own, own_tags): (&TrainingJob, &Tags),
         listed: &[JobSummary],
-        described: &Described,
+        known: &Known,
     ) -> Answer<Option<(TrainingJob, Tags)>> {
         let going =
             listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
         for one in going.take(MOST_OTHERS) {
-            let Some(job) = self.described(described, &one.name).await? else { continue };
-            let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
+            let Some((job, tags)) = self.tagged(known, one).await? else { continue };
             if !diff::is_ours(&tags, &desired.job) || job.status != "InProgress" {
                 continue;
             }
@@ -121,20 +188,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
-    async fn beside(
-        &self,
-        desired: &Desired,
-        listed: &[JobSummary],
-        described: &Described,
-    ) -> Answer<Vec<String>> {
+    async fn beside(&self, desired: &Desired, listed: &[JobSummary], known: &Known) -> Answer<Vec<String>> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };
-        let running = listed.iter().filter(|one| {
-            desired.run_of(&one.name).is_none() && matches!(one.status.as_str(), "InProgress" | "Stopping")
-        });
+        let running = listed.iter().filter(|one| desired.run_of(&one.name).is_none() && is_going(one));
         let asked = running.enumerate().map(async |(at, one)| {
             // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
             let found = match at {
-                ..MOST_BESIDE => self.described(described, &one.name).await?,
+                ..MOST_BESIDE => self.described(known, &one.name).await?,
                 _ => return Ok(Some(one.name.clone())),
             };
             // A role that was taken over has its name at another path.

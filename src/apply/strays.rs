@@ -2,12 +2,14 @@
 //! them stays. They are known by their names, which begin with the sweep's, and by their tags.
 
 use super::account::{FileSystem, JobSummary, Tags};
-use super::cloud::{Answer, Clock, Observe};
+use super::cloud::{Clock, Observe};
 use super::diff;
 use super::observed::Look;
 use super::patience::absent;
 use crate::emit;
 use crate::ir::Plan;
+use futures_util::future::join_all;
+use futures_util::join;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What there is of one job that nobody describes any more.
@@ -43,8 +45,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let begins = format!("{family}-");
         let is_stray = |job: &str| job.starts_with(&begins) && !known.contains(&job);
         let mut found: BTreeMap<String, Stray> = BTreeMap::new();
-        let systems = self.ask(async |cloud| cloud.file_systems().await).await.unwrap_or_default();
-        for system in systems.into_iter().filter(|one| one.lifecycle != "DELETING") {
+        let (systems, listed) = join!(
+            self.ask(async |cloud| cloud.file_systems().await),
+            self.ask(async |cloud| cloud.training_jobs(&begins).await),
+        );
+        for system in systems.unwrap_or_default().into_iter().filter(|one| one.lifecycle != "DELETING") {
             if !system.tags.contains_key("trainc:resource") {
                 continue;
             }
@@ -52,27 +57,38 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 found.entry(job.to_owned()).or_default().file_systems.push(system.clone());
             }
         }
-        let listed = self.ask(async |cloud| cloud.training_jobs(&begins).await).await.unwrap_or_default();
         let mut runs: BTreeMap<String, Vec<JobSummary>> = BTreeMap::new();
-        for run in listed {
+        for run in listed.unwrap_or_default() {
             let Some(job) = job_of(&run.name).filter(|job| is_stray(job) && !is_cut(job, known)) else {
                 continue;
             };
             runs.entry(job.to_owned()).or_default().push(run);
         }
         let jobs: BTreeSet<String> = found.keys().chain(runs.keys()).cloned().collect();
-        for job in jobs.into_iter().take(MOST_JOBS) {
-            let stray = found.entry(job.clone()).or_default();
+        let asked = jobs.into_iter().take(MOST_JOBS).map(|job| {
             let going = runs.get(&job).into_iter().flatten().filter(|run| !is_over(&run.status));
-            for run in going.take(MOST_RUNS) {
-                let tags: Answer<Tags> = self.ask(async |cloud| cloud.job_tags(&run.arn).await).await;
-                if tags.is_ok_and(|tags| diff::is_ours(&tags, &job)) {
-                    stray.running.push((run.name.clone(), run.status.clone()));
-                }
+            let going: Vec<&JobSummary> = going.take(MOST_RUNS).collect();
+            async move {
+                let name = emit::role_name(&named(plan, &job));
+                let (running, role) = join!(
+                    join_all(going.into_iter().map(async |run| {
+                        let tags = self.ask(async |cloud| cloud.job_tags(&run.arn).await).await;
+                        (run, tags)
+                    })),
+                    self.ask(async |cloud| cloud.role(&name).await),
+                );
+                (job, running, absent(role).unwrap_or_default())
             }
-            let name = emit::role_name(&named(plan, &job));
-            let role = absent(self.ask(async |cloud| cloud.role(&name).await).await).unwrap_or_default();
-            stray.role = role.filter(|role| diff::is_ours(&role.tags, &job)).map(|role| role.name);
+        });
+        for (job, running, role) in join_all(asked).await {
+            let ours = running.into_iter().filter(|(_, tags)| {
+                let tags: Option<&Tags> = tags.as_ref().ok();
+                tags.is_some_and(|tags| diff::is_ours(tags, &job))
+            });
+            let running = ours.map(|(run, _)| (run.name.clone(), run.status.clone())).collect();
+            let role = role.filter(|role| diff::is_ours(&role.tags, &job)).map(|role| role.name);
+            let stray = found.entry(job).or_default();
+            (stray.running, stray.role) = (running, role);
         }
         found.retain(|_, stray| !stray.is_empty());
         found.into_iter().map(|(job, stray)| Stray { job, ..stray }).collect()

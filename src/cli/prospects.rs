@@ -79,16 +79,15 @@ async fn one<C: Observe, K: Clock>(
     if !plan.deployable {
         return failed(vec![verdict::not_deployable(plan)]);
     }
-    let survey = look.survey(plan, choices).await;
+    let (survey, facts) = look.survey_with_facts(plan, choices).await;
     let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::look_failed(plan, fault)).collect();
-    let Some(prospect) = &survey.prospect else {
+    let (Some(prospect), Some(facts)) = (&survey.prospect, facts) else {
         return failed(if unseen.is_empty() { vec![verdict::not_deployable(plan)] } else { unseen });
     };
     if let Some(other) = verdict::other_account(plan, &prospect.caller) {
         return failed(vec![other]);
     }
     let starting = matches!(prospect.target, Target::Start(_));
-    let facts = look.facts(plan, prospect, starting).await;
     let mut findings = preflight::judge(plan, &facts);
     preflight::left(plan, &prospect.observed.left, &mut findings);
     if let Target::Attach(run) = &prospect.target {

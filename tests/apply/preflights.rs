@@ -3,6 +3,7 @@
 use super::{look, plan, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::task::{Context, Poll, Waker};
 use trainc::apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use trainc::apply::calls::{Call, Effect};
 use trainc::apply::diff::{Choices, Obstacle, Target};
@@ -459,8 +460,30 @@ fn everything_is_found_at_once_and_points_into_the_manifest() {
     }
 }
 
-/// What `plan` asks of an account, as it asks it: how many calls, and what was found.
+/// What `plan` asks of an account, as it asks it: which calls, and what was found.
 fn planned(account: Account, plan: &Plan, choices: Choices) -> (Vec<Call>, Problems) {
+    let (calls, problems, _) = planned_in(account, plan, choices);
+    (calls, problems)
+}
+
+/// The same, and how many answers it waited for, one after the other: each call of the simulated account gives way once,
+/// so that what is asked at the same time is answered when the whole is polled next.
+fn planned_in(account: Account, plan: &Plan, choices: Choices) -> (Vec<Call>, Problems, usize) {
+    let cloud = Fake::new(account);
+    let mut future = Box::pin(async { Box::pin(look(&cloud).survey_with_facts(plan, choices)).await });
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = 0;
+    let (_, facts) = loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(out) => break out,
+            Poll::Pending => waits += 1,
+        }
+    };
+    (cloud.calls(), preflight::judge(plan, &facts.unwrap()), waits)
+}
+
+/// The same, with everything looked at that there is before anything is asked that the manifest names.
+fn planned_in_turn(account: Account, plan: &Plan, choices: Choices) -> Problems {
     let cloud = Fake::new(account);
     let problems = run(&cloud, async {
         let look = look(&cloud);
@@ -469,7 +492,7 @@ fn planned(account: Account, plan: &Plan, choices: Choices) -> (Vec<Call>, Probl
         let facts = Box::pin(look.facts(plan, &prospect, starting)).await;
         preflight::judge(plan, &facts)
     });
-    (cloud.calls(), problems.unwrap())
+    problems.unwrap()
 }
 
 /// Jobs of other names on the same machines.
@@ -538,8 +561,9 @@ fn a_plan_makes_fewer_than_25_calls_in_whatever_account() {
         private_dns: false,
     };
     let new_run = Choices { new_run: true, ..Choices::default() };
+    let words = |found: &Problems| -> Vec<String> { found.iter().map(|one| one.message.clone()).collect() };
     let mut table =
-        String::from("plan beside                                    quotas  colleagues  calls\n");
+        String::from("plan beside                                    quotas  colleagues  calls  waits\n");
     let mut most = 0;
     for (name, account) in &states {
         for quota in [None, Some(4.0), Some(1_000.0)] {
@@ -550,7 +574,7 @@ fn a_plan_makes_fewer_than_25_calls_in_whatever_account() {
                 }
                 let codes = ["L-09D56C4F", "L-93958082", "L-DB62C864", "L-33A961FD", "L-8F1B9C74"];
                 account.quotas.extend(codes.into_iter().filter_map(|code| Some((code.to_owned(), quota?))));
-                let mut worst = 0;
+                let (mut worst, mut longest) = (0, 0);
                 for hard in ["", "a bucket of somebody else's", "a network that nothing leads out of"] {
                     // Each is asked about once more.
                     account.foreign_buckets.clear();
@@ -566,7 +590,20 @@ fn a_plan_makes_fewer_than_25_calls_in_whatever_account() {
                         (&edited, Choices::default()),
                         (&edited, new_run),
                     ] {
-                        let (calls, _) = planned(account.clone(), plan, choices);
+                        let (calls, found, waits) = planned_in(account.clone(), plan, choices);
+                        if hard.is_empty() {
+                            let in_turn = planned_in_turn(account.clone(), plan, choices);
+                            assert_eq!(words(&found), words(&in_turn), "{name}, {quota:?}, {colleagues}");
+                        }
+                        // A new job and one that is there wait least; nobody waits for more than what depends on what.
+                        let is_first = std::ptr::eq(plan, &raw const llama) && !choices.new_run;
+                        let most = match *name {
+                            "nothing of the job" if !colleagues => 3,
+                            "the job itself" if is_first && hard.is_empty() => 2,
+                            _ => 5,
+                        };
+                        assert!(waits <= most, "{name}, {quota:?}, {colleagues}, {choices:?}: {waits} waits");
+                        longest = longest.max(waits);
                         assert!(calls.len() < 25, "{name}, {quota:?}, {colleagues}, {choices:?}: {calls:?}");
                         let quotas =
                             calls.iter().filter(|call| **call == Call::GetAWSDefaultServiceQuota).count();
@@ -576,7 +613,7 @@ fn a_plan_makes_fewer_than_25_calls_in_whatever_account() {
                 }
                 most = most.max(worst);
                 let quota = quota.map_or("never raised".to_owned(), |quota| quota.to_string());
-                let _ = writeln!(table, "{name:<45}{quota:>8}{colleagues:>12}{worst:>7}");
+                let _ = writeln!(table, "{name:<45}{quota:>8}{colleagues:>12}{worst:>7}{longest:>7}");
             }
         }
     }

@@ -3,6 +3,7 @@
 //! In: a plan and an account to look at. Out: all findings at once, each a diagnostic at its place in the manifest.
 //! What the caller may not look at is a note: a missing permission to look is no mistake.
 
+mod asks;
 mod beside;
 mod data;
 mod facts;

@@ -2,17 +2,43 @@
 
 use super::facts::Data;
 use super::room::Limit;
-use crate::apply::account::{Association, FileSystem};
-use crate::apply::desired::WantedFileSystem;
+use crate::apply::account::{Association, Caller, FileSystem, TrainingJob};
+use crate::apply::desired::{Desired, WantedFileSystem};
 use crate::apply::diff;
+use crate::apply::observed::ObservedFileSystem;
 use crate::apply::prospect::Prospect;
 use crate::catalog::quotas::{self, Quota, Usage};
 use crate::ir::{Cluster, Plan};
 use crate::source::Span;
 use std::collections::BTreeSet;
 
+/// What is known of the account when questions are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::apply) struct View<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What the plan needs.
+    pub desired: &'a Desired,
+    /// For each file system of it, what there is.
+    pub systems: &'a [ObservedFileSystem],
+    /// Runs of the job that were looked at.
+    pub described: &'a [TrainingJob],
+}
+
+impl Prospect {
+    /// What questions are chosen by.
+    pub(in crate::apply) fn view(&self) -> View<'_> {
+        View {
+            caller: &self.caller,
+            desired: &self.desired,
+            systems: &self.observed.file_systems,
+            described: &self.observed.runs.described,
+        }
+    }
+}
+
 /// The quotas that the job comes near to. A file system that is there, and large enough, takes no more of one.
-pub(super) fn wanted(plan: &Plan, prospect: &Prospect) -> Vec<Limit> {
+pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
@@ -56,7 +82,7 @@ pub(super) fn wanted(plan: &Plan, prospect: &Prospect) -> Vec<Limit> {
     if let Some(seconds) = cluster.max_run_seconds.val() {
         add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
     }
-    for (system, there) in file_systems(prospect) {
+    for (system, there) in file_systems(view) {
         if there.is_some_and(|(there, _)| there.capacity_gib >= system.create.storage_capacity) {
             continue;
         }
@@ -114,9 +140,9 @@ pub(in crate::apply) fn places(plan: &Plan) -> Vec<(String, Span)> {
 
 /// File systems that trainc makes, each with the one that is there and its links.
 fn file_systems(
-    prospect: &Prospect,
+    view: View<'_>,
 ) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
-    let both = prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems);
+    let both = view.desired.file_systems.iter().zip(view.systems);
     both.map(|(wanted, found)| {
         let live = diff::live_file_system(&found.systems);
         (wanted, live.map(|system| (system, found.associations.as_slice())))
@@ -125,15 +151,21 @@ fn file_systems(
 
 /// Addresses that a file system is linked with already, without a slash at their ends: the service has looked at them, and
 /// what a job reads lies in the file system, whether it still lies in S3 or not.
-pub(super) fn linked(prospect: &Prospect) -> BTreeSet<String> {
+pub(super) fn linked(view: View<'_>) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    for (wanted, there) in file_systems(prospect) {
+    for (wanted, there) in file_systems(view) {
         let Some((system, found)) = there else { continue };
         let links = wanted.associations.iter().filter_map(|link| diff::linked(link, &system.id, found));
         let whole = links.filter(|link| link.lifecycle == "AVAILABLE");
         out.extend(whole.map(|link| link.s3.trim_end_matches('/').to_owned()));
     }
     out
+}
+
+/// Addresses that the manifest links with file systems that trainc makes, as [`linked`] writes them.
+pub(super) fn links(plan: &Plan) -> BTreeSet<String> {
+    let all = plan.job.storage.iter().flat_map(|storage| storage.imports.iter().chain(&storage.exports));
+    all.filter_map(|link| Some(link.s3.value()?.trim_end_matches('/').to_owned())).collect()
 }
 
 /// What the job reads: nothing there is a mistake.

@@ -1,16 +1,16 @@
 //! Looking at room: the quotas that a job comes near to, and what runs now beside it.
 
 use super::facts::Seen;
-use super::needs::wanted;
-use crate::apply::account::TrainingJob;
+use super::needs::{View, wanted};
+use crate::apply::account::{JobSummary, TrainingJob};
 use crate::apply::cloud::{Answer, Clock, Observe};
 use crate::apply::observed::Look;
 use crate::apply::patience::absent;
-use crate::apply::prospect::Prospect;
 use crate::catalog::quotas::Quota;
 use crate::ir::Plan;
 use crate::source::Span;
 use futures_util::future::join_all;
+use futures_util::join;
 use std::cell::Cell;
 
 /// A limit of the account, and what the job asks of it.
@@ -45,12 +45,43 @@ const MOST_CALLS: usize = 24;
 /// The most running jobs whose size is asked for, the newest first: each costs a call.
 const MOST_RUNNING: usize = 2;
 
+/// The calls that are left for what only comes up later, where running jobs are listed early.
+const LATE: usize = 4;
+
+/// What the account's limits leave a job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Room {
+    /// The limits that it comes near to.
+    pub limits: Vec<Limit>,
+    /// Whether the figures of a new account hold, where somebody had to ask.
+    pub holds: Option<bool>,
+    /// What runs beside it.
+    pub running: Seen<Running>,
+}
+
 impl<C: Observe, K: Clock> Look<'_, C, K> {
-    pub(super) async fn limits(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Vec<Limit> {
-        if !starting {
-            return Vec::new();
+    /// Looks at the room for a job that is to be started, where so many calls are still to be made by others.
+    pub(super) async fn room(&self, plan: &Plan, view: View<'_>, later: usize) -> Room {
+        let wanted = wanted(plan, view);
+        let is_shared = wanted.iter().any(|limit| limit.is_shared);
+        let early =
+            async { if is_shared && self.left() > LATE + later { Some(self.listed().await) } else { None } };
+        let (mut limits, listed) = join!(self.limits(wanted), early);
+        let mut holds = self.confirm_defaults(&mut limits, |_| 0.0, None).await;
+        let running = self.running_now(plan, view, &limits, later, (holds.is_some(), listed)).await;
+        if let Some(Ok(running)) = &running {
+            let taken = running.instances as f64;
+            holds = self.confirm_defaults(&mut limits, |_| taken, holds).await;
         }
-        let asked = wanted(plan, prospect).into_iter().map(async |mut limit| {
+        Room { limits, holds, running }
+    }
+
+    async fn listed(&self) -> Answer<Vec<JobSummary>> {
+        self.ask(async |cloud| cloud.running_jobs(false).await).await
+    }
+
+    async fn limits(&self, wanted: Vec<Limit>) -> Vec<Limit> {
+        let asked = wanted.into_iter().map(async |mut limit| {
             if let Some(code) = limit.quota.code.clone() {
                 let service = limit.quota.service.as_str();
                 let own = self.ask(async |cloud| cloud.quota(service, &code).await).await;
@@ -116,28 +147,34 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Instances of the plan's type that run now, where that may decide: not where the job is more than a limit by itself.
-    /// Asked last, of as many jobs as the calls that are left allow.
-    pub(super) async fn running_now(
+    /// Asked of as many jobs as the calls that are left allow.
+    async fn running_now(
         &self,
         plan: &Plan,
-        prospect: &Prospect,
+        view: View<'_>,
         limits: &[Limit],
-        is_confirmed: bool,
+        later: usize,
+        (is_confirmed, listed): (bool, Option<Answer<Vec<JobSummary>>>),
     ) -> Seen<Running> {
         let mut shared = limits.iter().filter(|limit| limit.is_shared).peekable();
         let decides = shared.peek().is_some()
             && shared.all(|limit| !matches!(limit.seen, Some(Ok(has)) if limit.wanted > has));
         // A limit that was never changed may be asked for once more, if what runs now fills it.
-        let kept = usize::from(!is_confirmed && limits.iter().any(|limit| limit.is_default));
-        if !decides || self.left() <= kept {
+        let kept = later + usize::from(!is_confirmed && limits.iter().any(|limit| limit.is_default));
+        if !decides {
             return None;
         }
-        let running = match self.ask(async |cloud| cloud.running_jobs(false).await).await {
+        let listed = match listed {
+            Some(listed) => listed,
+            None if self.left() <= kept => return None,
+            None => self.listed().await,
+        };
+        let running = match listed {
             Ok(running) => running,
             Err(fault) => return Some(Err(fault)),
         };
         let spare = self.left().saturating_sub(kept);
-        let known = &prospect.observed.runs.described;
+        let known = view.described;
         let (seen, unseen): (Vec<_>, Vec<_>) =
             running.iter().partition(|one| known.iter().any(|job| job.name == one.name));
         let most = MOST_RUNNING.saturating_sub(seen.len()).min(spare);

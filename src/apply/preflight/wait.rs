@@ -1,7 +1,7 @@
 //! Waiting for room before anything that costs is made: a file system is billed by the second, and of no use to a job that
 //! a quota keeps waiting.
 
-use super::room::Running;
+use super::room::{Room, Running};
 use crate::apply::calls::Call;
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::diff::{Action, Target};
@@ -56,12 +56,9 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
     async fn full(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
         let asked = Cell::new(0);
         let look = Look { asked: Some(&asked), ..*self };
-        let mut limits = look.limits(plan, prospect, true).await;
-        let holds = look.confirm_defaults(&mut limits, |_| 0.0, None).await;
-        let running = look.running_now(plan, prospect, &limits, holds.is_some()).await;
+        let Room { limits, running, .. } = look.room(plan, prospect.view(), 0).await;
         let Some(Ok(Running { instances, .. })) = running else { return None };
         let taken = instances as f64;
-        look.confirm_defaults(&mut limits, |_| taken, holds).await;
         limits.iter().filter(|limit| limit.is_shared).find_map(|limit| {
             let Some(Ok(has)) = limit.seen else { return None };
             (limit.wanted <= has && limit.wanted + taken > has).then(|| {
