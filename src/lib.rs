@@ -165,6 +165,7 @@ pub fn codes() -> &'static [&'static Code] {
             apply::codes(),
             import::codes(),
             data::codes(),
+            calibrate::codes(),
             cli::codes(),
         ]
         .concat();

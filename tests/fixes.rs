@@ -446,6 +446,41 @@ fn what_is_written_and_may_not_fit_is_said() {
     assert!(fixed.err.contains(&note), "{note}\n{}", fixed.err);
 }
 
+/// A shard degree that is written stays where nodes are added: what is to be written beside them is said, and holds the job.
+#[test]
+fn nodes_are_named_with_the_degree_that_makes_them_one_group() {
+    let dir = Scratch::new("fix-too-large-degree");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print()\n");
+    let text = read("tests/fixtures/base.kdl")
+        .replace("model \"gpt2-xl\"", "model \"huggyllama/llama-7b\"")
+        .replace("cluster \"ml.p4d.24xlarge\" nodes=2", "cluster \"ml.g5.xlarge\" nodes=2")
+        .replace(
+            "wrap \"GPT2Block\"",
+            "wrap \"LlamaDecoderLayer\"\n    strategy \"hybrid-shard\"\n    shard-degree 2",
+        )
+        .replace("steps 100", "global-batch 64\n    steps 100_000");
+    dir.write("trainc.kdl", format!("job \"large\" {{\n{text}}}\n"));
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+    let problems = found["manifests"][0]["problems"].as_array().unwrap();
+    let error = problems.iter().find(|one| one["severity"] == "error").unwrap();
+    let homes = error["facts"]["nodes_that_hold_it"].as_array().unwrap();
+    assert!(!homes.is_empty(), "{error}");
+    for home in homes {
+        assert_eq!(home["beside"], "strategy \"full-shard\"");
+        assert_eq!(home["remove"], "shard-degree");
+        let (instance, nodes) = (home["instance"].as_str().unwrap(), home["nodes"].as_u64().unwrap());
+        let written = text
+            .replace("\"ml.g5.xlarge\" nodes=2", &format!("\"{instance}\" nodes={nodes}"))
+            .replace("strategy \"hybrid-shard\"\n    shard-degree 2", "strategy \"full-shard\"");
+        dir.write("other.kdl", format!("job \"large\" {{\n{written}}}\n"));
+        let plan = run(&["plan", "other.kdl", "-o", "json"]).json();
+        assert_eq!(plan["memory"]["fits"], true, "{home}");
+        assert_eq!(plan["memory"]["per_gpu_bytes"].as_f64(), home["per_gpu_bytes"].as_f64());
+    }
+}
+
 /// Where no edit of the layout helps, nothing is written: the nodes that would hold it are money, and the user's to choose.
 #[test]
 fn nothing_is_written_where_other_nodes_are_needed() {

@@ -23,7 +23,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("tune", &["source", "ir", "catalog", "diag", "text", "plan", "predict", "check", "syntax"]),
     ("compare", &["source", "syntax", "ir", "predict"]),
     // Of `apply` the job as the service describes it.
-    ("measure", &["ir", "predict", "apply"]),
+    ("measure", &["ir", "predict", "apply", "text"]),
     ("calibrate", &["source", "ir", "catalog", "diag", "text", "plan", "predict"]),
     ("apply", &["source", "ir", "emit", "catalog", "diag", "text"]),
     (

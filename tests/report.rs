@@ -171,8 +171,14 @@ fn a_log_without_figures_says_what_to_print() {
     let dir = example("report-silent", "starter");
     dir.write("train.log", "hello\n");
     let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("error: nothing of the run was measured"), "{}", ran.err);
     assert!(ran.out.contains("no figure was found in the log"), "{}", ran.out);
+    let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("looked for a number after `step_time`, `tokens_per_s`"), "{words}");
+    // One figure is enough.
+    dir.write("train.log", "hello\nstep=1 loss=2.5 tokens_per_s=4096\nstep=2 loss=2.4 tokens_per_s=4096\n");
+    assert_eq!(run(&dir, &["report", "trainc.kdl", "--log", "train.log"]).code, Some(0));
     assert_eq!(run(&dir, &["report", "trainc.kdl", "--log", "gone.log"]).code, Some(2));
     dir.write("train.log", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n");
     let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "--csv", "runs.csv"]);

@@ -36,7 +36,11 @@ pub fn carried(
     cells: &BTreeMap<&'static str, String>,
     constants: &Constants,
 ) -> Result<(), Lost> {
-    let run = Row::new(cells.iter().map(|(column, cell)| (*column, cell.as_str())).collect()).run();
+    let (run, impossible) =
+        Row::new(cells.iter().map(|(column, cell)| (*column, cell.as_str())).collect()).run();
+    if let Some(one) = impossible {
+        return Err(Lost::Row(format!("what was measured cannot be: {}", one.message)));
+    }
     let read =
         run.layout.as_ref().map_err(|why| Lost::Row(format!("a table cannot say this layout: {why}")))?;
     let seconds = |layout: &Layout| speed(layout, constants).ok().map(|speed| speed.step_seconds);

@@ -1,32 +1,51 @@
 //! Comma-separated values as RFC 4180 has them: quoted fields may hold commas, quotes and line breaks.
 
+/// One field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Field {
+    /// What it says, without the quotes around it.
+    pub(super) text: String,
+    /// Its bytes in the table, from where it begins to behind its end, without blanks and quotes around it.
+    pub(super) place: (usize, usize),
+}
+
 /// The rows of a text, each a list of fields; empty lines are left out.
-pub(super) fn rows(text: &str) -> Vec<Vec<String>> {
+pub(super) fn rows(text: &str) -> Vec<Vec<Field>> {
     let mut out = Vec::new();
-    let (mut row, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let (mut row, mut field, mut quoted, mut start) = (Vec::new(), String::new(), false, 0);
+    let end_of = |field: &mut String, start: usize, end: usize| {
+        let raw = text.get(start..end).unwrap_or_default();
+        let inner = raw.trim().trim_matches('"').trim();
+        let begin = start + raw.find(inner).unwrap_or(0);
+        Field { text: std::mem::take(field), place: (begin, begin + inner.len()) }
+    };
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
         match (c, quoted) {
-            ('"', true) if chars.peek() == Some(&'"') => {
+            ('"', true) if chars.peek().is_some_and(|(_, next)| *next == '"') => {
                 chars.next();
                 field.push('"');
             }
             ('"', true) => quoted = false,
             ('"', false) if field.is_empty() => quoted = true,
-            (',', false) => row.push(std::mem::take(&mut field)),
-            ('\r', false) if chars.peek() == Some(&'\n') => {}
+            (',', false) => {
+                row.push(end_of(&mut field, start, at));
+                start = at + 1;
+            }
+            ('\r', false) if chars.peek().is_some_and(|(_, next)| *next == '\n') => {}
             ('\n', false) => {
-                row.push(std::mem::take(&mut field));
+                row.push(end_of(&mut field, start, at));
                 out.push(std::mem::take(&mut row));
+                start = at + 1;
             }
             (c, _) => field.push(c),
         }
     }
     if !field.is_empty() || !row.is_empty() {
-        row.push(field);
+        row.push(end_of(&mut field, start, text.len()));
         out.push(row);
     }
-    out.retain(|row| row.iter().any(|field| !field.is_empty()));
+    out.retain(|row| row.iter().any(|field| !field.text.is_empty()));
     out
 }
 
@@ -36,7 +55,13 @@ mod tests {
 
     #[test]
     fn quotes_keep_commas_quotes_and_lines() {
-        let read = rows("a,b\r\n\"x, \"\"y\"\"\nz\",\n\n1,2");
-        assert_eq!(read, [vec!["a", "b"], vec!["x, \"y\"\nz", ""], vec!["1", "2"]]);
+        let table = "a,b\r\n\"x, \"\"y\"\"\nz\",\n\n1, \" 2\"";
+        let read = rows(table);
+        let texts: Vec<Vec<&str>> =
+            read.iter().map(|row| row.iter().map(|field| field.text.as_str()).collect()).collect();
+        assert_eq!(texts[..2], [vec!["a", "b"], vec!["x, \"y\"\nz", ""]]);
+        let places: Vec<&str> =
+            read.iter().flatten().map(|field| &table[field.place.0..field.place.1]).collect();
+        assert_eq!(places, ["a", "b", "x, \"\"y\"\"\nz", "", "1", "2"]);
     }
 }

@@ -5,7 +5,7 @@ use super::goals::Group;
 use super::misses::missing_of_family;
 use super::noise::{noise, noise_of_memory};
 use super::open::{open, ratios};
-use super::outside::{at_bounds, outside};
+use super::outside::{at_bounds, outside_of};
 use super::questions::answers;
 use super::runs::{MemoryKind, Run, Table};
 use super::tiers::{
@@ -328,7 +328,7 @@ fn verdict(
         open_ratios: ratios(&table.runs, &open),
         open,
         questions: answers(constants),
-        constants_outside: outside(constants),
+        constants_outside: outside_of(table, constants),
         constants_at_bounds: Vec::new(),
         summary: Summary {
             step_seconds: of_times(&times),

@@ -8,6 +8,7 @@ mod carried;
 mod csv;
 pub mod fit;
 pub mod goals;
+mod impossible;
 pub mod judge;
 mod keeps;
 mod meanings;
@@ -26,4 +27,12 @@ mod verdict;
 pub mod words;
 
 pub use carried::{Lost, MEMORY_CELLS, carried};
+pub use impossible::Impossible;
 pub use runs::{Run, Table, read};
+
+use crate::diag::Code;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    impossible::CODES.to_vec()
+}

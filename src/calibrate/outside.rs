@@ -1,6 +1,7 @@
 //! Constants that lie outside of what is physical, each with the reason: one table, `priors.toml`, has both.
 
 use super::fit::priors;
+use super::runs::{Run, Table};
 use crate::predict::Constants;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -40,6 +41,20 @@ pub fn outside(constants: &Constants) -> Vec<Outside> {
         out.push(Outside { constant: name.clone(), value, low, high, source, why });
     }
     out
+}
+
+/// Constants outside of what is physical that the table has to do with: of a card that none of its rows ran on, it says
+/// nothing.
+pub(super) fn outside_of(table: &Table, constants: &Constants) -> Vec<Outside> {
+    let ran = |one: &Outside| {
+        let card = one.constant.strip_prefix("gpu.").and_then(|rest| rest.split_once('.'));
+        let on = |card: &str, run: &Run| {
+            let kind = run.layout.as_ref().ok().and_then(|layout| layout.hardware.gpu);
+            kind.is_some_and(|kind| kind.chip().word() == card)
+        };
+        card.is_none_or(|(card, _)| table.runs.iter().any(|run| on(card, run)))
+    };
+    outside(constants).into_iter().filter(ran).collect()
 }
 
 /// The digits that a file has.
@@ -188,6 +203,18 @@ mod tests {
             assert!(fitted != judged.contains_key(*key), "{key}: fitted {fitted}");
         }
         assert!(judged.keys().all(|key| Constants::shipped().clone().slot(key).is_some()), "{judged:?}");
+    }
+
+    /// A table is told of its own cards alone.
+    #[test]
+    fn a_card_that_no_row_ran_on_is_not_told() {
+        let table = crate::calibrate::read(include_str!("../../data/runs.csv")).unwrap();
+        let names = |table: &Table| -> Vec<String> {
+            outside_of(table, Constants::shipped()).into_iter().map(|one| one.constant).collect()
+        };
+        assert_eq!(names(&table), ["gpu.H100.flash"], "the shipped constants say more, of a B200");
+        assert!(outside(Constants::shipped()).len() > 1);
+        assert_eq!(names(&Table::default()), [] as [&str; 0]);
     }
 
     #[test]

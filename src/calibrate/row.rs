@@ -1,5 +1,6 @@
 //! One row of a table of runs as a layout. What is read of its notes stands in `meanings.rs`.
 
+use super::impossible::Impossible;
 use super::runs::{MemoryKind, Run};
 use crate::catalog::accelerators;
 use crate::predict::{
@@ -24,6 +25,20 @@ const MEASURED: [&str; 10] = [
     "mem_kind",
     "oom",
 ];
+
+/// Why a row gives no layout.
+enum Refused {
+    /// It says too little.
+    Lacks(String),
+    /// What it says cannot be.
+    Cannot(Impossible),
+}
+
+impl From<Impossible> for Refused {
+    fn from(one: Impossible) -> Self {
+        Self::Cannot(one)
+    }
+}
 
 /// A row's cells by column; empty ones are left out.
 pub(super) struct Row<'a> {
@@ -51,10 +66,18 @@ impl<'a> Row<'a> {
             .ok_or_else(|| self.fault(name).unwrap_or_else(|| format!("`{name}` is not given")))
     }
 
-    pub(super) fn run(self) -> Run {
-        let layout = self.unreadable().map_or_else(|| self.layout(), Err);
-        let open = if layout.is_err() && self.unreadable().is_none() { self.open() } else { Vec::new() };
-        Run {
+    /// The run, and why it cannot have been: then nothing of it is taken.
+    pub(super) fn run(self) -> (Run, Option<Impossible>) {
+        let layout =
+            self.wrong_cell().map_or_else(|| self.layout().map_err(Refused::Lacks), |one| Err(one.into()));
+        let layout = layout.and_then(|it| self.beyond(&it).map_or(Ok(it), |one| Err(one.into())));
+        let open = if matches!(layout, Err(Refused::Lacks(_))) { self.open() } else { Vec::new() };
+        let (layout, impossible) = match layout {
+            Ok(layout) => (Ok(layout), None),
+            Err(Refused::Lacks(why)) => (Err(why), None),
+            Err(Refused::Cannot(one)) => (Err(one.message.clone()), Some(one)),
+        };
+        let run = Run {
             id: self.text("id").to_owned(),
             family: self.text("family").to_owned(),
             said: self.said(),
@@ -76,7 +99,8 @@ impl<'a> Row<'a> {
             open,
             memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
             layout,
-        }
+        };
+        (run, impossible)
     }
 
     /// The cells that say what was run, notes among them: they hold features for which no column has a place.

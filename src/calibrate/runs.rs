@@ -1,6 +1,7 @@
 //! The table of runs: columns to layouts and measurements, or the reason why a row says too little.
 
 use super::csv;
+use super::impossible::Impossible;
 use super::row::Row;
 use crate::predict::Layout;
 use std::collections::BTreeMap;
@@ -82,6 +83,8 @@ impl MemoryKind {
 pub struct Table {
     /// Its rows.
     pub runs: Vec<Run>,
+    /// What is wrong with those that cannot be; they are among the runs, without a layout.
+    pub impossible: Vec<Impossible>,
 }
 
 /// A text that is no table of runs: a lowercase fragment.
@@ -91,25 +94,32 @@ pub struct NoTable(String);
 
 /// Reads a table of runs. A byte-order mark at its head, which spreadsheets write, is passed over.
 pub fn read(text: &str) -> Result<Table, NoTable> {
-    let mut rows = csv::rows(text.trim_start_matches('\u{feff}')).into_iter();
+    let body = text.trim_start_matches('\u{feff}');
+    let before = text.len() - body.len();
+    let mut rows = csv::rows(body).into_iter();
     let head = rows.next().ok_or_else(|| NoTable("it has no line".to_owned()))?;
+    let head: Vec<String> = head.into_iter().map(|field| field.text).collect();
     let missing: Vec<&str> =
         NEEDED.into_iter().filter(|name| !head.iter().any(|column| column.trim() == *name)).collect();
     if !missing.is_empty() {
         return Err(NoTable(format!("it has no column `{}`", missing.join("`, `"))));
     }
-    let runs = rows
-        .map(|fields| {
-            let cells: BTreeMap<&str, &str> = head
-                .iter()
-                .map(|name| name.trim())
-                .zip(fields.iter().map(|field| field.trim()))
-                .filter(|(_, field)| !field.is_empty())
-                .collect();
-            Row::new(cells).run()
-        })
-        .collect();
-    Ok(Table { runs })
+    let mut out = Table::default();
+    for fields in rows {
+        let named = || head.iter().map(|name| name.trim()).zip(&fields);
+        let cells: BTreeMap<&str, &str> = named()
+            .map(|(name, field)| (name, field.text.trim()))
+            .filter(|(_, cell)| !cell.is_empty())
+            .collect();
+        let (run, impossible) = Row::new(cells).run();
+        out.runs.push(run);
+        if let Some(mut one) = impossible {
+            let cell = named().find(|(name, _)| *name == one.column).map(|(_, field)| field.place);
+            one.place = cell.map_or((0, 0), |(start, end)| (before + start, before + end));
+            out.impossible.push(one);
+        }
+    }
+    Ok(out)
 }
 
 #[cfg(test)]

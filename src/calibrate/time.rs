@@ -56,13 +56,13 @@ impl Row<'_> {
     }
 
     /// The first cell that should hold a number and does not, as `11.2GB` or `5.06s/it`.
-    pub(super) fn unreadable(&self) -> Option<String> {
+    pub(super) fn unreadable(&self) -> Option<(&'static str, String)> {
         let kind = self.text("mem_kind");
         let is_unknown = !kind.is_empty() && MemoryKind::of(kind).is_none();
         let mut unsound = NUMBERS.iter().filter(|name| self.number(name).is_none());
-        unsound.find_map(|name| self.fault(name)).or_else(|| {
-            is_unknown
-                .then(|| format!("`mem_kind` is `{kind}`, not `allocated`, `reserved`, `smi` or `computed`"))
+        unsound.find_map(|name| Some((*name, self.fault(name)?))).or_else(|| {
+            let why = || format!("`mem_kind` is `{kind}`, not `allocated`, `reserved`, `smi` or `computed`");
+            is_unknown.then(|| ("mem_kind", why()))
         })
     }
 

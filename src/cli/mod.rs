@@ -159,7 +159,7 @@ pub fn main() -> ExitCode {
         Command::Import(args) => import::run(&mut io, &app.global, args),
         Command::Data(args) => data::run(&mut io, &app.global, args),
         Command::Tune(args) => tune::run(&mut io, &app.global, args),
-        Command::Calibrate(args) => calibrate::run(&mut io, args),
+        Command::Calibrate(args) => calibrate::run(&mut io, &app.global, args),
         Command::Catalog(args) => catalog::run(&mut io, &app.global, args),
         Command::Schema(args) => schema::run(&mut io, args),
         Command::Completions(args) => completions::run(&mut io, args, App::command()),

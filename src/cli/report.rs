@@ -194,10 +194,10 @@ impl Shared {
         let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
         if measured.is_empty() {
-            notes.push(
-                "no figure was found in the log: print `step=… tokens_per_s=…`, or give the program a `metric`"
-                    .to_owned(),
-            );
+            notes.push(format!(
+                "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
+                reader.sought()
+            ));
         }
         if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
             notes.push(format!("the job is {}: its time and cost are not those of a whole run", run.status));
@@ -209,6 +209,11 @@ impl Shared {
             notes.push(short_words(short));
         }
         let mut code = exit::DONE;
+        // Of a job that the account knows its times are figures, whatever its log says.
+        if measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
+            io.note("error: nothing of the run was measured: no figure was found in its log\n");
+            code = exit::USAGE;
+        }
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
             match add(io, (plan, constants), &measured, &id, path) {

@@ -1,6 +1,7 @@
 //! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
 
 use crate::predict::memory::MeasuredAs;
+use crate::text;
 use regex::Regex;
 use serde_json::Value;
 
@@ -134,6 +135,8 @@ pub struct Reader {
     rows: Vec<(Meaning, f64, Regex)>,
     pairs: Option<Regex>,
     gpus: f64,
+    /// Names of the metrics that were told, and whether each is looked for.
+    metrics: Vec<(String, bool)>,
     host: Option<String>,
     /// What was read.
     pub reports: Vec<Report>,
@@ -146,15 +149,20 @@ impl Reader {
     /// from `name=value` and `name: value`.
     pub fn new<'a>(metrics: impl IntoIterator<Item = (&'a str, &'a str)>, gpus: u64) -> Self {
         let gpus = gpus as f64;
+        let mut told = Vec::new();
         let rows = metrics
             .into_iter()
             .filter_map(|(name, regex)| {
-                let (meaning, times) = meaning(name, gpus)?;
-                // One that this dialect cannot read is left to SageMaker.
-                Some((meaning, times, Regex::new(regex).ok()?))
+                let row = meaning(name, gpus).and_then(|(meaning, times)| {
+                    // One that this dialect cannot read is left to SageMaker.
+                    Some((meaning, times, Regex::new(regex).ok()?))
+                });
+                told.push((name.to_owned(), row.is_some()));
+                row
             })
             .collect();
         Self {
+            metrics: told,
             rows,
             pairs: Regex::new(r"([A-Za-z][\w/.:-]*?)['\x22]?\s*[=:]\s*([0-9][0-9.]*(?:[eE][+-]?[0-9]+)?)")
                 .ok(),
@@ -163,6 +171,34 @@ impl Reader {
             reports: Vec::new(),
             out_of_memory: false,
         }
+    }
+
+    /// What is looked for in a log, in words: names that say what a figure is, and the job's own metrics.
+    pub fn sought(&self) -> String {
+        let names: Vec<&str> =
+            [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
+        let names = text::ticked(&[&names[..], &["mfu", "max_memory_allocated_gib"]].concat(), "or");
+        let of = |is_read: bool| -> Vec<&str> {
+            let these = self.metrics.iter().filter(|(_, read)| *read == is_read);
+            these.map(|(name, _)| name.as_str()).collect()
+        };
+        let noun = |names: &[&str]| if names.len() == 1 { "metric" } else { "metrics" };
+        let (read, unread) = (of(true), of(false));
+        let mut out = format!(
+            "looked for a number after {names}, as `name=value`, `name: value` or a member of a line of JSON"
+        );
+        if !read.is_empty() {
+            out.push_str(&format!(", and for the {} {}", noun(&read), text::ticked(&read, "and")));
+        }
+        if !unread.is_empty() {
+            let is = if unread.len() == 1 { "is" } else { "are" };
+            out.push_str(&format!(
+                "; the {} {} {is} not read: the name says no such figure, or the expression is not understood here",
+                noun(&unread),
+                text::ticked(&unread, "and")
+            ));
+        }
+        out
     }
 
     /// Reads the text of a file, line by line.

@@ -4,7 +4,7 @@ use super::steps::{Measured, Median};
 use crate::apply::account::TrainingJob;
 use crate::ir::Plan;
 use crate::predict::memory::{MemoryConstants, as_measured};
-use crate::predict::run::AROUND;
+use crate::predict::run::Around;
 use crate::predict::{Constants, Interval, Layout, MemoryParts, Prediction, Speed};
 
 /// What the service says of a job that ended.
@@ -286,7 +286,7 @@ pub fn rows(
     let mut part = |key, predicted: Option<f64>, interval: Option<Interval>, measured: Option<f64>| {
         out.push(Row { key, group: Group::Run, predicted, interval, measured, median: None });
     };
-    let around = |seconds: f64| Interval { low: AROUND.0 * seconds, high: AROUND.1 * seconds };
+    let around = |seconds: f64| Around::of(constants).seconds(seconds);
     part("provisioning_seconds", None, None, job.provisioning);
     let startup = run.map(|run| run.parts.startup);
     part("startup_seconds", startup, startup.map(around), job.startup);

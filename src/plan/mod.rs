@@ -27,7 +27,7 @@ use crate::ir::hardware::Instance;
 use crate::ir::job::Storage;
 use crate::ir::{
     Engine, Field, Job, Known, Machine, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice, Unread,
-    UnreadFault,
+    UnreadFault, Val,
 };
 use crate::resolve::LayerFault;
 use crate::source::SourceMap;
@@ -183,12 +183,25 @@ pub fn on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option<Plan
 }
 
 /// The plan on so many nodes of a type, its own or another: mesh and batch are worked out again. None where the catalogue
-/// does not know the type, or the job cannot be laid over these nodes.
-pub fn on_nodes(plan: &Plan, name: &str, price: Option<Price>, nodes: u64) -> Option<Plan> {
+/// does not know the type, or the job cannot be laid over these nodes. `whole_group` is the shard degree that makes all of them
+/// one group, where another one is written.
+pub fn on_nodes(
+    plan: &Plan,
+    name: &str,
+    price: Option<Price>,
+    (nodes, whole_group): (u64, Option<u64>),
+) -> Option<Plan> {
     let row = instances::get(name)?;
     let machine = cluster::of_row(&row);
-    let plan = moved(plan, (row, machine), price)?;
-    let change = again::Change { nodes, shard_degree: None, micro: None, accumulation: None };
+    let mut plan = moved(plan, (row, machine), price)?;
+    let mut shard_degree = whole_group;
+    let is_fsdp = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
+    if let Some(parallel) = plan.job.parallel.as_mut().filter(|_| is_fsdp && shard_degree.is_some()) {
+        // The group of `full-shard` is the world: no degree stands beside it.
+        parallel.strategy = Field::Is(Val::derived("full-shard".to_owned(), "one shard group"));
+        (parallel.shard_degree, shard_degree) = (Field::Absent, None);
+    }
+    let change = again::Change { nodes, shard_degree, micro: None, accumulation: None };
     let mut problems = Problems::default();
     let plan = again::again(&plan, change, &mut problems);
     let refused = problems.iter().any(|one| one.severity == Severity::Error);

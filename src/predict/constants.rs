@@ -4,6 +4,7 @@
 //! is read by the same function.
 
 use super::fabrics::Fabric;
+use super::figures::{figure, flat_rows, flatten};
 use super::layout::{GpuKind, System};
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_of};
@@ -151,6 +152,10 @@ names! {
     Unseen = "interval.unseen";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
+    /// What start, download and saves of a run take at least, a share of their prediction.
+    AroundLow = "interval.around_low";
+    /// The same at most.
+    AroundHigh = "interval.around_high";
     /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
     MemorySlack = "memory.slack";
     /// The part of it that cannot be given back when the card is full: blocks that are split.
@@ -163,10 +168,23 @@ names! {
     MemoryBelow = "memory.below";
     /// How far above it, a fraction.
     MemoryAbove = "memory.above";
+    /// Host memory of one Python process with torch and CUDA loaded, bytes.
+    HostProcess = "host.process_bytes";
+    /// The least of it that is seen.
+    HostProcessLow = "host.process_low_bytes";
+    /// The most of it that is seen.
+    HostProcessHigh = "host.process_high_bytes";
 }
 
 /// Constants that came after the first files of one's own were written: such a file goes on with the shipped value.
-const YOUNGER: &[Name] = &[Name::Unseen];
+const YOUNGER: &[Name] = &[
+    Name::Unseen,
+    Name::AroundLow,
+    Name::AroundHigh,
+    Name::HostProcess,
+    Name::HostProcessLow,
+    Name::HostProcessHigh,
+];
 
 /// A file of constants that cannot be used: a lowercase fragment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -365,36 +383,6 @@ impl Constants {
         let at = Name::ALL.iter().position(|(name, _)| *name == key)?;
         self.values.get_mut(at)
     }
-}
-
-fn flatten(under: &str, table: &toml::Table, out: &mut BTreeMap<String, f64>) {
-    for (key, value) in table {
-        let path = if under.is_empty() { key.clone() } else { format!("{under}.{key}") };
-        match value {
-            toml::Value::Table(inner) => flatten(&path, inner, out),
-            toml::Value::Float(value) => {
-                out.insert(path, *value);
-            }
-            toml::Value::Integer(value) => {
-                out.insert(path, *value as f64);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn flat_rows(table: &toml::Table, word: &str) -> f64 {
-    let rows = table.get("gpu").and_then(|gpus| gpus.get(word)).and_then(|gpu| gpu.get("rows"));
-    rows.and_then(toml::Value::as_integer).map_or(0.0, |rows| rows as f64)
-}
-
-/// Four digits that count, as a TOML float.
-fn figure(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return "0.0".to_owned();
-    }
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
-    if (1e-3..1e6).contains(&rounded.abs()) { format!("{rounded:?}") } else { format!("{rounded:e}") }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod beyond;
 pub mod bills;
 pub mod constants;
 mod fabrics;
+mod figures;
 mod from_plan;
 mod gathering;
 mod gpu;
@@ -39,7 +40,7 @@ pub use layout::{
 pub use order::Order;
 pub use prediction::{
     Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
-    Speed, SpeedParts, Spot, Tflops,
+    RunPartsBetween, Speed, SpeedParts, Spot, Tflops,
 };
 
 use crate::ir::Plan;

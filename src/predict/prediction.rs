@@ -42,11 +42,11 @@ pub struct Memory {
     pub interval: Interval,
     /// What one host needs beside.
     pub host_bytes: Option<f64>,
-    /// Where that is expected; `None` where no run says how far it is off: of GPU jobs none of the table measured a host.
+    /// Where that is expected, by bounds: of GPU jobs no run of the table measured a host.
     pub host_interval: Option<Interval>,
     /// The peak while a checkpoint is saved.
     pub peak_checkpoint_bytes: Option<f64>,
-    /// Where that is expected; `None` as for hosts: what was measured are peaks of a step.
+    /// Where that is expected, by the errors of a step's peaks: what was measured are these.
     pub peak_checkpoint_interval: Option<Interval>,
     /// Its parts.
     pub parts: MemoryParts,
@@ -243,6 +243,8 @@ pub struct Run {
     pub interval: Interval,
     /// Its parts.
     pub parts: RunParts,
+    /// Where these are expected.
+    pub parts_between: RunPartsBetween,
     /// Checkpoints, where the job writes any.
     pub checkpoint: Option<Checkpoints>,
     /// What interruptions make of it, where their rate is given and it ends.
@@ -256,6 +258,21 @@ pub struct Run {
     pub least_usd: Option<f64>,
     /// Its parts.
     pub cost_parts: CostParts,
+}
+
+/// Where each part of a run is expected, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunPartsBetween {
+    /// Image, start of the processes, model.
+    pub startup: Interval,
+    /// The data that are copied before the start; `None` where their size is not known.
+    pub download: Option<Interval>,
+    /// Optimizer steps.
+    pub training: Interval,
+    /// Writing checkpoints.
+    pub checkpoints: Interval,
+    /// What interruptions take; `None` where no rate is given, and where at the high end no end is.
+    pub interruptions: Option<Interval>,
 }
 
 impl Run {
@@ -346,6 +363,8 @@ pub struct Spot {
     pub p90_interval: Option<Interval>,
     /// Interruptions that are expected.
     pub interruptions: f64,
+    /// The same at both ends of the interval of a run without interruptions.
+    pub interruptions_interval: Option<Interval>,
     /// US dollars of the expected time, work that is done again included; where prices are known.
     pub expected_usd: Option<f64>,
     /// US dollars of both ends of the expected time's interval.

@@ -5,7 +5,7 @@
 
 use super::constants::{Constants, Name};
 use super::layout::Layout;
-use super::{Prediction, of_plan};
+use super::{Interval, Prediction, of_plan};
 use crate::ir::Plan;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,32 +23,62 @@ pub enum Figure {
     Memory,
     /// How far they may be off.
     MemoryInterval,
+    /// Bytes of one host.
+    Host,
+    /// How far they may be off.
+    HostInterval,
+    /// Bytes of a GPU while a checkpoint is saved.
+    Saving,
+    /// How far they may be off.
+    SavingInterval,
     /// Seconds of a step.
     Step,
     /// How far they may be off.
     StepInterval,
     /// Seconds of the run beside its steps: start, data, checkpoints.
     Run,
+    /// How far they may be off.
+    RunInterval,
+}
+
+/// Both ends of an interval over what is predicted, as one figure.
+fn ends(interval: Interval, of: f64) -> f64 {
+    interval.high / of + interval.low / of
 }
 
 impl Figure {
     /// All of them, in the order of a plan.
-    pub const ALL: [Self; 5] =
-        [Self::Memory, Self::MemoryInterval, Self::Step, Self::StepInterval, Self::Run];
+    pub const ALL: [Self; 10] = [
+        Self::Memory,
+        Self::MemoryInterval,
+        Self::Host,
+        Self::HostInterval,
+        Self::Saving,
+        Self::SavingInterval,
+        Self::Step,
+        Self::StepInterval,
+        Self::Run,
+        Self::RunInterval,
+    ];
 
     fn of(self, prediction: &Prediction) -> Option<f64> {
         let (memory, speed) = (prediction.memory.as_ref(), prediction.speed.as_ref());
         Some(match self {
             Self::Memory => memory?.per_gpu_bytes,
-            Self::MemoryInterval => {
-                let memory = memory?;
-                memory.interval.high / memory.per_gpu_bytes + memory.interval.low / memory.per_gpu_bytes
-            }
+            Self::MemoryInterval => ends(memory?.interval, memory?.per_gpu_bytes),
+            Self::Host => memory?.host_bytes?,
+            Self::HostInterval => ends(memory?.host_interval?, memory?.host_bytes?),
+            Self::Saving => memory?.peak_checkpoint_bytes?,
+            Self::SavingInterval => ends(memory?.peak_checkpoint_interval?, memory?.peak_checkpoint_bytes?),
             Self::Step => speed?.step_seconds,
             Self::StepInterval => speed?.interval.high / speed?.step_seconds,
             Self::Run => {
                 let parts = prediction.run.as_ref()?.parts;
                 parts.start() + parts.checkpoints
+            }
+            Self::RunInterval => {
+                let run = prediction.run.as_ref()?;
+                ends(run.parts_between.startup, run.parts.startup)
             }
         })
     }

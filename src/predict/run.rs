@@ -5,7 +5,7 @@ use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::{Layout, Moments};
 use super::memory::wide_moments;
-use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, Speed, Spot};
+use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
 use super::spot::spot;
 use crate::ir::hardware::Instance;
 use crate::ir::{Every, Plan, Price, Storage};
@@ -16,9 +16,24 @@ const HOUR: f64 = 3_600.0;
 /// Bytes of a token in a packed data set, read once.
 const TOKEN_BYTES: f64 = 4.0;
 
-/// Between which shares of its prediction a start or a save is expected: SageMaker takes three to ten minutes to start
-/// where five are predicted, and what else surrounds the steps is known no better.
-pub const AROUND: (f64, f64) = (0.6, 2.0);
+/// Between which shares of its prediction is expected what surrounds the steps: start, download, saves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Around {
+    low: f64,
+    high: f64,
+}
+
+impl Around {
+    /// By a file of constants.
+    pub fn of(constants: &Constants) -> Self {
+        Self { low: constants.get(Name::AroundLow), high: constants.get(Name::AroundHigh) }
+    }
+
+    /// Where so many predicted seconds are expected.
+    pub fn seconds(self, predicted: f64) -> Interval {
+        Interval { low: self.low * predicted, high: self.high * predicted }
+    }
+}
 
 /// What time and money of a run depend on beside layout and speed: read once, for as many layouts as there are.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +55,7 @@ pub struct Terms {
     usual_failures: f64,
     /// Interruptions of one spot instance per hour, where their rate is given.
     interruptions: Option<f64>,
+    around: Around,
     bills: Bills,
 }
 
@@ -70,6 +86,7 @@ impl Terms {
             interruptions: cluster
                 .and_then(|cluster| cluster.spot.as_ref())
                 .and_then(|spot| spot.interruptions_per_hour.get()),
+            around: Around::of(constants),
             bills: Bills::of(plan, plan.rank_price(), free),
         })
     }
@@ -140,24 +157,25 @@ impl Terms {
             RunParts { startup: self.startup, download: self.download, training, checkpoints: saves * save };
         let around = parts.start() + parts.checkpoints;
         let seconds = around + training;
-        let interval = Interval {
-            low: AROUND.0 * around + self.steps * speed.interval.low,
-            high: AROUND.1 * around + self.steps * speed.interval.high,
-        };
+        let steps = Interval { low: self.steps * speed.interval.low, high: self.steps * speed.interval.high };
+        let beside = self.around.seconds(around);
+        let interval = Interval { low: beside.low + steps.low, high: beside.high + steps.high };
+        let (start_between, save_between) = (self.around.seconds(parts.start()), self.around.seconds(save));
         let interrupted = |start: f64, step: f64, save: f64| {
             let training = self.steps * step;
             spot(interruptions, start, training, between(step).unwrap_or(training), save)
         };
         let spot = self.interruptions.map(|_| {
             // As the run without interruptions at the ends of its own interval.
-            let low = interrupted(AROUND.0 * parts.start(), speed.interval.low, AROUND.0 * save);
-            let high = interrupted(AROUND.1 * parts.start(), speed.interval.high, AROUND.1 * save);
+            let low = interrupted(start_between.low, speed.interval.low, save_between.low);
+            let high = interrupted(start_between.high, speed.interval.high, save_between.high);
             let ends = high.expected_seconds <= NEVER;
             let between = |low, high| ends.then_some(Interval { low, high });
             Spot {
                 low_seconds: low.expected_seconds,
                 interval: between(low.expected_seconds, high.expected_seconds),
                 p90_interval: between(low.p90_seconds, high.p90_seconds),
+                interruptions_interval: between(low.interruptions, high.interruptions),
                 ..interrupted(parts.start(), speed.step_seconds, save)
             }
         });
@@ -179,20 +197,30 @@ impl Terms {
             p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
-        let saves_between = Interval { low: AROUND.0 * save, high: AROUND.1 * save };
+        let parts_between = RunPartsBetween {
+            startup: self.around.seconds(parts.startup),
+            download: parts.download.map(|seconds| self.around.seconds(seconds)),
+            training: steps,
+            checkpoints: self.around.seconds(parts.checkpoints),
+            interruptions: spot.and_then(|spot| spot.interval).map(|expected| Interval {
+                low: (expected.low - interval.low).max(0.0),
+                high: (expected.high - interval.high).max(0.0),
+            }),
+        };
         let rate_is_given = self.node_failures.is_some() || self.interruptions.is_some();
         Run {
             seconds,
             interval,
             parts,
+            parts_between,
             checkpoint: self.checkpoints.then_some(Checkpoints {
                 bytes,
                 seconds: save,
-                interval: saves_between,
+                interval: save_between,
                 best_interval_seconds: rate_is_given.then_some(best),
                 best_interval: rate_is_given.then(|| Interval {
-                    low: best_interval(saves_between.low, failures),
-                    high: best_interval(saves_between.high, failures),
+                    low: best_interval(save_between.low, failures),
+                    high: best_interval(save_between.high, failures),
                 }),
             }),
             spot,
@@ -278,6 +306,7 @@ mod tests {
             node_failures: None,
             usual_failures: 2e7,
             interruptions: None,
+            around: Around { low: 0.6, high: 2.0 },
             bills: Bills { instance: Some(10.0), ..Bills::default() },
         }
     }

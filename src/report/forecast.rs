@@ -2,8 +2,8 @@
 
 use super::cost;
 use super::json::{
-    Checkpoint, Communication, CostParts, Interval, Memory, MemoryParts, Run, RunParts, Speed, SpeedParts,
-    Spot, Tflops,
+    Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, Run, RunParts,
+    RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
 use crate::ir::{Plan, Price};
 use crate::predict::{self, Prediction};
@@ -84,6 +84,12 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
         tokens_per_second_interval: Some(of_rate(speed.tokens_per_second, speed)),
         samples_per_second_interval: Some(of_rate(speed.samples_per_second, speed)),
         tflops_per_gpu_interval: Some(of_rate(speed.tflops.hardware, speed)),
+        tflops_interval: TflopsInterval {
+            model: Some(of_rate(speed.tflops.model, speed)),
+            hardware: Some(of_rate(speed.tflops.hardware, speed)),
+            six_n: Some(of_rate(speed.tflops.six_n, speed)),
+            eight_n: Some(of_rate(speed.tflops.eight_n, speed)),
+        },
         mfu_interval: Some(of_rate(speed.mfu, speed)),
         parts: SpeedParts {
             compute: Some(speed.parts.compute),
@@ -154,6 +160,17 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
             (None, None) => Some(0.0),
         },
     };
+    let between = &run.parts_between;
+    out.parts_interval = RunPartsInterval {
+        startup: Some(interval(between.startup)),
+        download: between.download.map(interval),
+        training: Some(interval(between.training)),
+        checkpoints: Some(interval(between.checkpoints)),
+        interruptions: match spot {
+            Some(_) => between.interruptions.map(interval),
+            None => Some(Interval::default()),
+        },
+    };
     out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
         bytes: bytes(checkpoint.bytes),
         seconds: checkpoint.seconds,
@@ -167,6 +184,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         p90_seconds: spot.p90_seconds,
         p90_seconds_interval: spot.p90_interval.map(interval),
         interruptions: spot.interruptions,
+        interruptions_interval: spot.interruptions_interval.map(interval),
         expected_usd: spot.expected_usd,
         expected_usd_interval: spot.expected_usd_interval.map(interval),
         p90_usd: spot.p90_usd,
@@ -179,6 +197,18 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         volumes: run.cost_parts.volumes,
         // A sum of nothing is -0.0.
         file_systems: run.cost_parts.file_systems.map(|usd| usd + 0.0),
+    };
+    // Each is paid by the time that the run lasts, as the whole is.
+    let share = out.cost_parts.clone();
+    let paid = |usd: Option<f64>| {
+        let (between, seconds) = (run.expected_interval()?, run.expected_seconds());
+        usd.filter(|_| seconds > 0.0)
+            .map(|usd| Interval { low: usd * between.low / seconds, high: usd * between.high / seconds })
+    };
+    out.cost_parts_interval = CostPartsInterval {
+        instances: paid(share.instances),
+        volumes: paid(share.volumes),
+        file_systems: paid(share.file_systems),
     };
     out
 }

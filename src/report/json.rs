@@ -192,6 +192,7 @@ pub struct Speed {
     pub tokens_per_second_interval: Option<Interval>,
     pub samples_per_second_interval: Option<Interval>,
     pub tflops_per_gpu_interval: Option<Interval>,
+    pub tflops_interval: TflopsInterval,
     pub mfu_interval: Option<Interval>,
     pub parts: SpeedParts,
     pub communication: Communication,
@@ -228,11 +229,13 @@ pub struct Run {
     pub seconds: Option<f64>,
     pub interval: Option<Interval>,
     pub parts: RunParts,
+    pub parts_interval: RunPartsInterval,
     pub checkpoint: Option<Checkpoint>,
     pub spot: Option<Spot>,
     pub cost_usd: Option<f64>,
     pub cost_usd_interval: Option<Interval>,
     pub cost_parts: CostParts,
+    pub cost_parts_interval: CostPartsInterval,
     pub most_usd: Option<f64>,
     pub price_source: Option<String>,
 }
@@ -325,8 +328,36 @@ pub struct Spot {
     pub p90_seconds: f64,
     pub p90_seconds_interval: Option<Interval>,
     pub interruptions: f64,
+    pub interruptions_interval: Option<Interval>,
     pub expected_usd: Option<f64>,
     pub expected_usd_interval: Option<Interval>,
     pub p90_usd: Option<f64>,
     pub p90_usd_interval: Option<Interval>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct TflopsInterval {
+    pub model: Option<Interval>,
+    pub hardware: Option<Interval>,
+    pub six_n: Option<Interval>,
+    pub eight_n: Option<Interval>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct CostPartsInterval {
+    pub instances: Option<Interval>,
+    pub volumes: Option<Interval>,
+    pub file_systems: Option<Interval>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct RunPartsInterval {
+    pub startup: Option<Interval>,
+    pub download: Option<Interval>,
+    pub training: Option<Interval>,
+    pub checkpoints: Option<Interval>,
+    pub interruptions: Option<Interval>,
 }

@@ -5,7 +5,8 @@ use crate::ir::mesh::LISTED_RANKS;
 use crate::ir::{Axis, Engine, Plan};
 use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
-use crate::predict::{Beyond, Fabric, Input, Past, Prediction, Unknown};
+use crate::predict::layout::{Offload, System};
+use crate::predict::{Beyond, Fabric, Input, Interval, Layout, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
 
@@ -28,6 +29,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             });
         }
     }
+    out.extend(bounds(plan, prediction));
     out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: without the storage volumes, whose price is not known".to_owned());
@@ -57,6 +59,39 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
     }
     out
+}
+
+/// What intervals of memory are made of that no measured run is behind.
+fn bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
+    let layout = plan.and_then(|plan| Layout::of_plan(plan).ok());
+    // Ranks on CPUs are held to the worker's own account of what it takes.
+    let on_cards = layout.filter(|it| !(it.system == System::Worker && it.worker.cpu));
+    let (Some(layout), Some(memory)) = (on_cards, &prediction.memory) else { return Vec::new() };
+    let gib = |interval: Interval| {
+        let [low, high] = [interval.low, interval.high].map(|end| text::bytes(super::sections::whole(end)));
+        format!("{low} to {high}")
+    };
+    let host = memory.host_interval.map(|interval| {
+        let moved = match &layout.offload {
+            offload if offload.paged => ", with and without what is paged to it",
+            offload if *offload != Offload::default() => ", what is offloaded as far off as a step's peaks are",
+            _ => "",
+        };
+        format!(
+            "memory.host_bytes_interval: {}, by bounds, since no run of the table measured a host: a process between the \
+             least and the most that is seen of one{moved}, with and without a checkpoint's copy; what the program and \
+             its data loader hold beside is not in it",
+            gib(interval)
+        )
+    });
+    let saving = memory.peak_checkpoint_interval.map(|interval| {
+        format!(
+            "memory.peak_checkpoint_bytes_interval: {}, with the errors of a step's peaks, since no run of the table \
+             measured a GPU while a checkpoint was saved; at the low end nothing is gathered for it",
+            gib(interval)
+        )
+    });
+    host.into_iter().chain(saving).collect()
 }
 
 /// Why a step time's interval is wider than that of layouts like those that were measured.
@@ -110,7 +145,7 @@ fn reason<'a>(
     let broken = "not computed, because of the errors".to_owned();
     let engine = plan.and_then(|plan| plan.mesh.as_ref()).map(|mesh| mesh.engine);
     let say = |text: &str| (path, text.to_owned());
-    match path {
+    match of_figure(path, prediction) {
         "memory.capacity_bytes" if plan.is_some_and(|plan| plan.machine.is_some()) => {
             say("the catalogue does not know the memory of this accelerator, or there is none")
         }
@@ -120,12 +155,6 @@ fn reason<'a>(
         {
             say("not known for this machine")
         }
-        "memory.host_bytes_interval" if prediction.memory.is_some() => {
-            say("no run of the table measured what its hosts hold, so that nothing says how far this is off")
-        }
-        "memory.peak_checkpoint_bytes_interval" if prediction.memory.is_some() => say(
-            "no run of the table measured a GPU while a checkpoint was saved; the intervals of `memory` are of steps",
-        ),
         _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
         "speed.parts.input" if prediction.speed.is_some() => {
             let missing = plan.and_then(|plan| Input::of_plan(plan).err());
@@ -142,7 +171,9 @@ fn reason<'a>(
         _ if path.starts_with("run.cost") && rate_is_hopeless(plan, prediction) => {
             say("follows from the expected time, which at this rate of interruptions has no end")
         }
-        "run.spot.expected_seconds_interval" | "run.spot.p90_seconds_interval" => {
+        "run.spot.expected_seconds_interval"
+        | "run.spot.p90_seconds_interval"
+        | "run.spot.interruptions_interval" => {
             say("at the high end of the run's interval no end is expected at this rate of interruptions")
         }
         "run.spot.expected_usd_interval" | "run.spot.p90_usd_interval" | "run.cost_usd_interval"
@@ -168,6 +199,7 @@ fn reason<'a>(
         "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
             (path, why(prediction.no_run, broken))
         }
+        _ if path.starts_with("run.parts_interval") => ("run.parts_interval", why(prediction.no_run, broken)),
         _ if path.starts_with("run.parts") => ("run.parts", why(prediction.no_run, broken)),
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
@@ -198,6 +230,9 @@ fn reason<'a>(
         }
         "run.cost_usd" => {
             say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows")
+        }
+        _ if path.starts_with("run.cost_parts_interval") => {
+            ("run.cost_parts_interval", "follow from the run's time, which is not known".to_owned())
         }
         _ if path.starts_with("run.cost_parts") => {
             ("run.cost_parts", "follow from the run's time, which is not known".to_owned())
@@ -239,6 +274,29 @@ fn reason<'a>(
         "region" => say("not written"),
         _ if engine == Some(Engine::None) => say("a plain script decides it"),
         _ => say("not written"),
+    }
+}
+
+/// The figure whose reason is that of an interval as well: where a part is not known, neither is its interval, and where
+/// the run's has no end, neither has that of its parts.
+fn of_figure<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
+    let Some(run) = &prediction.run else {
+        return if path == "run.cost_usd_interval" { "run.cost_usd" } else { path };
+    };
+    match path {
+        "run.cost_usd_interval" if run.cost_usd.is_none() => "run.cost_usd",
+        "run.parts_interval.download" => "run.parts.download",
+        "run.parts_interval.interruptions" if run.spot.is_none() => "run.parts.interruptions",
+        "run.parts_interval.interruptions" => "run.interval",
+        "run.cost_parts_interval.instances" if run.cost_parts.instances.is_none() => {
+            "run.cost_parts.instances"
+        }
+        "run.cost_parts_interval.volumes" if run.cost_parts.volumes.is_none() => "run.cost_parts.volumes",
+        "run.cost_parts_interval.file_systems" if run.cost_parts.file_systems.is_none() => {
+            "run.cost_parts.file_systems"
+        }
+        _ if path.starts_with("run.cost_parts_interval.") => "run.cost_usd_interval",
+        _ => path,
     }
 }
 

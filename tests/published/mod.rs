@@ -124,7 +124,7 @@ fn ranges_are_called_calibration() {
     assert_eq!(case["low"].as_f64(), range.low);
     assert_eq!(cases.count(), 12);
     let runs = table.runs.into_iter().filter(|run| run.id.starts_with("lf-")).take(3).collect();
-    let own = calibrate::Table { runs };
+    let own = calibrate::Table { runs, impossible: Vec::new() };
     let own = calibrate::judge::judge(&own, Constants::shipped());
     assert!(!calibrate::words::human(&own).contains("calibration, not evidence"));
     assert_eq!(own.questions.len(), verdict.questions.len());

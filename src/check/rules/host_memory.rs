@@ -32,7 +32,7 @@ pub(super) fn host(
         Some(name) => format!("`{name}`"),
         None => "the instance".to_owned(),
     };
-    let parts = model::host_parts(layout);
+    let parts = model::host_parts(layout, &constants(context));
     let counted: Vec<String> = [
         ("its processes", parts.processes),
         ("what is offloaded to it", parts.offloaded),

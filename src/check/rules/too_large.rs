@@ -9,7 +9,7 @@ use crate::ir::{Engine, Plan};
 use crate::plan::on_nodes;
 use crate::predict::layout::Hardware;
 use crate::predict::memory::{MEAN_ERROR, MemoryConstants, all_states, memory_with};
-use crate::predict::{Layout, Memory, Run, Sharding};
+use crate::predict::{Fit, Layout, Memory, Run, Sharding};
 use crate::text;
 use std::collections::BTreeSet;
 
@@ -61,6 +61,8 @@ struct Home {
     plan: Plan,
     memory: Memory,
     run: Option<Run>,
+    /// The shard degree that makes them one group, where another one is written.
+    whole_group: Option<u64>,
 }
 
 impl Home {
@@ -75,6 +77,17 @@ impl Home {
         } else {
             format!("cluster \"{}\" nodes={}", self.name, self.nodes)
         }
+    }
+
+    /// What else is to be written, and what to be taken away: a shard degree that stands there would stay.
+    fn beside(&self) -> Option<(String, Option<&'static str>)> {
+        let degree = self.whole_group?;
+        let is_fsdp = self.plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
+        Some(if is_fsdp {
+            ("strategy \"full-shard\"".to_owned(), Some("shard-degree"))
+        } else {
+            (format!("shard-degree {degree}"), None)
+        })
     }
 
     /// `nodes=64` with what a GPU needs, how long the run takes, what it costs, and the global batch where it is another.
@@ -99,7 +112,12 @@ impl Home {
             }
             _ => String::new(),
         };
-        format!("`{}` ({needs} of {of} on each GPU{run}{another})", self.written(own))
+        let beside = self.beside().map_or_else(String::new, |(write, without)| {
+            let without = without.map_or_else(String::new, |what| format!(" without `{what}`"));
+            format!(" and `{write}`{without}")
+        });
+        let unsure = if self.memory.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
+        format!("`{}`{beside} ({needs} of {of} on each GPU{run}{another}{unsure})", self.written(own))
     }
 }
 
@@ -122,6 +140,8 @@ pub(super) fn with_homes(context: &Context, layout: &Layout, diagnostic: Diagnos
         .map(|home| {
             serde_json::json!({
                 "write": home.written(&own.name),
+                "beside": home.beside().map(|(write, _)| write),
+                "remove": home.beside().and_then(|(_, without)| without),
                 "nodes": home.nodes,
                 "instance": home.name,
                 "per_gpu_bytes": home.memory.per_gpu_bytes.round(),
@@ -154,12 +174,15 @@ fn nowhere(plan: &Plan, of: &str) -> String {
     format!("no number of nodes of {of} holds it as it is written{why}")
 }
 
-/// Whether more nodes make the shard group larger.
+/// Whether more nodes make the shard group larger, as it is or with another degree in place of the one that is written.
 fn shards(plan: &Plan) -> bool {
     let Some(mesh) = &plan.mesh else { return false };
-    let free = plan.job.parallel.as_ref().is_some_and(|parallel| parallel.shard_degree.is_absent());
     let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
-    plan.deployable && !grouped && free && mesh.replicas.value == 1
+    plan.deployable && !grouped && (mesh.replicas.value == 1 || degree_is_written(plan))
+}
+
+fn degree_is_written(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().is_some_and(|parallel| !parallel.shard_degree.is_absent())
 }
 
 /// The fewest nodes of the type that is written, and the cheapest of another; the cheaper of them first.
@@ -200,10 +223,12 @@ fn home(context: &Context, layout: &Layout, (name, row): (&'static str, &Instanc
         memory.host_bytes.zip(layout.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has)
     };
     let global = context.plan.job.train.global_batch.get();
+    let is_written = degree_is_written(context.plan);
     for nodes in 1..=MOST_NODES {
         let hardware = Hardware::of_instance(row, nodes);
         let mut new = Layout { hardware, ..layout.clone() };
         new.degrees.shard = new.hardware.gpus() / others;
+        new.degrees.replicas = 1.0;
         let in_a_pass = layout.work.micro_batch * layout.work.microbatches * new.degrees.shard;
         let divides = global.is_none_or(|global| (global as f64 / in_a_pass).fract() == 0.0);
         if new.degrees.shard.fract() != 0.0 || !divides {
@@ -214,11 +239,19 @@ fn home(context: &Context, layout: &Layout, (name, row): (&'static str, &Instanc
             continue;
         }
         let price = elsewhere::price(context, name);
-        let plan = on_nodes(context.plan, name, price, nodes)?;
+        let whole_group = is_written.then(|| predicted_cost::whole(new.degrees.shard));
+        let plan = on_nodes(context.plan, name, price, (nodes, whole_group))?;
         let layout = Layout::of_plan(&plan).ok()?;
         let memory = memory_with(&layout, &constants);
         let run = predicted_cost::predicted(&Context { plan: &plan, is_trial: true, ..*context });
-        return fits(&memory).then(|| Home { name, nodes, memory, run: run.map(|(_, run)| run), plan });
+        return fits(&memory).then(|| Home {
+            name,
+            nodes,
+            memory,
+            run: run.map(|(_, run)| run),
+            whole_group,
+            plan,
+        });
     }
     None
 }

@@ -20,6 +20,10 @@ pub struct MemoryConstants {
     pub below: f64,
     /// How far above it, a fraction.
     pub above: f64,
+    /// Host memory of one Python process with torch and CUDA loaded, bytes.
+    pub process: f64,
+    /// The least and the most of it that are seen, bytes.
+    pub process_between: (f64, f64),
 }
 
 impl MemoryConstants {
@@ -32,6 +36,8 @@ impl MemoryConstants {
             nccl_bytes: constants.get(Name::MemoryNccl),
             below: constants.get(Name::MemoryBelow),
             above: constants.get(Name::MemoryAbove),
+            process: constants.get(Name::HostProcess),
+            process_between: (constants.get(Name::HostProcessLow), constants.get(Name::HostProcessHigh)),
         }
     }
 }

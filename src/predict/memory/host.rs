@@ -1,15 +1,14 @@
 //! Host memory of a node, and the peak while a checkpoint is saved.
 
+use super::constants::MemoryConstants;
 use super::moments;
 use super::stages::{Stage, stages};
 use super::{activations, states, units};
 use crate::predict::layout::{Layout, System};
+use crate::predict::prediction::Interval;
 
-/// Host memory of one Python process with torch and CUDA loaded, bytes. Judgement of the trade: 2 to 4 GB are seen.
-const PROCESS_BYTES: f64 = 3e9;
-
-/// The least of it that is seen.
-const LEAST_PROCESS_BYTES: f64 = 2e9;
+/// Share of a Python process that one of the worker's has: no interpreter, no torch.
+const WORKER_SHARE: f64 = 0.1;
 
 /// Processes of a node.
 fn processes(layout: &Layout) -> f64 {
@@ -31,30 +30,41 @@ pub struct HostParts {
     pub checkpoint: f64,
 }
 
+/// What the processes of a node hold, bytes, where a Python process holds so much.
+fn of_processes(layout: &Layout, python: f64) -> f64 {
+    let share = if layout.system == System::Worker { WORKER_SHARE } else { 1.0 };
+    processes(layout) * share * python
+}
+
 /// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
-pub fn host_parts(layout: &Layout) -> HostParts {
-    let process = if layout.system == System::Worker { PROCESS_BYTES / 10.0 } else { PROCESS_BYTES };
+pub fn host_parts(layout: &Layout, constants: &MemoryConstants) -> HostParts {
     HostParts {
-        processes: processes(layout) * process,
+        processes: of_processes(layout, constants.process),
         offloaded: layout.hardware.gpus_per_node * offloaded_per_gpu(layout),
         checkpoint: checkpoint_staging(layout),
     }
 }
 
 /// [`host_parts`] in all.
-pub(super) fn bytes(layout: &Layout) -> f64 {
-    let parts = host_parts(layout);
+pub(super) fn bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
+    let parts = host_parts(layout, constants);
     parts.processes + parts.offloaded + parts.checkpoint
 }
 
-/// What one node's host holds at least, bytes: its processes and what is offloaded, less `below`, the share by which
-/// memory may lie under its prediction. A checkpoint may pass in parts, and paged states move only when they must.
-pub(super) fn least_bytes(layout: &Layout, below: f64) -> f64 {
-    let process =
-        if layout.system == System::Worker { LEAST_PROCESS_BYTES / 10.0 } else { LEAST_PROCESS_BYTES };
+/// Between which figures a host's memory is expected, bytes. No run of the table measured a host, so the ends are bounds:
+/// the processes between the least and the most that is seen of one, and what comes from the GPUs as far off as peaks of
+/// steps are. At the low end no checkpoint is counted, which may pass in parts, and no paged states, which move only when
+/// they must.
+pub(super) fn between(layout: &Layout, constants: &MemoryConstants) -> Interval {
+    let (least, most) = constants.process_between;
     let mut unpaged = layout.clone();
     unpaged.offload.paged = false;
-    processes(layout) * process + layout.hardware.gpus_per_node * offloaded_per_gpu(&unpaged) * (1.0 - below)
+    let gpus = layout.hardware.gpus_per_node;
+    let moved = gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout);
+    Interval {
+        low: of_processes(layout, least) + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.below),
+        high: of_processes(layout, most) + moved * (1.0 + constants.above),
+    }
 }
 
 /// What one GPU moves to its host.
@@ -94,16 +104,16 @@ fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
     }
 }
 
-/// GPU memory while a checkpoint is saved: the states, and one gathered unit where weights are sharded; bytes.
-pub(super) fn peak_checkpoint(layout: &Layout) -> f64 {
+/// GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit where weights are sharded.
+pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
+    let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
     stages(layout)
         .map(|stage| {
             let states = states::states(layout, &stage);
             let units = units::units(layout, &stage);
-            states.parameters
-                + states.gradients
-                + states.optimizer
-                + units.gathered.min(units::compute_width(layout) * gathered_at_once(layout, &stage))
+            let states = states.parameters + states.gradients + states.optimizer;
+            let unit = units::compute_width(layout) * gathered_at_once(layout, &stage);
+            (states, states + units.gathered.min(unit))
         })
-        .fold(0.0, f64::max)
+        .fold((0.0, 0.0), most)
 }

@@ -46,7 +46,7 @@ pub fn memory(layout: &Layout) -> Memory {
 /// What one host needs at least, bytes: the low end of [`Memory::host_bytes`]. `None` where processes run on cores.
 pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<f64> {
     let cores = layout.system == System::Worker && layout.worker.cpu;
-    (!cores).then(|| host::least_bytes(layout, constants.below))
+    (!cores).then(|| host::between(layout, constants).low)
 }
 
 /// One copy of the model's states, bytes: weights, gradients, master copies and moments, sharded over nothing. Frozen weights
@@ -74,19 +74,23 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
     let capacity_bytes = layout.hardware.memory_bytes;
     let (parts, reserve) = parts(layout, constants);
     let per_gpu_bytes = parts.total();
+    let (states, saving) = host::peak_checkpoint(layout);
+    let beside = reserve.context + reserve.driver;
+    let around = |low: f64, high: f64| Interval {
+        low: low * (1.0 - constants.below),
+        high: high * (1.0 + constants.above),
+    };
     Memory {
         per_gpu_bytes,
         capacity_bytes,
         fits: capacity_bytes.map(|capacity| per_gpu_bytes <= capacity),
-        interval: Interval {
-            low: per_gpu_bytes * (1.0 - constants.below),
-            high: per_gpu_bytes * (1.0 + constants.above),
-        },
-        host_bytes: Some(host::bytes(layout)),
-        // The residuals are those of a step's peak on a GPU: neither of these was measured by any run of the table.
-        host_interval: None,
-        peak_checkpoint_bytes: Some(host::peak_checkpoint(layout) + reserve.context + reserve.driver),
-        peak_checkpoint_interval: None,
+        interval: around(per_gpu_bytes, per_gpu_bytes),
+        host_bytes: Some(host::bytes(layout, constants)),
+        host_interval: Some(host::between(layout, constants)),
+        peak_checkpoint_bytes: Some(saving + beside),
+        // No run of the table measured this moment: the errors of a step's peaks are carried over, and at the low end
+        // no unit is gathered, since a sharded checkpoint needs none.
+        peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
         parts,
     }
 }

@@ -4,7 +4,7 @@ pub use super::edits::{Edit, Freedom};
 use super::edits::{candidates, edited};
 use super::{MEAN_ERROR, MemoryConstants, memory_with};
 use crate::predict::layout::Layout;
-use crate::predict::prediction::Memory;
+use crate::predict::prediction::{Fit, Memory};
 
 /// Edits and what comes of them.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub struct Judge<'a> {
 
 /// Edits that make the layout fit: the least price in time first, and of equals the one with the most room left.
 ///
-/// Of each kind of edit the mildest that fits; of each two kinds the pair that costs least in time, where it costs less
+/// Of each kind of edit the mildest that fits, and where that one only may, the mildest that surely does; of each two kinds the pair that costs least in time, where it costs less
 /// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
 /// even where they save time: they stand behind what does without, but before what is ruinous. Another instance type stands
 /// last, alone: the one with the least memory that fits, and where its price is not known the first whose price is.
@@ -103,7 +103,14 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
             kind.iter().filter_map(|edit| Some((*edit, edited(layout, *edit)?))).collect();
         let first = made.iter().enumerate().find_map(|(at, (edit, new))| Some((at, weigh(&[*edit], new)?)));
         let enough = first.as_ref().map_or(made.len(), |(at, _)| *at);
+        // Beside one that may not fit stands the mildest that surely does.
+        let unsure = first.as_ref().filter(|(_, one)| one.after.fit() == Some(Fit::Maybe));
+        let sure = unsure.and_then(|(at, _)| {
+            let stronger = made.iter().skip(at + 1).filter_map(|(edit, new)| weigh(&[*edit], new));
+            stronger.into_iter().find(|one| one.after.fit() == Some(Fit::Surely))
+        });
         found.extend(first.map(|(_, remedy)| remedy));
+        found.extend(sure);
         weak.push(made.into_iter().take(enough).collect());
     }
     let mut bundles = bundles(&weak, &weigh);

@@ -532,7 +532,13 @@ proptest! {
         // It falls with the shard degree and rises with the micro-batch.
         prop_assert!(at(2.0 * shard, micro).per_gpu_bytes <= found.per_gpu_bytes + 1.0);
         prop_assert!(at(shard, micro + 1).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
-        prop_assert!(found.host_bytes.is_some());
+        for (figure, interval) in [
+            (found.host_bytes, found.host_interval),
+            (found.peak_checkpoint_bytes, found.peak_checkpoint_interval),
+        ] {
+            let (figure, interval) = (figure.unwrap(), interval.unwrap());
+            prop_assert!(0.0 < interval.low && interval.low <= figure && figure <= interval.high, "{interval:?}");
+        }
     }
 
     /// Of every engine, its stages, adapters and offloads: more recomputation never needs more memory, but for the input of
@@ -634,6 +640,27 @@ prop_compose! {
     }
 }
 
+/// By hand: eight processes of 2 to 4 GB, nothing offloaded; the copy of a checkpoint is there or not. The states on a GPU
+/// and its context, with a gathered unit or without, as far off as a step's peaks.
+#[test]
+fn hosts_and_saves_are_expected_between_bounds() {
+    let (layout, constants) = (sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
+    let found = memory_with(&layout, &constants);
+    let (host, between) = (found.host_bytes.unwrap(), found.host_interval.unwrap());
+    near(between.low, 16e9, 1e-9);
+    near(between.high, 32e9 + (host - 24e9) * 1.1686, 1e-9);
+    let stage = stages::stages(&layout).next().unwrap();
+    let states = states::states(&layout, &stage);
+    let kept = states.parameters + states.gradients + states.optimizer;
+    let (peak, between) = (found.peak_checkpoint_bytes.unwrap(), found.peak_checkpoint_interval.unwrap());
+    let beside = peak - host::peak_checkpoint(&layout).1;
+    near(between.low, (kept + beside) * (1.0 - 0.0863), 1e-9);
+    near(between.high, peak * 1.1686, 1e-9);
+    // A host of the worker's processes, which have no interpreter.
+    let worker = memory_with(&Layout { system: System::Worker, ..layout }, &constants);
+    near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
+}
+
 /// Without `wrap` FSDP gathers the whole model and waits with the whole gradient: two and two bytes a parameter.
 #[test]
 fn one_unit_is_gathered_whole() {
@@ -646,7 +673,7 @@ fn one_unit_is_gathered_whole() {
     // A checkpoint gathers the weights alone.
     let states = states::states(&layout, &stage);
     let kept = states.parameters + states.gradients + states.optimizer;
-    near(host::peak_checkpoint(&layout) - kept, 2.0 * layout.model.parameters, 1e-6);
+    near(host::peak_checkpoint(&layout).1 - kept, 2.0 * layout.model.parameters, 1e-6);
 }
 
 /// What is written of gathering and reducing is what lies there, to the byte.

@@ -5,7 +5,7 @@ use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::stack::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::ir::size::GIB;
-use crate::report::json::{Document, Memory};
+use crate::report::json::{Document, Interval, Memory};
 use crate::text;
 
 /// Height of the bar of the step.
@@ -84,12 +84,19 @@ fn sentence(memory: &Memory, bytes: f64) -> String {
         None => ". What its card has is not known.",
     };
     if let Some(peak) = memory.peak_checkpoint_bytes {
-        out += &format!(" While a checkpoint is saved it holds {}.", gib(peak as f64));
+        let ends = between(memory.peak_checkpoint_bytes_interval.as_ref());
+        out += &format!(" While a checkpoint is saved it holds {}{ends}.", gib(peak as f64));
     }
     if let Some(host) = memory.host_bytes {
-        out += &format!(" Each host needs about {} of its own memory.", gib(host as f64));
+        let ends = between(memory.host_bytes_interval.as_ref());
+        out += &format!(" Each host needs about {}{ends} of its own memory.", gib(host as f64));
     }
     out
+}
+
+/// ` (4 to 8 GiB)`, where that is known.
+fn between(interval: Option<&Interval>) -> String {
+    interval.map_or_else(String::new, |ends| format!(" ({} to {})", gib(ends.low), gib(ends.high)))
 }
 
 fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) -> String {

@@ -2,8 +2,10 @@
 
 use super::Table;
 use crate::ir::Plan;
+use crate::predict::layout::System;
 use crate::predict::rests::{self, Figure, Rest};
-use crate::predict::{Constants, Input, Prediction};
+use crate::predict::run::Around;
+use crate::predict::{Constants, Input, Interval, Layout, Prediction};
 use crate::report::Subject;
 use crate::text;
 
@@ -13,12 +15,23 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
     let found = rests::rests(plan, subject.constants);
     let by = |figure: Figure, rest: &str| {
         // What moves a step moves the waiting in it: of an interval its own constants are told.
-        let is_told = |one: &&Rest| figure != Figure::StepInterval || one.key.contains("interval");
+        let told: &[&str] = match figure {
+            Figure::StepInterval | Figure::RunInterval => &["interval"],
+            Figure::HostInterval => {
+                &["host.process_low", "host.process_high", "memory.below", "memory.above"]
+            }
+            Figure::SavingInterval => &["memory.below", "memory.above"],
+            _ => &[""],
+        };
+        let is_told = |one: &&Rest| told.iter().any(|words| one.key.contains(words));
         let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_told);
         let keys: Vec<&str> = moved.map(|one| one.key.as_str()).collect();
         if keys.is_empty() { rest.to_owned() } else { format!("{rest}; by {}", text::list(&keys, "and")) }
     };
     let bytes = |n: f64| text::bytes(crate::report::sections::whole(n));
+    let layout = Layout::of_plan(plan).ok();
+    let on_cores = layout.is_some_and(|it| it.system == System::Worker && it.worker.cpu);
+    let of_worker = "within 8 %, to which the worker's own account of its memory is held";
     table.below("predicted");
     if let Some(memory) = memory {
         let layout = "bytes by formula: weights, states, what a layer keeps for its backward pass";
@@ -26,6 +39,21 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
         let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
         let why = by(Figure::MemoryInterval, "nineteen measured peaks in twenty lie below its upper end");
         table.push("memory.interval", between, why);
+        let between = |ends: Interval| format!("{} to {}", bytes(ends.low), bytes(ends.high));
+        if let (Some(host), Some(ends)) = (memory.host_bytes, memory.host_interval) {
+            let what = "its processes, what is offloaded to it, a checkpoint's copy on its way out";
+            table.push("memory.host", bytes(host), by(Figure::Host, what));
+            let why = "bounds of each of these: no run of data/runs.csv measured a host";
+            let why = if on_cores { of_worker.to_owned() } else { by(Figure::HostInterval, why) };
+            table.push("memory.host.interval", between(ends), why);
+        }
+        if let (Some(peak), Some(ends)) = (memory.peak_checkpoint_bytes, memory.peak_checkpoint_interval) {
+            let what = "weights, gradients, states, and what is gathered to save them";
+            table.push("memory.peak-checkpoint", bytes(peak), by(Figure::Saving, what));
+            let why = "errors of a step's peaks, carried over: no run of data/runs.csv measured a save";
+            let why = if on_cores { of_worker.to_owned() } else { by(Figure::SavingInterval, why) };
+            table.push("memory.peak-checkpoint.interval", between(ends), why);
+        }
     }
     if let Some(speed) = speed {
         let seconds = |n: f64| format!("{} s", text::short(n));
@@ -49,6 +77,13 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
         let beside = run.parts.start() + run.parts.checkpoints;
         let why = by(Figure::Run, "start, data and checkpoints beside the steps");
         table.push("run.beside-steps", text::about(beside), why);
+        let ends = Around::of(subject.constants).seconds(beside);
+        let why = by(Figure::RunInterval, "bounds: no run of data/runs.csv measured it");
+        table.push(
+            "run.beside-steps.interval",
+            format!("{} to {}", text::about(ends.low), text::about(ends.high)),
+            why,
+        );
     }
     table.below("constant");
     for Rest { key, value, .. } in &found {
