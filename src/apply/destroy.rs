@@ -43,21 +43,27 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let item = Item::new("file-system", &system.id);
             if !remains.sharers(system).is_empty() {
                 match self.leave(&item, system, &remains.job).await {
-                    Ok(true) => {
-                        self.telling.done(&item, "left", None);
-                        continue;
-                    }
-                    // The others have left it meanwhile, and this job is the last.
-                    Ok(false) => {}
-                    Err(cause) => {
-                        self.telling.failed(&item, cause);
-                        continue;
-                    }
+                    Ok(true) => self.telling.done(&item, "left", None),
+                    Ok(false) => self.alone(&item, &system.id),
+                    Err(cause) => self.telling.failed(&item, cause),
                 }
+                continue;
             }
             if remains.user(&system.id).is_some() || !(consent.delete_data || remains.releases(&system.id)) {
                 self.telling.done(&item, "kept", None);
                 continue;
+            }
+            // Whoever has come to it since keeps it.
+            match self.leave(&item, system, &remains.job).await {
+                Ok(true) => {
+                    self.telling.done(&item, "left", None);
+                    continue;
+                }
+                Ok(false) => {}
+                Err(cause) => {
+                    self.telling.failed(&item, cause);
+                    continue;
+                }
             }
             let mut unlinked = true;
             for link in links {
@@ -188,7 +194,19 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Takes the job's own tag from a file system that others use; whether they still do.
+    /// That a file system is this job's alone by now, and goes only when that was shown.
+    fn alone(&self, item: &Item, id: &str) {
+        let change = Change {
+            kind: "file-system",
+            name: id.to_owned(),
+            action: Action::Stop(Obstacle::Started),
+            because: format!("the other jobs have left `{id}` since the account was looked at: it is this one's alone"),
+            differences: Vec::new(),
+        };
+        self.telling.failed(item, Cause::Obstacle(change));
+    }
+
+    /// Takes the job's own tag from a file system that others use, and whether it did; nothing where nobody else does.
     async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<bool, Cause> {
         let look = &self.look;
         let mut unseen = Wait::start(look.clock, look.patience.unseen);

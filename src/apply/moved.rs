@@ -24,11 +24,12 @@ pub struct Step {
 
 impl Step {
     fn of(change: &Change) -> Self {
+        let shares = change.action == Action::Update && diff::only_joins(&change.differences);
         let differences = change.differences.iter();
         let differences = differences.map(|one| sha256_hex(format!("{one:?}").as_bytes()));
         Self {
             name: change.name.clone(),
-            action: change.action.word().to_owned(),
+            action: if shares { SHARE } else { change.action.word() }.to_owned(),
             differences: differences.collect(),
         }
     }
@@ -39,7 +40,7 @@ impl Step {
 
     /// Whether the plan writes anything there, or waits for what it once wrote.
     fn is_written(&self) -> bool {
-        self.is(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
+        self.action == SHARE || self.is(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
     }
 
     /// Whether what would be done now is what is left after this step, or a part of it: nothing differs that did not.
@@ -47,7 +48,10 @@ impl Step {
         let is_there = now.is(&[Action::Unchanged, Action::Wait]);
         // What was absent is made whole: whatever is to be changed in it now came from somebody else.
         let is_half = now.is(&[Action::Update]) && !self.is(&[Action::Create]);
-        self.is_written() && (is_there || is_half) && now.differences.is_subset(&self.differences)
+        // Another job of the plan has made it, and this one only says that it uses it.
+        let is_shared = self.is(&[Action::Create, Action::Wait]) && now.action == SHARE;
+        self.is_written()
+            && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
     }
 
     /// Whether a run of somebody else's that this step takes over is ours now.
@@ -55,6 +59,9 @@ impl Step {
         self.is(&[Action::Adopt]) && now.is(&[Action::Unchanged]) && self.name == now.name
     }
 }
+
+/// The word of an update that only tells that one more job uses what is there.
+const SHARE: &str = "share";
 
 /// What was seen of a resource, as digests.
 #[derive(Clone, Debug, PartialEq, Eq)]

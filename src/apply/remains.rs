@@ -113,7 +113,8 @@ impl Remains {
         let (released, in_use) = (std::mem::take(&mut self.released), std::mem::take(&mut self.in_use));
         let mut file_systems = std::mem::take(&mut self.file_systems);
         file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
-        Self { job: self.job, file_systems, released, in_use, ..Self::default() }
+        let (job, stem, region) = (self.job, self.stem, self.region);
+        Self { job, stem, region, file_systems, released, in_use, ..Self::default() }
     }
 
     /// What becomes of each, in the order in which it is done.

@@ -18,6 +18,7 @@ use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{Slot, inside, visit};
 use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
 use table::{Entry, Table};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
@@ -114,6 +115,7 @@ impl Binder<'_> {
         let mut parts: Vec<Scalar> = Vec::new();
         let mut rest = written;
         let mut fine = true;
+        let mut refused: BTreeSet<&str> = BTreeSet::new();
         while let Some(open) = rest.find("{{") {
             if let Some(before) = rest.get(..open).filter(|before| !before.is_empty()) {
                 parts.push(Scalar::Text(before.to_owned()));
@@ -127,9 +129,18 @@ impl Binder<'_> {
                 return None;
             };
             let expression = inside.get(..close).unwrap_or("").trim();
-            match self.evaluate(expression, span, problems) {
+            // What was refused in this text is refused once.
+            let value = match refused.contains(expression) {
+                true => None,
+                false => self.evaluate(expression, span, problems),
+            };
+            match value {
                 Some(value) if self.takes(&value, written, span, problems) => parts.push(value),
-                _ => fine = false,
+                Some(_) => fine = false,
+                None => {
+                    refused.insert(expression);
+                    fine = false;
+                }
             }
             if self.left.get() == 0 {
                 return None;

@@ -353,7 +353,7 @@ impl Tasks for Applies<'_> {
 fn once<'a>(made: &mut BTreeMap<Item, &'a str>, changes: &mut [Change], job: &'a str) {
     for change in changes.iter_mut().filter(|change| change.action == Action::Create) {
         match made.entry(Item::new(change.kind, &change.name)) {
-            Entry::Vacant(free) if change.kind == "bucket" => {
+            Entry::Vacant(free) if matches!(change.kind, "bucket" | "file-system" | "association") => {
                 free.insert(job);
             }
             Entry::Vacant(_) => {}

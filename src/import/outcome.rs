@@ -73,7 +73,9 @@ impl Outcome {
         let took = self
             .training_seconds
             .map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
-        out.push(format!("the job ended as {}{took}", visible(&self.status)));
+        let is_over = matches!(self.status.as_str(), "Completed" | "Failed" | "Stopped");
+        let (is, for_so_long) = if is_over { ("ended as", " after ") } else { ("is", " for ") };
+        out.push(format!("the job {is} {}{}", visible(&self.status), took.replacen(" after ", for_so_long, 1)));
         if let Some(reason) = &self.reason {
             out.push(format!("the service says: {}", visible(reason.lines().next().unwrap_or(""))));
         }

@@ -19,7 +19,11 @@ pub(super) fn own(uri: &str, origin: Origin) -> Image {
     Image {
         uri: uri.to_owned(),
         family: family.to_owned(),
-        pytorch: version.filter(|_| family != "own").map(str::to_owned),
+        // A tag may say a version as the SDK does, shorter.
+        pytorch: version.filter(|_| family != "own").map(|version| match family {
+            "pytorch" => images::full_pytorch(version),
+            _ => version.to_owned(),
+        }),
         transformers: None,
         python: None,
         patch_window: None,

@@ -1057,7 +1057,7 @@ fn a_job_of_the_account_becomes_a_manifest() {
     {
         assert!(imported.out.contains(words), "{words}: {}", imported.out);
     }
-    assert!(imported.err.contains("the job ended as InProgress"), "{}", imported.err);
+    assert!(imported.err.contains("the job is InProgress"), "{}", imported.err);
     repo.0.write("imported.kdl", imported.out);
     let checked = repo.run_plain(&["check", "imported.kdl"]);
     assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);

@@ -17,7 +17,7 @@ pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{
     is_resource, is_shareable, linked, live as live_file_system, lost_its_tag, twin, twins,
 };
-pub(super) use users::{jobs as users, leaving, others as other_users, uses};
+pub(super) use users::{jobs as users, leaving, only_joins, others as other_users, uses};
 
 use super::account::{Tags, TrainingJob};
 use super::desired::Desired;

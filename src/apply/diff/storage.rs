@@ -49,7 +49,8 @@ pub fn file_system(
     let name = wanted.name.as_str();
     let tags = tags_of(&wanted.create.tags);
     let Some(system) = live(found) else {
-        if let Some(failed) = found.iter().find(|one| one.lifecycle == "FAILED") {
+        let mine = |one: &&FileSystem| users::uses(&one.tags, job_of(&tags));
+        if let Some(failed) = found.iter().filter(mine).find(|one| one.lifecycle == "FAILED") {
             let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
             let because = format!("{} failed while it was made: {why}", failed.id);
             return (Change::new("file-system", name, Action::Stop(Obstacle::Broken), because), Vec::new());
@@ -67,8 +68,8 @@ pub fn file_system(
     let others = users::others(&system.tags, job_of(&tags));
     let ours = is_same_resource(&tags, &system.tags);
     let mut fixed = immutable(wanted, system);
-    // What another job wants more of is no less for this one.
-    fixed.retain(|one| others.is_empty() || one.what != CAPACITY);
+    // What another job wants more of, or has, is no less for this one.
+    fixed.retain(|one| one.what != CAPACITY || !users::was_shared(&system.tags));
     let joins = !ours && is_shareable(wanted, system);
     if joins && users::is_full(system) {
         let because =
@@ -305,7 +306,8 @@ pub(in crate::apply) fn is_shareable(wanted: &WantedFileSystem, found: &FileSyst
     let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
     let mut fixed = immutable(wanted, found);
     fixed.retain(|one| one.what != CAPACITY);
-    tags.get(resource) == found.tags.get(resource)
+    is_live(found)
+        && tags.get(resource) == found.tags.get(resource)
         && users::is_described_alike(&tags, &found.tags)
         && fixed.is_empty()
 }

@@ -1,6 +1,7 @@
 //! Who uses a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
 //! comes to it by a tag of its own, so that two which come or leave at the same time take nothing from each other.
 
+use super::Difference;
 use crate::apply::account::{FileSystem, Tags};
 use std::collections::BTreeSet;
 
@@ -10,6 +11,8 @@ const FIRST: &str = "trainc:job";
 const FURTHER: &str = "trainc:job:";
 /// What the first job says that the file system is: the digest of its name, its fixed settings and its links.
 const DIGEST: &str = "trainc:digest";
+/// Says that several jobs have used it: what is larger than one of them asks for, another may have wanted.
+const SHARED: &str = "trainc:shared";
 /// The most tags that an object of FSx has (FSx API reference, TagResource).
 const MOST_TAGS: usize = 50;
 
@@ -49,13 +52,29 @@ pub(super) fn joining(wanted: &Tags, found: &Tags) -> Tags {
         Some(first) if first == job => (DIGEST.to_owned(), wanted.get(DIGEST)),
         _ => (format!("{FURTHER}{job}"), wanted.get(DIGEST)),
     };
+    let comes = key != DIGEST;
     let missing = digest.filter(|digest| found.get(&key) != Some(*digest));
-    missing.map(|digest| (key, digest.clone())).into_iter().collect()
+    let mut out: Tags = missing.map(|digest| (key, digest.clone())).into_iter().collect();
+    if comes && !was_shared(found) {
+        out.insert(SHARED.to_owned(), "true".to_owned());
+    }
+    out
+}
+
+/// Whether several jobs use it, or have.
+pub(super) fn was_shared(found: &Tags) -> bool {
+    found.contains_key(SHARED) || jobs(found).len() > 1
+}
+
+/// Whether nothing differs but that a job does not say yet that it uses it.
+pub(in crate::apply) fn only_joins(differences: &[Difference]) -> bool {
+    let is_join = |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
+    !differences.is_empty() && differences.iter().all(|one| is_join(&one.what))
 }
 
 /// Whether it has no room for the tag of one more job.
 pub(super) fn is_full(system: &FileSystem) -> bool {
-    system.tags.len() >= MOST_TAGS
+    system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
 }
 
 /// How a job that others stay with leaves: what is written, then the keys that go. The first one's place is another's
@@ -92,7 +111,7 @@ mod tests {
                 && !is_described_alike(&wanted("b", "d2"), &system)
         );
         let b = joining(&wanted("b", "d1"), &system);
-        assert_eq!(b, tags(&[("trainc:job:b", "d1")]));
+        assert_eq!(b, tags(&[("trainc:job:b", "d1"), ("trainc:shared", "true")]));
         system.extend(b);
         assert!(
             joining(&wanted("b", "d1"), &system).is_empty()

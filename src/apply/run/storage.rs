@@ -80,8 +80,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     return Err(Cause::Gone);
                 }
                 if made.contains(&FileSystemStep::Create) {
-                    let going =
-                        systems.iter().any(|one| Some(&one.id) == id.as_ref() && one.lifecycle == "DELETING");
+                    // Also what another job's request made, and failed.
+                    let is_going = |one: &FileSystem| matches!(one.lifecycle.as_str(), "DELETING" | "FAILED");
+                    let going = systems.iter().any(|one| Some(&one.id) == id.as_ref() && is_going(one));
                     if !going && !unseen.is_over(look.clock) {
                         self.pause(item, &mut unseen, "until FSx shows the file system").await?;
                         continue;

@@ -56,6 +56,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Beside => diagnostic
             .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
             .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
+        Obstacle::Started if change.kind == "file-system" => diagnostic
+            .help("run `trainc destroy MANIFEST --delete-data` again: it shows the file system first")
+            .note("nothing is deleted that was not shown"),
         Obstacle::Started => diagnostic
             .help("run `trainc destroy MANIFEST` again: it shows that job as well")
             .note("nothing is deleted under a running job"),

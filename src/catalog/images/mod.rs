@@ -18,6 +18,12 @@ use self::rows::{Row, accounts, alias, sort_versions, versions};
 use crate::catalog::memo::Memo;
 use crate::catalog::{regions, support};
 
+/// The full version of PyTorch that a spelling in the tag of a `pytorch-training` container stands for: `1.12.1` for
+/// `1.12`, and the spelling itself where it is no alias.
+pub fn full_pytorch(spelled: &str) -> String {
+    alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
+}
+
 /// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
 pub fn resolve(query: &ImageQuery) -> Result<Image, ImageProblem> {
     static MEMO: Memo<String, Result<Image, ImageProblem>> = Memo::new();
