@@ -56,7 +56,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
     )
     .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
     .note(format!(
-        "`trainc catalog instances {}` has where the figure is from, of {}",
+        "`trainc catalog -v instances {}` has where the figure is from, of {}",
         instance.name, instance.provenance.date
     ));
     if let Some(gbps) = instance.network_gbps {
