@@ -23,6 +23,8 @@ pub enum Class {
     Unavailable,
     /// No answer came: what happened is not known. Repeat, or look.
     Lost,
+    /// Nobody could be asked: nothing listens there, or the host is not known. Nothing was sent.
+    Unreachable,
     /// What was written a moment ago is not seen everywhere yet: repeat for a while after a write of ours.
     NotYet,
     /// Something else holds the object at the moment: repeat for a while.
@@ -141,7 +143,7 @@ impl Fault {
 
     /// Whether the same call may be repeated at once, whatever came before it.
     pub fn is_passing(&self) -> bool {
-        matches!(self.class, Class::Throttled | Class::Unavailable | Class::Lost)
+        matches!(self.class, Class::Throttled | Class::Unavailable | Class::Lost | Class::Unreachable)
     }
 }
 

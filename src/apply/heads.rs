@@ -10,6 +10,7 @@ use crate::emit::{self, Identity};
 use crate::ir::Plan;
 use futures_util::future::OptionFuture;
 use futures_util::join;
+use std::collections::BTreeMap;
 
 /// What was asked first, each with the name that it was asked by; nothing where nobody asked yet. Names of roles and of
 /// training jobs hold no number of an account.
@@ -47,6 +48,26 @@ impl Heads {
         let none = matches!(&self.run, Some((name, Ok(None))) if Some(name) == first.as_ref());
         none && matches!(&self.listed, Some((stem, Ok(listed))) if *stem == desired.stem
             && !listed.iter().any(is_run))
+    }
+
+    /// GiB of Lustre that the account has by type of deployment, beside what the job has; nothing where nobody may look.
+    pub(super) fn taken(&self, desired: &Desired) -> BTreeMap<String, u64> {
+        let Some(Ok(all)) = &self.systems else { return BTreeMap::new() };
+        let own = |system: &FileSystem| {
+            let mut wanted = desired.file_systems.iter();
+            wanted.any(|wanted| {
+                let found = super::observed::of_storage(all, desired, wanted);
+                super::diff::live_file_system(&found).is_some_and(|live| live.id == system.id)
+            })
+        };
+        let mut taken = BTreeMap::new();
+        for system in all.iter().filter(|one| one.kind == "LUSTRE" && !own(one)) {
+            let is_there = !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED");
+            if let Some(deployment) = system.deployment.as_ref().filter(|_| is_there) {
+                *taken.entry(deployment.clone()).or_default() += system.capacity_gib;
+            }
+        }
+        taken
     }
 
     /// For each file system that is wanted what there is, still without its links; nothing where nobody may look.

@@ -100,6 +100,18 @@ pub struct Look<'a, C, K> {
     pub asked: Option<&'a Cell<usize>>,
     /// Where reads that the caller may not make are gathered: then the look goes on without what they would have told.
     pub refused: Option<&'a RefCell<Vec<Fault>>>,
+    /// Who hears of a call that is asked again because no answer came.
+    pub repeated: Option<Repeated<'a>>,
+}
+
+/// Whoever hears of calls that are asked again.
+#[derive(Clone, Copy)]
+pub struct Repeated<'a>(pub &'a dyn Fn(&Fault));
+
+impl std::fmt::Debug for Repeated<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Repeated")
+    }
 }
 
 // By hand: the account and the clock are borrowed, whatever they are.
@@ -117,7 +129,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         if let Some(asked) = self.asked {
             asked.set(asked.get() + 1);
         }
-        ask(self.clock, &self.patience, async || {
+        let repeated = |fault: &Fault| {
+            if let Some(Repeated(hear)) = self.repeated {
+                hear(fault);
+            }
+        };
+        ask(self.clock, &self.patience, repeated, async || {
             let _turn = match self.turns {
                 Some(turns) => Some(turns.take().await),
                 None => None,

@@ -32,6 +32,9 @@ impl Default for Patience {
 /// The most repetitions of a call that the service failed or throttled.
 const MOST_REPEATS: u32 = 6;
 
+/// The most where nothing listens or the host is not known: an address that is written wrong never answers.
+const FEW_REPEATS: u32 = 1;
+
 /// What a wait of this many looks is held to when no time passes between them.
 const LEAST_LOOKS: u32 = 40;
 
@@ -106,23 +109,32 @@ impl Wait {
     }
 }
 
-/// Asks, and asks again while the service is throttling, failing or silent.
+/// Asks, and asks again while the service is throttling, failing or silent; `repeated` hears of what is asked again once that
+/// has taken a second.
 pub async fn ask<T, K: Clock>(
     clock: &K,
     patience: &Patience,
+    repeated: impl Fn(&Fault),
     call: impl AsyncFn() -> Answer<T>,
 ) -> Answer<T> {
     let mut wait = Wait::start(clock, patience.unseen);
     let mut repeats = 0;
     loop {
         match call().await {
-            Err(fault) if fault.is_passing() && repeats < MOST_REPEATS => {
+            Err(fault) if fault.is_passing() && repeats < most_repeats(&fault) => {
                 repeats += 1;
+                if wait.seconds(clock) >= 1 {
+                    repeated(&fault);
+                }
                 wait.short(clock, patience).await;
             }
             other => return other,
         }
     }
+}
+
+fn most_repeats(fault: &Fault) -> u32 {
+    if fault.class == Class::Unreachable { FEW_REPEATS } else { MOST_REPEATS }
 }
 
 /// How long whoever follows a job goes on asking a service that throttles: it answers in the end.
@@ -210,6 +222,22 @@ mod tests {
         async fn sleep(&self, time: Duration) {
             self.time.set(self.time.get() + time.as_secs_f64());
             self.slept.borrow_mut().push(time.as_secs());
+        }
+    }
+
+    #[test]
+    fn an_address_where_nobody_listens_is_soon_given_up() {
+        for (class, calls) in [(Class::Unreachable, 2), (Class::Lost, 7)] {
+            let (clock, asked, heard) = (Pauses::default(), Cell::new(0), Cell::new(0));
+            let patience = Patience::default();
+            let hear = |_: &Fault| heard.set(heard.get() + 1);
+            let mut answer = pin!(ask(&clock, &patience, hear, async || {
+                asked.set(asked.get() + 1);
+                Err::<(), Fault>(Fault::of(crate::apply::calls::Call::GetCallerIdentity, class, "no"))
+            }));
+            let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Err(_))));
+            assert_eq!((asked.get(), heard.get()), (calls, calls - 2), "{class:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::observed::{Look, Observed, ObservedFileSystem};
 use crate::ir::Plan;
 use futures_util::join;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the account has, and what a plan would change in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Prospect {
     pub target: Target,
     /// How many calls that took.
     pub calls: usize,
+    /// GiB of Lustre that the account has by type of deployment, beside what the job has.
+    pub taken: BTreeMap<String, u64>,
 }
 
 /// What could be seen of an account, and what could not.
@@ -130,7 +132,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         // Whoever cannot say who it is has been refused everything else for the same reason.
         let caller = caller?;
         let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
+        let taken = heads.taken(&desired);
         let first = First {
+            taken: &taken,
             caller: &caller,
             desired: &desired,
             subnets: heads.subnets.take(),
@@ -148,7 +152,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let changes = diff::diff(&desired, &observed, choices);
         let target = diff::target(&desired, &observed.runs, choices);
-        Ok(Some((Prospect { caller, desired, observed, changes, target, calls: 0 }, seen)))
+        Ok(Some((Prospect { caller, desired, observed, changes, target, calls: 0, taken }, seen)))
     }
 }
 
@@ -159,6 +163,8 @@ pub(super) struct First<'a> {
     pub caller: &'a Caller,
     /// What the plan needs.
     pub desired: &'a Desired,
+    /// GiB of Lustre in use by type of deployment.
+    pub taken: &'a BTreeMap<String, u64>,
     /// The subnets, where they were asked for.
     pub subnets: Option<Answer<Vec<Subnet>>>,
     /// Whether it is certain already that the job is to be started.

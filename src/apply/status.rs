@@ -3,6 +3,7 @@
 use super::account::{TrainingJob, Transition};
 use super::metrics::Metrics;
 use crate::ir::Plan;
+use crate::ir::plan::Price;
 use crate::text;
 use serde::Serialize;
 
@@ -38,7 +39,7 @@ pub struct Status {
     /// US dollars of the instances if the run lasts until its max-run.
     pub most_usd: Option<f64>,
     /// US dollars of the instances if the run lasts as long as the plan predicts, at the same price; null where nothing
-    /// is predicted.
+    /// is predicted, or the plan does not know what spot instances cost.
     pub planned_usd: Option<f64>,
     /// Seconds that the plan predicts for the run.
     pub planned_seconds: Option<u64>,
@@ -87,7 +88,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         cost_usd: usd(billed),
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
-        planned_usd: planned.seconds.and_then(usd),
+        planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
         planned_seconds: planned.seconds.map(whole),
         planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
         metrics: metrics
@@ -98,6 +99,12 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         model_artifacts: job.model_artifacts.clone(),
         simulated: false,
     }
+}
+
+/// Whether the plan says what the run costs: what spot instances do is not known, unless the user gave it.
+fn is_priced(plan: &Plan) -> bool {
+    let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
+    !spot || plan.price.as_ref().is_some_and(Price::is_given)
 }
 
 /// Seconds that are billed by a time, by the rule of the end: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),

@@ -107,9 +107,9 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     match cause {
         Cause::Fault(fault) => {
             let verdict = steps::sharpened(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
-            of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict)))
+            in_region(plan, of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict))))
         }
-        Cause::Obstacle(change) => obstacle(change, span),
+        Cause::Obstacle(change) => in_region(plan, obstacle(change, span)),
         Cause::Waited { fault, seconds } => {
             let verdict = room::waited(fault, *seconds, fault_verdict(fault, item, span));
             room::coded(plan, fault, item, verdict)
@@ -228,6 +228,15 @@ fn of_plan(verdict: Verdict) -> Verdict {
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 
+/// With the job's region in commands of the AWS CLI, whose own may be another.
+fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
+    const COMMAND: &str = "`aws fsx describe-file-systems`";
+    if let (Some(help), Some(region)) = (&mut verdict.diagnostic.help, plan.job.region.value()) {
+        *help = help.replace(COMMAND, &format!("`aws fsx describe-file-systems --region {region}`"));
+    }
+    verdict
+}
+
 /// A look at the account failed that no plan asked for.
 pub fn asking_failed(fault: &Fault, span: Span) -> Verdict {
     fault_verdict(fault, &Item::new("account", ""), span)
@@ -265,6 +274,11 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         ),
         Class::Throttled | Class::Unavailable | Class::Lost => (
             new(&T0609, format!("{what}{call} gave no answer after several tries: {}", words(fault))).help(again),
+            exit::INCOMPLETE,
+        ),
+        Class::Unreachable => (
+            new(&T0609, format!("{what}{call} could not be asked: {}", words(fault)))
+                .help("see that this address can be reached from here, then run the same command again"),
             exit::INCOMPLETE,
         ),
         Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),

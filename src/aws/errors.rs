@@ -7,6 +7,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use std::error::Error;
+use std::io::ErrorKind;
 
 /// Reads an error of any operation. Codes are read from the metadata, never from variants: the services send codes
 /// that their models lack (`ValidationException`, `ThrottlingException`).
@@ -37,7 +38,7 @@ where
         _ if unsigned.is_some() => {
             Fault::of(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
         }
-        SdkError::DispatchFailure(_) => Fault::of(call, Class::Lost, &words(error)),
+        SdkError::DispatchFailure(_) => unanswered(call, error),
         _ => Fault::of(call, Class::Bug, &words(error)),
     };
     let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
@@ -79,6 +80,27 @@ pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<Strin
             format!("the credentials cannot be read{reason}")
         }
     })
+}
+
+/// A request that no answer came to. Where nobody listens, or the host is not known, nothing was sent.
+pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
+    let refused = |one: &(dyn Error + 'static)| {
+        one.downcast_ref::<std::io::Error>().is_some_and(|one| {
+            matches!(
+                one.kind(),
+                ErrorKind::ConnectionRefused
+                    | ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+                    | ErrorKind::AddrNotAvailable
+            )
+        })
+    };
+    // The resolver's errors have no kind.
+    let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
+    match chain(error).find(|one| refused(*one) || unknown(*one)) {
+        Some(reason) => Fault::of(call, Class::Unreachable, &reason.to_string()),
+        None => Fault::of(call, Class::Lost, &words(error)),
+    }
 }
 
 /// An error and its reasons, each once, without debug forms.

@@ -15,6 +15,7 @@
 
 mod clock;
 mod ec2;
+mod endpoints;
 mod errors;
 mod exact;
 mod fsx;
@@ -56,6 +57,7 @@ pub struct Account {
     s3: aws_sdk_s3::Client,
     sagemaker: aws_sdk_sagemaker::Client,
     sts: aws_sdk_sts::Client,
+    endpoints: endpoints::Endpoints,
     signed: signed::Signed,
 }
 
@@ -76,6 +78,7 @@ impl Account {
             s3: s3::client(&config),
             sagemaker: aws_sdk_sagemaker::Client::new(&config),
             sts: aws_sdk_sts::Client::new(&config),
+            endpoints: endpoints::Endpoints::new(config.clone()),
             signed: signed::Signed::new(config, settings.first_wait),
         }
     }
@@ -83,50 +86,50 @@ impl Account {
 
 impl Observe for Account {
     async fn caller_identity(&self) -> Answer<Caller> {
-        sts::caller_identity(&self.sts).await
+        self.endpoints.told("sts", sts::caller_identity(&self.sts)).await
     }
 
     async fn role(&self, name: &str) -> Answer<Role> {
-        iam::role(&self.iam, name).await
+        self.endpoints.told("iam", iam::role(&self.iam, name)).await
     }
     async fn role_policy(&self, role: &str, policy: &str) -> Answer<String> {
-        iam::role_policy(&self.iam, role, policy).await
+        self.endpoints.told("iam", iam::role_policy(&self.iam, role, policy)).await
     }
     async fn inline_policies(&self, role: &str) -> Answer<Vec<String>> {
-        iam::inline_policies(&self.iam, role).await
+        self.endpoints.told("iam", iam::inline_policies(&self.iam, role)).await
     }
     async fn attached_policies(&self, role: &str) -> Answer<Vec<String>> {
-        iam::attached_policies(&self.iam, role).await
+        self.endpoints.told("iam", iam::attached_policies(&self.iam, role)).await
     }
     async fn simulate(&self, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>> {
-        iam::simulate(&self.iam, role_arn, questions).await
+        self.endpoints.told("iam", iam::simulate(&self.iam, role_arn, questions)).await
     }
 
     async fn file_systems(&self) -> Answer<Vec<FileSystem>> {
-        fsx::file_systems(&self.fsx).await
+        self.endpoints.told("fsx", fsx::file_systems(&self.fsx)).await
     }
     async fn file_system(&self, id: &str) -> Answer<FileSystem> {
-        fsx::file_system(&self.fsx, id).await
+        self.endpoints.told("fsx", fsx::file_system(&self.fsx, id)).await
     }
     async fn associations(&self, file_system: &str) -> Answer<Vec<Association>> {
-        fsx::associations(&self.fsx, file_system).await
+        self.endpoints.told("fsx", fsx::associations(&self.fsx, file_system)).await
     }
 
     async fn training_job(&self, name: &str) -> Answer<TrainingJob> {
-        sagemaker::training_job(&self.sagemaker, name).await
+        self.endpoints.told("sagemaker", sagemaker::training_job(&self.sagemaker, name)).await
     }
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>> {
-        sagemaker::training_jobs(&self.sagemaker, name_contains).await
+        self.endpoints.told("sagemaker", sagemaker::training_jobs(&self.sagemaker, name_contains)).await
     }
     async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>> {
-        sagemaker::running_jobs(&self.sagemaker, stopping).await
+        self.endpoints.told("sagemaker", sagemaker::running_jobs(&self.sagemaker, stopping)).await
     }
     async fn job_tags(&self, arn: &str) -> Answer<Tags> {
-        sagemaker::job_tags(&self.sagemaker, arn).await
+        self.endpoints.told("sagemaker", sagemaker::job_tags(&self.sagemaker, arn)).await
     }
 
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket> {
-        s3::bucket(&self.s3, name, owner).await
+        self.endpoints.told("s3", s3::bucket(&self.s3, name, owner)).await
     }
     async fn objects(
         &self,
@@ -135,118 +138,118 @@ impl Observe for Account {
         most: usize,
         owner: Option<&str>,
     ) -> Answer<Vec<Object>> {
-        s3::objects(&self.s3, bucket, prefix, most, owner).await
+        self.endpoints.told("s3", s3::objects(&self.s3, bucket, prefix, most, owner)).await
     }
     async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
-        s3::uploads(&self.s3, bucket, prefix).await
+        self.endpoints.told("s3", s3::uploads(&self.s3, bucket, prefix)).await
     }
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
-        s3::object(&self.s3, bucket, key).await
+        self.endpoints.told("s3", s3::object(&self.s3, bucket, key)).await
     }
 
     async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>> {
-        ec2::subnets(&self.signed, ids).await
+        self.endpoints.told("ec2", ec2::subnets(&self.signed, ids)).await
     }
     async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
-        ec2::security_groups(&self.signed, ids).await
+        self.endpoints.told("ec2", ec2::security_groups(&self.signed, ids)).await
     }
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
-        ec2::route_tables(&self.signed, vpc).await
+        self.endpoints.told("ec2", ec2::route_tables(&self.signed, vpc)).await
     }
     async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
-        ec2::endpoints(&self.signed, vpc, service).await
+        self.endpoints.told("ec2", ec2::endpoints(&self.signed, vpc, service)).await
     }
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>> {
-        ec2::zones(&self.signed, instance_type).await
+        self.endpoints.told("ec2", ec2::zones(&self.signed, instance_type)).await
     }
 
     async fn quota(&self, service: &str, code: &str) -> Answer<f64> {
-        quotas::quota(&self.quotas, service, code).await
+        self.endpoints.told("quotas", quotas::quota(&self.quotas, service, code)).await
     }
     async fn default_quota(&self, service: &str, code: &str) -> Answer<f64> {
-        quotas::default_quota(&self.quotas, service, code).await
+        self.endpoints.told("quotas", quotas::default_quota(&self.quotas, service, code)).await
     }
 
     async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>> {
-        logs::streams(&self.logs, prefix).await
+        self.endpoints.told("logs", logs::streams(&self.logs, prefix)).await
     }
     async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage> {
-        logs::events(&self.logs, stream, from, most).await
+        self.endpoints.told("logs", logs::events(&self.logs, stream, from, most)).await
     }
 
     async fn key(&self, id: &str) -> Answer<Key> {
-        lookups::key(&self.signed, id).await
+        self.endpoints.told("lookups", lookups::key(&self.signed, id)).await
     }
     async fn image(&self, uri: &str) -> Answer<()> {
-        lookups::image(&self.signed, uri).await
+        self.endpoints.told("lookups", lookups::image(&self.signed, uri)).await
     }
     async fn secret(&self, arn: &str) -> Answer<()> {
-        lookups::secret(&self.signed, arn).await
+        self.endpoints.told("lookups", lookups::secret(&self.signed, arn)).await
     }
 }
 
 impl Cloud for Account {
     async fn create_role(&self, request: &CreateRole) -> Answer<()> {
-        iam::create_role(&self.iam, request).await
+        self.endpoints.told("iam", iam::create_role(&self.iam, request)).await
     }
     async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()> {
-        iam::put_role_policy(&self.iam, role, policy, document).await
+        self.endpoints.told("iam", iam::put_role_policy(&self.iam, role, policy, document)).await
     }
     async fn update_trust(&self, role: &str, document: &str) -> Answer<()> {
-        iam::update_trust(&self.iam, role, document).await
+        self.endpoints.told("iam", iam::update_trust(&self.iam, role, document)).await
     }
     async fn tag_role(&self, role: &str, tags: &Tags) -> Answer<()> {
-        iam::tag_role(&self.iam, role, tags).await
+        self.endpoints.told("iam", iam::tag_role(&self.iam, role, tags)).await
     }
     async fn delete_role_policy(&self, role: &str, policy: &str) -> Answer<()> {
-        iam::delete_role_policy(&self.iam, role, policy).await
+        self.endpoints.told("iam", iam::delete_role_policy(&self.iam, role, policy)).await
     }
     async fn delete_role(&self, role: &str) -> Answer<()> {
-        iam::delete_role(&self.iam, role).await
+        self.endpoints.told("iam", iam::delete_role(&self.iam, role)).await
     }
 
     async fn create_file_system(&self, request: &CreateFileSystem) -> Answer<String> {
-        fsx::create_file_system(&self.fsx, request).await
+        self.endpoints.told("fsx", fsx::create_file_system(&self.fsx, request)).await
     }
     async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()> {
-        fsx::update_file_system(&self.fsx, id, change).await
+        self.endpoints.told("fsx", fsx::update_file_system(&self.fsx, id, change)).await
     }
     async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()> {
-        fsx::tag(&self.fsx, arn, tags).await
+        self.endpoints.told("fsx", fsx::tag(&self.fsx, arn, tags)).await
     }
     async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()> {
         fsx::untag(&self.fsx, arn, keys).await
     }
     async fn delete_file_system(&self, id: &str) -> Answer<()> {
-        fsx::delete_file_system(&self.fsx, id).await
+        self.endpoints.told("fsx", fsx::delete_file_system(&self.fsx, id)).await
     }
     async fn create_association(&self, request: &CreateDataRepositoryAssociation) -> Answer<String> {
-        fsx::create_association(&self.fsx, request).await
+        self.endpoints.told("fsx", fsx::create_association(&self.fsx, request)).await
     }
     async fn delete_association(&self, id: &str) -> Answer<()> {
-        fsx::delete_association(&self.fsx, id).await
+        self.endpoints.told("fsx", fsx::delete_association(&self.fsx, id)).await
     }
 
     async fn create_bucket(&self, name: &str) -> Answer<()> {
-        s3::create_bucket(&self.s3, name, &self.region).await
+        self.endpoints.told("s3", s3::create_bucket(&self.s3, name, &self.region)).await
     }
     async fn put_object(&self, upload: &Upload) -> Answer<()> {
-        s3::put_object(&self.s3, upload, self.part_bytes).await
+        self.endpoints.told("s3", s3::put_object(&self.s3, upload, self.part_bytes)).await
     }
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()> {
-        s3::abort(&self.s3, bucket, key, id).await
+        self.endpoints.told("s3", s3::abort(&self.s3, bucket, key, id)).await
     }
     async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()> {
-        s3::delete_object(&self.s3, bucket, key).await
+        self.endpoints.told("s3", s3::delete_object(&self.s3, bucket, key)).await
     }
 
     async fn create_training_job(&self, request: &serde_json::Value) -> Answer<()> {
-        sagemaker::create_training_job(&self.sagemaker, request).await
+        self.endpoints.told("sagemaker", sagemaker::create_training_job(&self.sagemaker, request)).await
     }
     async fn tag_job(&self, arn: &str, tags: &Tags) -> Answer<()> {
-        sagemaker::tag_job(&self.sagemaker, arn, tags).await
+        self.endpoints.told("sagemaker", sagemaker::tag_job(&self.sagemaker, arn, tags)).await
     }
     async fn stop_training_job(&self, name: &str) -> Answer<()> {
-        sagemaker::stop_training_job(&self.sagemaker, name).await
+        self.endpoints.told("sagemaker", sagemaker::stop_training_job(&self.sagemaker, name)).await
     }
 }

@@ -1,7 +1,8 @@
 //! Calls to services of which one or two questions are asked: signed with `aws-sigv4`, sent over the SDK's own HTTP
 //! client, with the SDK's credentials and endpoints.
 
-use super::errors::{without_credentials, words};
+use super::endpoints::Endpoints;
+use super::errors::{unanswered, without_credentials, words};
 use super::settings::{ATTEMPTS, LONGEST_WAIT};
 use crate::apply::calls::Call;
 use crate::apply::cloud::Answer;
@@ -15,7 +16,6 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, Or
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::timeout::TimeoutConfig;
-use aws_types::service_config::ServiceConfigKey;
 use std::time::{Duration, SystemTime};
 
 /// A request of a small service.
@@ -78,7 +78,6 @@ impl Signed {
     }
 
     async fn once(&self, ask: &Ask, id: &str) -> Answer<Reply> {
-        let lost = |what: &str| Fault::of(ask.call, Class::Lost, what);
         let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
         let url = self.url(ask);
         let mut request = HttpRequest::new(SdkBody::from(ask.body.as_str()));
@@ -110,18 +109,12 @@ impl Signed {
                 Ok::<_, OrchestratorError<std::convert::Infallible>>(Reply::of(response))
             })
             .build();
-        operation.invoke(request).await.map_err(|error: SdkError<_, _>| lost(&words(&error)))
+        operation.invoke(request).await.map_err(|error: SdkError<_, _>| unanswered(ask.call, &error))
     }
 
     /// The endpoint that AWS's settings name, else the service's own of the region.
     fn url(&self, ask: &Ask) -> String {
-        let key = ServiceConfigKey::builder()
-            .service_id(ask.service)
-            .env("AWS_ENDPOINT_URL")
-            .profile("endpoint_url")
-            .build();
-        let own = key.ok().and_then(|key| self.config.service_config().and_then(|all| all.load_config(key)));
-        let set = own.or_else(|| self.config.endpoint_url().map(str::to_owned));
+        let set = Endpoints::new(self.config.clone()).named(ask.service).map(|named| named.url);
         let url = set.unwrap_or_else(|| {
             let region = self.region(ask);
             let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };

@@ -37,6 +37,18 @@ impl Listing {
         }
     }
 
+    /// Gives each object that says `source` and `date` itself the object `provenance` as well, which others have.
+    pub fn add_provenance(&mut self) {
+        let Value::Array(items) = &mut self.json else { return };
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            let source = item.get("source").filter(|source| source.is_string()).cloned();
+            if let (Some(source), false) = (source, item.contains_key("provenance")) {
+                let date = item.get("date").cloned().unwrap_or_default();
+                item.insert("provenance".to_owned(), json!({ "source": source, "date": date }));
+            }
+        }
+    }
+
     fn of<T>(
         headers: &[&'static str],
         items: impl Iterator<Item = T>,

@@ -105,7 +105,15 @@ impl Accounts {
                 .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
         };
         let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps) };
-        let look = Look { cloud: &seen, clock: &seen, patience, turns: None, asked: None, refused: None };
+        let look = Look {
+            cloud: &seen,
+            clock: &seen,
+            patience,
+            turns: None,
+            asked: None,
+            refused: None,
+            repeated: None,
+        };
         let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
         keep(io, fake, file.as_deref(), code)
     }
@@ -133,6 +141,7 @@ impl Accounts {
                 turns: Some(&turns),
                 asked: None,
                 refused: None,
+                repeated: None,
             })
             .collect();
         let code = self.runtime.block_on(interruptible(io, async |io| tasks.run(io, &looks).await));
@@ -172,8 +181,19 @@ async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u
 async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
     let account = connect(region, patience).await;
     let clock = crate::aws::RealClock;
-    task.run(io, Look { cloud: &account, clock: &clock, patience, turns: None, asked: None, refused: None })
-        .await
+    task.run(
+        io,
+        Look {
+            cloud: &account,
+            clock: &clock,
+            patience,
+            turns: None,
+            asked: None,
+            refused: None,
+            repeated: None,
+        },
+    )
+    .await
 }
 
 #[cfg(feature = "aws")]
@@ -203,7 +223,15 @@ async fn all_on_aws(
     let looks: Vec<_> = regions
         .iter()
         .filter_map(|region| accounts.get(region))
-        .map(|cloud| Look { cloud, clock: &clock, patience, turns: Some(turns), asked: None, refused: None })
+        .map(|cloud| Look {
+            cloud,
+            clock: &clock,
+            patience,
+            turns: Some(turns),
+            asked: None,
+            refused: None,
+            repeated: None,
+        })
         .collect();
     tasks.run(io, &looks).await
 }

@@ -290,7 +290,7 @@ impl Tasks for Applies<'_> {
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
         let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
-        let looked = progress.busy(LOOKING, look_at(looks, &plans, &known, choices)).await;
+        let looked = progress.busy(LOOKING, look_at(looks, &plans, &known, &progress, choices)).await;
         let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();

@@ -57,7 +57,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "rules" => Some(rules_listing()),
         _ => listing::named(name),
     };
-    if let Some(listing) = listing {
+    if let Some(mut listing) = listing {
+        listing.add_provenance();
         return print(io, global, listing, args);
     }
     let mut known: Vec<&str> =

@@ -111,7 +111,7 @@ struct Compare<'a> {
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = look_at(looks, self.plans, self.known, |_| self.choices);
+        let all = look_at(looks, self.plans, self.known, self.progress, |_| self.choices);
         let looked = self.progress.busy(LOOKING, all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE

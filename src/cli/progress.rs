@@ -2,11 +2,12 @@
 
 use super::io::is_unread;
 use crate::apply::diff::Difference;
+use crate::apply::fault::Fault;
 use crate::apply::ledger::{Event, Item, Listener, Retry};
 use crate::text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -61,13 +62,16 @@ pub(super) struct Progress {
     prefix: String,
     bars: RefCell<BTreeMap<Item, ProgressBar>>,
     told: RefCell<BTreeMap<Item, (String, u64)>>,
+    /// Whether it was told that a call is asked again.
+    is_repeating: Cell<bool>,
 }
 
 impl Progress {
     /// Shows in a mode.
     pub(super) fn new(mode: Mode) -> Self {
         let (bars, told) = (RefCell::default(), RefCell::default());
-        Self { mode, all: MultiProgress::new(), job: None, prefix: String::new(), bars, told }
+        let is_repeating = Cell::new(false);
+        Self { mode, all: MultiProgress::new(), job: None, prefix: String::new(), bars, told, is_repeating }
     }
 
     /// The same for one job; `among` others, each line says whose it is.
@@ -90,6 +94,18 @@ impl Progress {
         let done = work.await;
         self.clear();
         done
+    }
+
+    /// Says once that a call is asked again because no answer came.
+    pub(super) fn repeating(&self, fault: &Fault) {
+        if self.is_repeating.replace(true) {
+            return;
+        }
+        let text = format!("no answer yet: {}; asking again", fault.message.trim_end_matches('.'));
+        match self.mode {
+            Mode::Bars => self.bar(&Item::new("", ""), &text),
+            _ => self.line(&text),
+        }
     }
 
     /// Writes something else while the bars stand aside.

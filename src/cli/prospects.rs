@@ -4,10 +4,11 @@ use super::args::Global;
 use super::exit;
 use super::io::Io;
 use super::manifests::{Manifest, Set};
-use super::progress::difference;
+use super::progress::{Progress, difference};
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::diff::{Action, Change, Choices, Obstacle, Target};
-use crate::apply::observed::Look;
+use crate::apply::fault::Fault;
+use crate::apply::observed::{Look, Repeated};
 use crate::apply::preflight::{self, Facts, Together};
 use crate::apply::prospect::Prospect;
 use crate::apply::verdict::{self, Verdict};
@@ -35,12 +36,16 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
     known: &[&str],
+    progress: &Progress,
     choices: impl Fn(&Plan) -> Choices,
 ) -> Vec<Looked> {
+    let hear = |fault: &Fault| progress.repeating(fault);
+    let heard = looks.iter().map(|look| Look { repeated: Some(Repeated(&hear)), ..*look });
+    let looks: Vec<Look<'_, C, K>> = heard.collect();
     let each = looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices(plan)));
     let mut all = join_all(each).await;
     let mut families = BTreeSet::new();
-    for (((looked, _), look), plan) in all.iter_mut().zip(looks).zip(plans) {
+    for (((looked, _), look), plan) in all.iter_mut().zip(&looks).zip(plans) {
         // Once for each sweep, and where the account can be looked at.
         let family = (&plan.job.swept_from, plan.job.region.value());
         if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
@@ -49,7 +54,7 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
     }
     let mut together = Together::default();
     let mut done = Vec::with_capacity(all.len());
-    for (((mut looked, facts), look), plan) in all.into_iter().zip(looks).zip(plans) {
+    for (((mut looked, facts), look), plan) in all.into_iter().zip(&looks).zip(plans) {
         let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
         if let Some(mut facts) = facts.filter(|_| starts) {
             look.room_beside(&mut facts, plan, &together).await;

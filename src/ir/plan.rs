@@ -211,6 +211,13 @@ pub struct Price {
     pub source: String,
 }
 
+impl Price {
+    /// Whether the user gave it, or a discount on it: then it holds for spot instances too.
+    pub fn is_given(&self) -> bool {
+        self.source.starts_with("--price") || self.source.contains("--discount")
+    }
+}
+
 /// Price of storage for a month of 730 hours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoragePrice {

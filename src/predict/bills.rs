@@ -35,9 +35,7 @@ impl Bills {
         // What spot instances cost is not known beforehand, unless the user gave a discount.
         let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
         let hourly = |price: Option<&Price>| {
-            let given =
-                |price: &Price| price.source.starts_with("--price") || price.source.contains("--discount");
-            price.filter(|price| !spot || given(price)).map(|price| price.usd_per_hour)
+            price.filter(|price| !spot || price.is_given()).map(|price| price.usd_per_hour)
         };
         let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
         let volume = bytes

@@ -92,6 +92,7 @@ pub fn document(subject: &Subject) -> Document {
         price: plan.and_then(|plan| plan.price.as_ref()).map(price),
         group_prices: plan.map(group_prices).unwrap_or_default(),
         resources: plan.map(|plan| resources::resources(plan, identity)).unwrap_or_default(),
+        policy: super::resources::statements(subject).into_iter().map(statement).collect(),
         overrides: job.map_or_else(Vec::new, |job| {
             job.overrides
                 .iter()
@@ -158,4 +159,13 @@ fn model(plan: &Plan) -> Option<Model> {
         vocab: a.map(|a| a.vocab),
         sequence_length: plan.job.train.sequence_length.get(),
     })
+}
+
+fn statement(one: crate::emit::iam::Statement) -> super::json::Statement {
+    super::json::Statement {
+        sid: one.sid,
+        because: one.because,
+        actions: one.actions,
+        resources: one.resources,
+    }
 }

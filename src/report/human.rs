@@ -90,18 +90,28 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
         if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
     });
-    let mut line = format!("{}, {}", text::count(subjects.len() as u64, "job"), text::count(gpus, noun));
+    let mut line = format!("{}, {}", text::count(plans.len() as u64, "job"), text::count(gpus, noun));
     if !known.is_empty() {
         let _ =
             write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
     }
-    let unknown = subjects.len() - known.len();
+    let unknown = plans.len() - known.len();
     if unknown > 0 && !known.is_empty() {
         let _ = write!(line, "; {unknown} without a price are not in it");
     }
-    let broken = subjects.iter().filter(|subject| subject.problems.errors() > 0).count();
+    let broken = subjects.iter().filter(|subject| subject.plan.is_some() && subject.problems.errors() > 0);
+    let broken = broken.count();
     if broken > 0 {
         let _ = write!(line, "; {broken} with errors");
+    }
+    let lost = subjects.len() - plans.len();
+    if lost > 0 {
+        let _ = write!(
+            line,
+            "; {} hold{} no job that could be read",
+            text::count(lost as u64, "file"),
+            if lost == 1 { "s" } else { "" }
+        );
     }
     page.field("total", &line);
     page.finish()

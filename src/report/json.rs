@@ -42,9 +42,19 @@ pub struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_prices: Vec<GroupPrice>,
     pub resources: Vec<Resource>,
+    pub policy: Vec<Statement>,
     pub overrides: Vec<Override>,
     pub notes: Vec<String>,
     pub problems: Vec<Problem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct Statement {
+    pub sid: String,
+    pub because: String,
+    pub actions: Vec<&'static str>,
+    pub resources: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

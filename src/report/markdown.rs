@@ -175,13 +175,10 @@ fn problems(subject: &Subject) -> String {
 
 /// What the role may do and why, folded away; empty where trainc makes no role, or the plan has errors.
 fn policy(subject: &Subject) -> String {
-    let Some(plan) = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable) else {
-        return String::new();
-    };
-    if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
+    let statements = super::resources::statements(subject);
+    if statements.is_empty() {
         return String::new();
     }
-    let statements = crate::emit::iam::statements(plan);
     let title = format!("what the role may do: {}", text::count(statements.len() as u64, "statement"));
     let mut out = format!(
         "<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n"

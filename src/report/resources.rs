@@ -37,3 +37,10 @@ fn made(storage: &Storage) -> String {
     what.push(after.to_owned());
     what.join(", ")
 }
+
+/// What the role that trainc makes may do and why; nothing where it makes none, or the plan has errors.
+pub(super) fn statements(subject: &super::Subject) -> Vec<crate::emit::iam::Statement> {
+    let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable);
+    let made = |plan: &&Plan| plan.job.role.as_ref().and_then(|role| role.create.get()) == Some(true);
+    plan.filter(made).map(crate::emit::iam::statements).unwrap_or_default()
+}

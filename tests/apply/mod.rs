@@ -131,7 +131,15 @@ pub fn patience() -> Patience {
 }
 
 pub fn look(cloud: &Fake) -> Look<'_, Fake, Fake> {
-    Look { cloud, clock: cloud, patience: patience(), turns: None, asked: None, refused: None }
+    Look {
+        cloud,
+        clock: cloud,
+        patience: patience(),
+        turns: None,
+        asked: None,
+        refused: None,
+        repeated: None,
+    }
 }
 
 /// How an apply ended.

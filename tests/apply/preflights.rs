@@ -263,6 +263,40 @@ fn room() {
 }
 
 #[test]
+fn file_systems_that_are_there_take_of_their_quota() {
+    let first = Fake::default();
+    run(&first, super::apply(&first, &plan(LLAMA, &[]), Choices::default())).unwrap();
+    let made = first.account();
+    let beside = |deployment: &str, tagged: bool, quota: f64| {
+        let mut account = Account { jobs: BTreeMap::new(), ..made.clone() };
+        for system in account.file_systems.values_mut() {
+            system.system.deployment = Some(deployment.to_owned());
+            if !tagged {
+                system.system.tags.clear();
+            }
+        }
+        account.quotas.insert("L-8F1B9C74".to_owned(), quota);
+        findings(LLAMA, &[], account)
+    };
+    let found = beside("PERSISTENT_2", false, 9_000.0);
+    let one = found.iter().find(|one| one.message.contains("storage capacity")).unwrap();
+    assert!(
+        one.message.contains("is 9,000 GiB, 4,800 GiB of them in use now, and the job needs 4,800 GiB"),
+        "{one:?}"
+    );
+    assert!(one.help.as_deref().unwrap().contains("--desired-value 9600"), "{one:?}");
+    assert!(!one.notes.iter().any(|note| note.contains("wait-for-capacity")), "{one:?}");
+    // Enough for both; of another type; the job's own.
+    for (deployment, tagged, quota) in
+        [("PERSISTENT_2", false, 9_600.0), ("SCRATCH_2", false, 9_000.0), ("PERSISTENT_2", true, 4_800.0)]
+    {
+        let found = beside(deployment, tagged, quota);
+        let said = found.iter().any(|one| one.message.contains("storage capacity"));
+        assert!(!said, "{deployment}, {tagged}, {quota}");
+    }
+}
+
+#[test]
 fn each_group_has_its_quota() {
     let plan = super::plan_with("tests/requests/groups-smddp.kdl", &[], None);
     let mut account = Account::default();

@@ -33,6 +33,7 @@ async fn plans_with<O: Observe>(cloud: &O, clock: &Fake, plan: &trainc::ir::Plan
         turns: None,
         asked: None,
         refused: None,
+        repeated: None,
     };
     look.prospect(plan, Choices::default()).await.unwrap().unwrap().changes.len()
 }

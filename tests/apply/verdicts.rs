@@ -260,6 +260,7 @@ fn every_class_has_a_verdict() {
         Class::Throttled,
         Class::Unavailable,
         Class::Lost,
+        Class::Unreachable,
         Class::NotYet,
         Class::Busy,
         Class::Denied,

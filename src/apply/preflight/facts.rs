@@ -109,8 +109,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let systems = first.systems.unwrap_or_default();
             let is_linked = systems.iter().any(|found| !found.systems.is_empty());
             let ask = Ask { standing: true, room: starts, data: starts && !is_linked, starts };
-            let view =
-                View { caller: first.caller, desired: first.desired, systems: &systems, described: &[] };
+            let view = View {
+                caller: first.caller,
+                desired: first.desired,
+                systems: &systems,
+                taken: first.taken,
+                described: &[],
+            };
             let begun = Facts { subnets: first.subnets, ..Facts::default() };
             (look.seen(plan, view, ask, begun).await, ask)
         };

@@ -10,7 +10,7 @@ use crate::apply::prospect::Prospect;
 use crate::catalog::quotas::{self, Quota, Usage};
 use crate::ir::{Cluster, Plan};
 use crate::source::Span;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the account when questions are chosen.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub(in crate::apply) struct View<'a> {
     pub desired: &'a Desired,
     /// For each file system of it, what there is.
     pub systems: &'a [ObservedFileSystem],
+    /// GiB of Lustre that the account has beside them, by type of deployment.
+    pub taken: &'a BTreeMap<String, u64>,
     /// Runs of the job that were looked at.
     pub described: &'a [TrainingJob],
 }
@@ -32,6 +34,7 @@ impl Prospect {
             caller: &self.caller,
             desired: &self.desired,
             systems: &self.observed.file_systems,
+            taken: &self.taken,
             described: &self.observed.runs.described,
         }
     }
@@ -56,6 +59,7 @@ pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
         out.extend(quota.map(|quota| Limit {
             quota,
             wanted,
+            taken: 0.0,
             is_shared,
             seen: None,
             is_default: false,
@@ -82,15 +86,24 @@ pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     if let Some(seconds) = cluster.max_run_seconds.val() {
         add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
     }
+    // File systems that are made beside this one take of the same quota.
+    let mut beside: BTreeMap<&str, f64> = BTreeMap::new();
     for (system, there) in file_systems(view) {
-        if there.is_some_and(|(there, _)| there.capacity_gib >= system.create.storage_capacity) {
+        let has = there.map_or(0, |(there, _)| there.capacity_gib);
+        let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
+        let Some((quota, _)) = quotas::lustre(kind) else { continue };
+        let of_quota = |other: &str| quotas::lustre(other).is_some_and(|(other, _)| other.code == quota.code);
+        let others: u64 = view.taken.iter().filter(|(kind, _)| of_quota(kind)).map(|(_, gib)| gib).sum();
+        let before = beside.iter().filter(|(kind, _)| of_quota(kind)).map(|(_, gib)| gib).sum::<f64>();
+        let wanted = system.create.storage_capacity as f64;
+        *beside.entry(kind).or_default() += wanted.max(has as f64);
+        if has >= system.create.storage_capacity {
             continue;
         }
         let place = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&system.name));
         let span = place.map_or(span, |storage| storage.capacity_bytes.span().unwrap_or(storage.span));
-        let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
-        let quota = quotas::lustre(kind).map(|(capacity, _)| capacity);
-        add(quota, system.create.storage_capacity as f64, false, span);
+        let taken = others as f64 + before;
+        out.push(Limit { quota, wanted, taken, is_shared: false, seen: None, is_default: false, span });
     }
     out
 }

@@ -22,12 +22,12 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         else {
             continue;
         };
-        let taken = if limit.is_shared { used.instances as f64 } else { 0.0 };
+        let taken = if limit.is_shared { used.instances as f64 } else { limit.taken };
         if limit.wanted + taken > *has {
             let in_use = match taken {
                 0.0 => String::new(),
                 // Only the newest of the running jobs are looked at.
-                _ if !used.is_all => {
+                _ if limit.is_shared && !used.is_all => {
                     format!(", at least {} of them in use now", amount(taken, &limit.quota.unit))
                 }
                 _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
@@ -101,10 +101,14 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
     if limit.wanted > has {
         return one.help(raise);
     }
-    if waits {
+    if waits && limit.is_shared {
         return one.severity(Severity::Warning).note("`--wait-for-capacity` waits until there is room");
     }
-    one.help(raise).note("`apply --wait-for-capacity 2h` waits until other jobs have ended")
+    let one = one.help(raise);
+    if limit.is_shared {
+        return one.note("`apply --wait-for-capacity 2h` waits until other jobs have ended");
+    }
+    one.note("or take away a file system that nobody needs: `aws fsx describe-file-systems` lists them")
 }
 
 fn amount(value: f64, unit: &str) -> String {

@@ -20,6 +20,8 @@ pub struct Limit {
     pub quota: Quota,
     /// What the job needs, in the quota's unit.
     pub wanted: f64,
+    /// What the account has of it already, where that is known beforehand: GiB of file systems.
+    pub taken: f64,
     /// Whether what runs already counts against it.
     pub is_shared: bool,
     /// The account's figure.
@@ -116,7 +118,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         known: Option<bool>,
     ) -> Option<bool> {
         let refuses = |limit: &Limit| {
-            let taken = if limit.is_shared { taken(limit) } else { 0.0 };
+            let taken = if limit.is_shared { taken(limit) } else { limit.taken };
             let is_over = |seen: &Answer<f64>| matches!(seen, Ok(has) if limit.wanted + taken > *has);
             limit.is_default && limit.seen.as_ref().is_none_or(is_over)
         };

@@ -55,7 +55,10 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
         ),
     )
     .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
-    .note(format!("{} ({})", instance.provenance.source, instance.provenance.date));
+    .note(format!(
+        "`trainc catalog -v instances {}` has where the figure is from, of {}",
+        instance.name, instance.provenance.date
+    ));
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
         // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
