@@ -697,3 +697,22 @@ fn what_keeps_a_job_from_being_searched_is_said() {
     let tuned = run(&dir, &["tune", "sub/trainc.kdl"]);
     assert!(tuned.err.contains("../../base.kdl") && tuned.code != Some(0), "{}", tuned.err);
 }
+
+/// Without a time nothing is ranked by it: what fits is shown all the same, and what is to be typed to have it ranked does that.
+#[test]
+fn what_has_no_time_is_shown_by_memory_and_price() {
+    let path = "examples/distilbert-spot/trainc.kdl";
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tune =
+        |more: &[&str]| trainc_in(root, &[&["tune", path][..], more].concat(), b"", Duration::from_mins(1));
+    let tuned = tune(&[]);
+    assert_eq!(tuned.code, Some(3), "{}", tuned.err);
+    assert!(tuned.out.starts_with("what fits, by memory alone"), "{}", tuned.out);
+    assert!(tuned.out.contains("an hour") && tuned.out.contains("as written"), "{}", tuned.out);
+    let why = "error: no layout can be ranked by time and cost: no run in 32-bit arithmetic was measured\n";
+    assert!(tuned.err.contains(why), "{}", tuned.err);
+    let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");
+    assert!(tuned.err.contains(&typed), "{}", tuned.err);
+    let ranked = tune(&["--set", "train.precision=fp16"]);
+    assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
+}

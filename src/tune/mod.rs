@@ -7,6 +7,7 @@
 //! asks it.
 
 pub mod edits;
+pub mod fitting;
 pub mod front;
 pub mod meshes;
 pub mod reasons;

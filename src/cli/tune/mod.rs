@@ -4,6 +4,7 @@ mod figures;
 mod pictured;
 mod show;
 mod sound;
+mod untimed;
 mod write;
 
 use super::args::{Global, Input, problems};
@@ -116,8 +117,19 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         discount: options.discount,
     };
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
-    let searched = Space::of(plan, &limits, constants)
-        .and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
+    let space = Space::of(plan, &limits, constants);
+    if let Ok(space) = &space
+        && base.problems.errors() == 0
+        && let Err(why) = search(space, &limits, constants)
+    {
+        if args.output != "json" {
+            io.print(&untimed::page(space, constants));
+        }
+        let help = untimed::help(plan, &held.path);
+        io.note(&format!("error: no layout can be ranked by time and cost: {why}\n{help}"));
+        return exit::MANIFEST;
+    }
+    let searched = space.and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
     let (space, points) = match searched {
         Ok(found) => found,
         Err(why) => {
