@@ -13,6 +13,16 @@ use crate::emit::iam::POLICY_NAME;
 
 pub use super::remains::{Consent, Remains, Removal};
 
+/// How a job stands to a file system that others use, or used.
+enum Stay {
+    /// It has left it to them.
+    Left,
+    /// They have left it to this job.
+    Alone,
+    /// It is gone, or on its way out.
+    Gone,
+}
+
 /// What takes away, and whom it tells.
 pub struct Remover<'a, C, K> {
     /// The account.
@@ -43,8 +53,8 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let item = Item::new("file-system", &system.id);
             if !remains.sharers(system).is_empty() {
                 match self.leave(&item, system, &remains.job).await {
-                    Ok(true) => self.telling.done(&item, "left", None),
-                    Ok(false) => self.alone(&item, &system.id),
+                    Ok(Stay::Left | Stay::Gone) => self.telling.done(&item, "left", None),
+                    Ok(Stay::Alone) => self.alone(&item, &system.id),
                     Err(cause) => self.telling.failed(&item, cause),
                 }
                 continue;
@@ -55,11 +65,11 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             // Whoever has come to it since keeps it.
             match self.leave(&item, system, &remains.job).await {
-                Ok(true) => {
+                Ok(Stay::Left) => {
                     self.telling.done(&item, "left", None);
                     continue;
                 }
-                Ok(false) => {}
+                Ok(Stay::Alone | Stay::Gone) => {}
                 Err(cause) => {
                     self.telling.failed(&item, cause);
                     continue;
@@ -200,25 +210,29 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             kind: "file-system",
             name: id.to_owned(),
             action: Action::Stop(Obstacle::Started),
-            because: format!("the other jobs have left `{id}` since the account was looked at: it is this one's alone"),
+            because: format!(
+                "the other jobs have left `{id}` since the account was looked at: it is this one's alone"
+            ),
             differences: Vec::new(),
         };
         self.telling.failed(item, Cause::Obstacle(change));
     }
 
-    /// Takes the job's own tag from a file system that others use, and whether it did; nothing where nobody else does.
-    async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<bool, Cause> {
+    /// Takes the job's own tag from a file system that others use; does nothing where nobody else does.
+    async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<Stay, Cause> {
         let look = &self.look;
         let mut unseen = Wait::start(look.clock, look.patience.unseen);
         let mut asked = false;
         loop {
             let found = absent(look.ask(async |cloud| cloud.file_system(&system.id).await).await)?;
-            let Some(found) = found.filter(|found| found.lifecycle != "DELETING") else { return Ok(true) };
+            let Some(found) = found.filter(|found| found.lifecycle != "DELETING") else {
+                return Ok(Stay::Gone);
+            };
             if !diff::uses(&found.tags, job) {
-                return Ok(true);
+                return Ok(Stay::Left);
             }
             if diff::other_users(&found.tags, job).is_empty() {
-                return Ok(false);
+                return Ok(Stay::Alone);
             }
             if !asked {
                 self.telling.doing(item, "leave");
@@ -234,7 +248,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             if unseen.is_over(look.clock) {
                 // A later look leaves it again, if what was seen was not only late.
-                return Ok(true);
+                return Ok(Stay::Left);
             }
             self.telling.waiting(
                 item,

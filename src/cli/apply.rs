@@ -13,7 +13,7 @@ use super::progress::{LOOKING, Mode, Progress, json_line, version_line};
 use super::prospects::look_at;
 use super::transcript::Desk;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::diff::{Action, Change};
+use crate::apply::diff::Action;
 use crate::apply::ledger::Item;
 use crate::apply::observed::Look;
 use crate::apply::prospect::Prospect;
@@ -296,7 +296,7 @@ impl Tasks for Applies<'_> {
         let mut said: BTreeSet<String> = BTreeSet::new();
         for ((job, look), mut looked) in all.zip(looked) {
             if let Some(prospect) = &mut looked.prospect {
-                once(&mut made, &mut prospect.changes, job.name());
+                once(&mut made, prospect, job.name());
             } else if self.args.output != "json" {
                 // Credentials that have expired have so for all: what a call was answered is said once.
                 looked
@@ -349,10 +349,20 @@ impl Tasks for Applies<'_> {
     }
 }
 
-/// Says of what two jobs would make that it is made once.
-fn once<'a>(made: &mut BTreeMap<Item, &'a str>, changes: &mut [Change], job: &'a str) {
-    for change in changes.iter_mut().filter(|change| change.action == Action::Create) {
-        match made.entry(Item::new(change.kind, &change.name)) {
+/// Says of what two jobs would make that it is made once. File systems of one name may be several.
+fn once<'a>(made: &mut BTreeMap<Item, &'a str>, prospect: &mut Prospect, job: &'a str) {
+    let systems = &prospect.desired.file_systems;
+    let identity = |name: &str| {
+        let found = systems.iter().find(|system| system.name == name);
+        found.map_or(name, |system| &system.create.client_request_token).to_owned()
+    };
+    for change in prospect.changes.iter_mut().filter(|change| change.action == Action::Create) {
+        let key = match (change.kind, change.name.split_once('/')) {
+            ("file-system", _) => identity(&change.name),
+            ("association", Some((system, link))) => format!("{}/{link}", identity(system)),
+            _ => change.name.clone(),
+        };
+        match made.entry(Item::new(change.kind, &key)) {
             Entry::Vacant(free) if matches!(change.kind, "bucket" | "file-system" | "association") => {
                 free.insert(job);
             }

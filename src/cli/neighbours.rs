@@ -104,7 +104,7 @@ struct Made {
     name: String,
     /// What jobs that share it agree in: where it is, and the token of what makes it the one that it is.
     identity: String,
-    /// What may change in place, by the API's names.
+    /// What may change in place, by the API's names, and whether the job lets it go.
     settings: BTreeMap<&'static str, String>,
     span: Span,
 }
@@ -123,6 +123,7 @@ fn made(plan: &Plan) -> Vec<Made> {
             ("DataCompressionType", said(lustre.data_compression_type.clone())),
             ("MetadataConfiguration.Iops", said(iops.map(|one| one.to_string()))),
             ("WeeklyMaintenanceStartTime", said(lustre.weekly_maintenance_start_time.clone())),
+            ("delete-after-job", storage.delete_after_job.get().unwrap_or_default().to_string()),
         ]);
         let place = (plan.job.region.value(), plan.job.account.value());
         Some(Made {

@@ -210,7 +210,7 @@ impl Shared {
         }
         let mut code = exit::DONE;
         // Of a job that the account knows its times are figures, whatever its log says.
-        if measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
+        if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
             io.note("error: nothing of the run was measured: no figure was found in its log\n");
             code = exit::USAGE;
         }

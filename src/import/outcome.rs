@@ -75,7 +75,11 @@ impl Outcome {
             .map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
         let is_over = matches!(self.status.as_str(), "Completed" | "Failed" | "Stopped");
         let (is, for_so_long) = if is_over { ("ended as", " after ") } else { ("is", " for ") };
-        out.push(format!("the job {is} {}{}", visible(&self.status), took.replacen(" after ", for_so_long, 1)));
+        out.push(format!(
+            "the job {is} {}{}",
+            visible(&self.status),
+            took.replacen(" after ", for_so_long, 1)
+        ));
         if let Some(reason) = &self.reason {
             out.push(format!("the service says: {}", visible(reason.lines().next().unwrap_or(""))));
         }

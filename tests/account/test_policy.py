@@ -34,7 +34,10 @@ RARELY = {
         "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",  # FSx asks for itself
         "sagemaker:StopTrainingJob",  # its own job, where two versions were started at the same time
     },
-    "destroy": {"s3:AbortMultipartUpload", "s3:GetObject"},
+    "destroy": {
+        "s3:AbortMultipartUpload", "s3:GetObject",
+        "fsx:TagResource", "fsx:UntagResource",  # of a file system that other jobs use as well
+    },
     "watch": set(), "stop": set(), "emit": set(),
 }
 

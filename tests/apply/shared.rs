@@ -5,8 +5,12 @@ use super::{End, apply, cloud, counts, look, plan, run};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use trainc::apply::calls::Call;
+use trainc::apply::cloud::Observe as _;
+use trainc::apply::desired::Desired;
+use trainc::apply::destroy::{Remains, Remover};
 use trainc::apply::diff::{Action, Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake, Faults, Moment};
+use trainc::apply::ledger::{Cause, Item, Ledger, Silence, Telling};
 use trainc::apply::strays::named;
 use trainc::ir::Plan;
 
@@ -54,6 +58,7 @@ fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() 
     let [roles, systems, links, _, started] = counts(&fake.account());
     assert_eq!((roles, systems, links, started), (2, 1, 1, 2), "one file system with one link");
     assert_eq!(keys(&fake.account()), ["trainc:job", "trainc:job:b"]);
+    assert!(fake.account().file_systems.values().all(|one| one.system.tags["trainc:shared"] == "true"));
     for (plan, other) in [(&a, "`b`"), (&b, "`a`")] {
         let (action, because, nothing) = seen(&fake, plan);
         assert!(action == Action::Unchanged && nothing, "{because}");
@@ -122,9 +127,8 @@ fn applied_at_the_same_time_by_several_commands_there_is_one() {
         assert_eq!(users(&fake.account()).len(), 4, "lag {lag}");
         let calm = Fake::new(fake.account());
         let all = plans.iter().map(|plan| destroy(&calm, plan, ALL));
-        let ends = run(&calm, join_all(all)).unwrap();
-        assert!(ends.iter().all(|(_, failed)| *failed == 0), "lag {lag}");
-        // Who looks while another leaves may leave the rest to the next look, and nothing else.
+        run(&calm, join_all(all)).unwrap();
+        // Whom all others leave meanwhile is told so, and takes it away once that was shown.
         for plan in &plans {
             run(&calm, destroy(&calm, plan, ALL)).unwrap();
         }
@@ -174,6 +178,83 @@ fn killed_at_every_call_coming_and_leaving_go_on() {
         assert_eq!(second.account().file_systems.len(), 0, "killed {moment:?} call {k}");
     }
     println!("sharing: killed before and after each of {calls} calls that come and {leaving} that leave");
+}
+
+/// What is found before a question is answered, and what is done after.
+fn remains(cloud: &Fake, plan: &Plan) -> Remains {
+    run(cloud, async {
+        let look = look(cloud);
+        let caller = look.ask(async |cloud| cloud.caller_identity().await).await.unwrap();
+        look.remains(&Desired::of(plan, &caller).unwrap(), &[]).await.unwrap()
+    })
+    .unwrap()
+}
+
+fn remove(cloud: &Fake, remains: &Remains) -> Vec<(Item, Cause)> {
+    let ledger = Ledger::default();
+    let remover = Remover { look: look(cloud), telling: Telling { ledger: &ledger, listener: &Silence } };
+    run(cloud, remover.run(remains, ALL)).unwrap();
+    ledger.failed()
+}
+
+#[test]
+fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    // Shown as its own, and another one has come since: it stays, and is that one's.
+    let seen = remains(&fake, &a);
+    applied(&fake, &b);
+    assert!(remove(&fake, &seen).is_empty());
+    assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
+    assert_eq!(fake.account().associations.len(), 1);
+    // Shown as shared, and the other has left since: it was not shown that it goes, so it does not, and that is said.
+    let fake = Fake::default();
+    applied(&fake, &a);
+    applied(&fake, &b);
+    let seen = remains(&fake, &b);
+    assert_eq!(run(&fake, destroy(&fake, &a, ALL)).unwrap().1, 0);
+    let failed = remove(&fake, &seen);
+    let [(Item { kind: "file-system", .. }, Cause::Obstacle(change))] = failed.as_slice() else {
+        panic!("{failed:?}")
+    };
+    let verdict = trainc::apply::verdict::obstacle(change, b.job.span);
+    assert!(verdict.exit == 5 && verdict.diagnostic.message.contains("this one's alone"), "{verdict:?}");
+    assert_eq!(
+        fake.account().file_systems.values().filter(|one| one.system.lifecycle == "AVAILABLE").count(),
+        1
+    );
+    assert_eq!(run(&fake, destroy(&fake, &b, ALL)).unwrap().1, 0);
+    assert_eq!(&counts(&fake.account())[..3], [0, 0, 0]);
+}
+
+#[test]
+fn what_another_job_made_larger_is_no_difference_when_it_has_left() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    let mut more = b.clone();
+    *more.job.storage[0].capacity_bytes.value_mut().unwrap() *= 2;
+    applied(&fake, &more);
+    assert_eq!(run(&fake, destroy(&fake, &more, ALL)).unwrap().1, 0);
+    let (action, because, nothing) = seen(&fake, &a);
+    assert!(action == Action::Unchanged && nothing, "{because}");
+}
+
+#[test]
+fn one_that_failed_for_one_job_is_made_again_for_another() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    let mut account = fake.account();
+    for state in account.file_systems.values_mut() {
+        "FAILED".clone_into(&mut state.system.lifecycle);
+    }
+    let fake = Fake::new(account);
+    assert_eq!(seen(&fake, &a).0, Action::Stop(Obstacle::Broken), "its own is its own to mend");
+    applied(&fake, &b);
+    assert_eq!(fake.account().file_systems.len(), 2);
+    assert!(seen(&fake, &b).2);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::commands::Repo;
 use super::{look, plan, run};
+use crate::support::read;
 use serde_json::Value;
 use trainc::apply::fake::{Account, Fake};
 
@@ -60,6 +61,31 @@ fn a_value_that_is_taken_out_leaves_its_job_and_every_command_says_so() {
     }
     let after = repo.run(&["plan", LLAMA]);
     assert!(!after.out.contains("T0668"), "{}", after.out);
+}
+
+/// A saved plan says of each job that it makes the file system; one has, and the others come to it.
+#[test]
+fn a_saved_plan_of_a_sweep_goes_on_from_its_first_job() {
+    let repo = Repo::new("sweep-saved", &["llama-7b-fsdp"]);
+    let alone = read("examples/llama-7b-fsdp/trainc.kdl");
+    repo.edit(LLAMA, "    region", &format!("    {SWEEP}"));
+    let saved = repo.run(&["plan", LLAMA, "--save", "sweep.plan"]);
+    assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
+    let once = one_line(&saved.out);
+    assert_eq!(once.matches("create file system corpus").count(), 3, "{once}");
+    // What the plan would have come to if it were cut off once its first job has its file system.
+    let first = alone.replace("job \"llama-7b-fsdp\"", "job \"llama-7b-fsdp-1\"");
+    repo.0.write("first/trainc.kdl", first.replace("./scripts", "../llama-7b-fsdp/scripts"));
+    let ran = repo.run(&["apply", "first/trainc.kdl", "--yes"]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    let mut account = repo.account();
+    for kind in ["jobs", "roles", "objects"] {
+        account[kind].as_object_mut().unwrap().clear();
+    }
+    repo.0.write("account.json", account.to_string());
+    let goes_on = repo.run(&["apply", "sweep.plan"]);
+    assert_eq!(goes_on.code, Some(0), "{}{}", goes_on.out, goes_on.err);
+    assert_eq!((of(&repo, "roles"), of(&repo, "file_systems")), (3, 1));
 }
 
 /// One job of those that are there can be taken away alone, and a name that is none of them is refused.

@@ -15,7 +15,7 @@ pub use storage::{FileSystemStep, association as association_change, file_system
 pub(super) use job::{NEW_RUN_TAG, is_asked_for, is_same, job, overtaken};
 pub(super) use policy::{meaning, same_policy, union};
 pub(super) use storage::{
-    is_resource, is_shareable, linked, live as live_file_system, lost_its_tag, twin, twins,
+    SHARED_WITH, is_resource, is_shareable, linked, live as live_file_system, lost_its_tag, twin, twins,
 };
 pub(super) use users::{jobs as users, leaving, only_joins, others as other_users, uses};
 

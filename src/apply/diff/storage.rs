@@ -95,7 +95,13 @@ pub fn file_system(
         return (change, Vec::new());
     }
     if !fixed.is_empty() {
-        let because = format!("{} differs in what cannot be changed: its data would go", system.id);
+        let because = match others.as_slice() {
+            [] => format!("{} differs in what cannot be changed: its data would go", system.id),
+            others => {
+                let others = crate::text::ticked(others, "and");
+                format!("{} differs in what cannot be changed, {SHARED_WITH} {others}", system.id)
+            }
+        };
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Replace), because);
         change.differences = fixed;
         return (change, Vec::new());
@@ -117,7 +123,7 @@ pub fn file_system(
     differences.extend(changed);
     let with = match others.as_slice() {
         [] => String::new(),
-        others => format!(", shared with {}", crate::text::ticked(others, "and")),
+        others => format!(", {SHARED_WITH} {}", crate::text::ticked(others, "and")),
     };
     // The service takes no update while the file system is being made; it is compared again afterwards.
     let creating = system.lifecycle == "CREATING";
@@ -157,6 +163,9 @@ pub(in crate::apply) fn kms_is(wanted: &str, found: &str) -> bool {
     // An alias is not given back: what it leads to cannot be compared here.
     wanted.contains("alias/") || id(wanted) == id(found)
 }
+
+/// How a change says that other jobs use the file system; their names follow.
+pub(in crate::apply) const SHARED_WITH: &str = "shared with";
 
 /// The member that only grows.
 const CAPACITY: &str = "StorageCapacity";

@@ -68,7 +68,8 @@ pub(super) fn was_shared(found: &Tags) -> bool {
 
 /// Whether nothing differs but that a job does not say yet that it uses it.
 pub(in crate::apply) fn only_joins(differences: &[Difference]) -> bool {
-    let is_join = |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
+    let is_join =
+        |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
     !differences.is_empty() && differences.iter().all(|one| is_join(&one.what))
 }
 

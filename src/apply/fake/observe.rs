@@ -119,6 +119,15 @@ impl Observe for Fake {
 
     async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>> {
         self.call(Call::ListTrainingJobs, name_contains, |account, _| {
+            if name_contains.is_empty() {
+                let message = "NameContains: '' does not match [a-zA-Z0-9\\-]+";
+                return Err(Fault::answered(
+                    Call::ListTrainingJobs,
+                    Some(400),
+                    "ValidationException",
+                    message,
+                ));
+            }
             Ok(summaries(account, |job| job.name.contains(name_contains)))
         })
         .await

@@ -40,8 +40,13 @@ pub fn strays(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
         let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
         let systems = stray.file_systems.iter().map(|system| {
             let monthly = monthly_usd(region, system);
-            let cost = monthly.map_or_else(String::new, |usd| format!(" ({} a month)", text::dollars(usd)));
-            format!("file system `{}`{cost}", system.id)
+            let others = other_users(&system.tags, job);
+            let said = match monthly {
+                _ if !others.is_empty() => format!(" (which {} keeps)", text::ticked(&others, "or")),
+                Some(usd) => format!(" ({} a month)", text::dollars(usd)),
+                None => String::new(),
+            };
+            format!("file system `{}`{said}", system.id)
         });
         let role = stray.role.iter().map(|role| format!("role `{role}`"));
         let all: Vec<String> = runs.chain(systems).chain(role).collect();

@@ -1,7 +1,7 @@
 //! What stands in the way of a resource, in words.
 
 use super::{DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, Verdict, exit};
-use crate::apply::diff::{Action, Change, Obstacle};
+use crate::apply::diff::{Action, Change, Obstacle, SHARED_WITH};
 use crate::diag::Diagnostic;
 use crate::source::Span;
 use crate::text;
@@ -69,6 +69,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
                 .note("FSx makes no storage smaller, and a new file system begins empty")
         }
+        Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
+            .help("give it another `name=`: then this job makes one of its own, and `trainc destroy MANIFEST` leaves this one to the others")
+            .note("FSx cannot change this in place"),
         Obstacle::Replace => diagnostic
             .help(
                 "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",

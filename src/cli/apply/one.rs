@@ -343,7 +343,7 @@ impl One<'_> {
             return String::new();
         }
         format!(
-            "  file system {} stays and is billed: trainc destroy {} --delete-data removes it\n",
+            "  file system {} stays and is billed: trainc destroy {} --delete-data removes it, unless another job uses it\n",
             crate::text::ticked(&names, "and"),
             self.path()
         )
