@@ -212,13 +212,13 @@ impl Cloud for Account {
         self.endpoints.told("fsx", fsx::create_file_system(&self.fsx, request)).await
     }
     async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()> {
-        self.endpoints.told("fsx", fsx::update_file_system(&self.fsx, id, change)).await
+        self.endpoints.told("fsx", Box::pin(fsx::update_file_system(&self.fsx, id, change))).await
     }
     async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()> {
         self.endpoints.told("fsx", fsx::tag(&self.fsx, arn, tags)).await
     }
     async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()> {
-        fsx::untag(&self.fsx, arn, keys).await
+        self.endpoints.told("fsx", fsx::untag(&self.fsx, arn, keys)).await
     }
     async fn delete_file_system(&self, id: &str) -> Answer<()> {
         self.endpoints.told("fsx", fsx::delete_file_system(&self.fsx, id)).await
@@ -234,7 +234,7 @@ impl Cloud for Account {
         self.endpoints.told("s3", s3::create_bucket(&self.s3, name, &self.region)).await
     }
     async fn put_object(&self, upload: &Upload) -> Answer<()> {
-        self.endpoints.told("s3", s3::put_object(&self.s3, upload, self.part_bytes)).await
+        self.endpoints.told("s3", Box::pin(s3::put_object(&self.s3, upload, self.part_bytes))).await
     }
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()> {
         self.endpoints.told("s3", s3::abort(&self.s3, bucket, key, id)).await

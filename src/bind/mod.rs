@@ -130,10 +130,8 @@ impl Binder<'_> {
             };
             let expression = inside.get(..close).unwrap_or("").trim();
             // What was refused in this text is refused once.
-            let value = match refused.contains(expression) {
-                true => None,
-                false => self.evaluate(expression, span, problems),
-            };
+            let value =
+                if refused.contains(expression) { None } else { self.evaluate(expression, span, problems) };
             match value {
                 Some(value) if self.takes(&value, written, span, problems) => parts.push(value),
                 Some(_) => fine = false,
