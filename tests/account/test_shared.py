@@ -1,0 +1,85 @@
+"""File systems that jobs describe alike: made once over HTTP, left one by one, and gone with the last."""
+
+import shutil
+import subprocess
+
+import pytest
+from job import ROOT, TRAINC, Example
+
+LLAMA = (ROOT / "examples/llama-7b-fsdp/trainc.kdl").read_text()
+IMPORT = 'import "s3://example-corpus/tokens/"'
+
+
+@pytest.fixture(scope="session")
+def llama():
+    return Example("llama-7b-fsdp")
+
+
+@pytest.fixture
+def repo(account, tmp_path, llama):
+    """A directory whose two jobs are called otherwise, and are alike in all else."""
+    (tmp_path / ".git").mkdir()
+    shutil.copytree(ROOT / "examples/llama-7b-fsdp/scripts", tmp_path / "scripts")
+    for name in "ab":
+        (tmp_path / f"{name}.kdl").write_text(LLAMA.replace('job "llama-7b-fsdp"', f'job "{name}"'))
+    account.admin("seed", llama.seeded())
+    return tmp_path
+
+
+def trainc(account, folder, *arguments):
+    return subprocess.run(
+        [TRAINC, *arguments], cwd=folder, env=account.environment, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=180,
+    )
+
+
+def systems(account):
+    return [one for one in account.state()["file_systems"] if one["Lifecycle"] != "DELETING"]
+
+
+def users(system):
+    tags = system["Tags"]
+    return sorted([tags.get("trainc:job", "nobody"), *[key[11:] for key in tags if key.startswith("trainc:job:")]])
+
+
+def test_two_jobs_share_what_they_describe_alike(account, repo):
+    done = trainc(account, repo, "apply", ".", "--yes")
+    assert done.returncode == 0, done
+    assert "`a` needs it too, and it is made once" in done.stdout, done
+    (system,) = systems(account)
+    assert users(system) == ["a", "b"]
+    assert len([e for e in account.requests() if e["call"] == "fsx:CreateDataRepositoryAssociation"]) == 1
+    for name in "ab":
+        planned = trainc(account, repo, "plan", f"{name}.kdl", "--detailed-exit-code")
+        assert planned.returncode == 0, planned
+    gone = trainc(account, repo, "destroy", "a.kdl", "--yes", "--delete-data")
+    assert gone.returncode == 0, gone
+    assert "leave" in gone.stdout and "`b` uses it, too" in gone.stdout, gone
+    (system,) = systems(account)
+    assert users(system) == ["b"]
+    assert trainc(account, repo, "plan", "b.kdl", "--detailed-exit-code").returncode == 0
+    gone = trainc(account, repo, "destroy", "b.kdl", "--yes", "--delete-data")
+    assert gone.returncode == 0 and systems(account) == [], gone
+
+
+def test_separate_commands_at_the_same_time_make_one(account, repo):
+    running = [
+        subprocess.Popen(
+            [TRAINC, "apply", f"{name}.kdl", "--yes"], cwd=repo, env=account.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name in "ab"
+    ]
+    ends = [(one.communicate(timeout=300), one.returncode) for one in running]
+    assert [code for _, code in ends] == [0, 0], ends
+    (system,) = systems(account)
+    assert users(system) == ["a", "b"]
+
+
+def test_a_file_system_goes_with_its_job(account, repo):
+    """`delete-after-job`, which only `apply --wait` is there to see."""
+    manifest = repo / "a.kdl"
+    manifest.write_text(manifest.read_text().replace(IMPORT, f"{IMPORT}\n        delete-after-job"))
+    done = trainc(account, repo, "apply", "a.kdl", "--yes", "--wait")
+    assert done.returncode == 0, done
+    assert systems(account) == []
