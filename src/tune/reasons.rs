@@ -1,6 +1,6 @@
 //! Why a layout was not chosen: what beat it and by what, or what refused it.
 
-use super::front::Measure;
+use super::front::{Measure, NOISE};
 use super::search::{Point, Standing};
 use super::space::{Choice, Limits, Space};
 use crate::predict::memory::{self, MemoryConstants, of_gpu};
@@ -23,6 +23,15 @@ pub enum Reason {
         because: Vec<Because>,
         /// What in the layout makes it so.
         traits: Vec<String>,
+    },
+    /// It is better by less than can be told apart, and may not fit, where another surely does.
+    Aside {
+        /// The place of that one in the front.
+        by: usize,
+        /// How much shorter the run is, a fraction.
+        quicker: f64,
+        /// How much less it costs, US dollars, where both prices are known.
+        cheaper_usd: Option<f64>,
     },
     /// It does not fit.
     TooLarge {
@@ -130,8 +139,24 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
     ]
 }
 
+/// The member of the front that stands there for a point that may not fit, since the two cannot be told apart.
+fn stands_in(points: &[Point], front: &[usize], measure: Measure, point: &Point) -> Option<usize> {
+    if point.surely_fits() {
+        return None;
+    }
+    let most = 1.0 + NOISE;
+    front.iter().position(|at| {
+        points.get(*at).is_some_and(|other| {
+            other.surely_fits()
+                && other.seconds <= point.seconds * most
+                && measure.cost(other) <= measure.cost(point) * most
+        })
+    })
+}
+
 /// Places of the layouts that are worth a word beside the front, the closest first, `most` at most.
 ///
+/// First those that another stands for on the front, because it fits more surely.
 /// For each value on each axis that no member of the front has (an instance type, a strategy, recomputation or none),
 /// the layout that comes closest with it: the answer to "why not that". Then whatever else comes closest. Of layouts
 /// that are too large, too late or too dear only those that would be on the front.
@@ -143,6 +168,7 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
     let mut of_value: BTreeMap<(u8, u64), (f64, usize)> = BTreeMap::new();
     let mut barred: BTreeMap<(Standing, usize, u64), (f64, usize)> = BTreeMap::new();
     let mut closest: Vec<(f64, usize)> = Vec::new();
+    let mut aside: Vec<(f64, usize)> = Vec::new();
     for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
         let found = behind(points, front, measure, point);
         match (point.standing, found) {
@@ -155,6 +181,9 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
                     }
                 }
                 closest.push((gap, at));
+            }
+            (Standing::Sound, None) if stands_in(points, front, measure, point).is_some() => {
+                aside.push((point.seconds, at));
             }
             (Standing::Sound | Standing::Barred | Standing::Endless, None) | (_, Some(_)) => {}
             (standing, None) => {
@@ -169,7 +198,8 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
             }
         }
     }
-    let mut out: Vec<usize> = Vec::new();
+    aside.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<usize> = aside.into_iter().take(BARRED).map(|(_, at)| at).collect();
     let (room, bounds) = ([Standing::Tight, Standing::TooLarge], [Standing::Late, Standing::Dear]);
     // Where something was in reach but for the bounds, what misses them by least comes first.
     let order = if front.is_empty() { [bounds, room] } else { [room, bounds] };
@@ -232,7 +262,16 @@ pub fn why(
             unpriced: space.unpriced(point.choice.site),
         }),
         Standing::Sound => {
-            let (by, _) = behind(points, front, Measure::of(points), point)?;
+            let measure = Measure::of(points);
+            let Some((by, _)) = behind(points, front, measure, point) else {
+                let by = stands_in(points, front, measure, point)?;
+                let other = points.get(*front.get(by)?)?;
+                return Some(Reason::Aside {
+                    by,
+                    quicker: 1.0 - point.seconds / other.seconds,
+                    cheaper_usd: other.usd.zip(point.usd).map(|(other, own)| other - own),
+                });
+            };
             let best = points.get(*front.get(by)?)?;
             Some(Reason::Beaten {
                 by,

@@ -118,6 +118,7 @@ fn sure(seconds: f64, usd: f64) -> Point {
 fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
     assert_eq!((front(&near), offered(&near)), (vec![0], vec![1]));
+    assert_eq!(next_best(&near, &offered(&near), 5), [0], "and what gave way is the first that comes next");
     // Farther off both are: the faster as it is, and the fastest that surely fits.
     let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
     assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));

@@ -171,6 +171,15 @@ impl std::fmt::Display for Reason {
                     because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
+            Self::Aside { by, quicker, cheaper_usd } => {
+                let by = by + 1;
+                write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
+                match cheaper_usd.filter(|less| *less >= 0.005) {
+                    Some(less) => write!(f, " and {} cheaper", usd(less)),
+                    None => Ok(()),
+                }?;
+                write!(f, ", which cannot be told apart")
+            }
             Self::Tight { needs_bytes, has_bytes } => write!(
                 f,
                 "too little room: {:.1} of {:.1} GiB, and a predicted memory is off by {:.1}% in the mean",

@@ -242,6 +242,26 @@ fn what_another_job_made_larger_is_no_difference_when_it_has_left() {
 }
 
 #[test]
+fn a_link_that_lies_in_another_is_in_the_way_before_anything_is_written() {
+    let [a, c] = jobs(&["a", "c"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    let edited = |plan: &Plan| {
+        let mut plan = plan.clone();
+        *plan.job.storage[0].imports[0].s3.value_mut().unwrap() =
+            "s3://example-corpus/tokens/sub/".to_owned();
+        plan
+    };
+    let before = users(&fake.account());
+    let end = run(&fake, apply(&fake, &edited(&a), Choices { new_run: true, ..PLAIN })).unwrap();
+    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Replace]), "{end:?}");
+    assert_eq!(users(&fake.account()), before);
+    // Another job that is described so makes one of its own, and one that is described as before shares the first.
+    assert_eq!(seen(&fake, &edited(&c)).0, Action::Create);
+    assert_eq!(seen(&fake, &c).0, Action::Update);
+}
+
+#[test]
 fn one_that_failed_for_one_job_is_made_again_for_another() {
     let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
     let fake = Fake::default();

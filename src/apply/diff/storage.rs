@@ -261,6 +261,14 @@ fn number(value: Option<u64>) -> String {
 pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
     let kind = "association";
     let Some(there) = file_system.and_then(|id| linked(wanted, id, found)) else {
+        if let Some(other) = file_system.and_then(|id| overlapping(wanted, id, found)) {
+            let (path, links) = (&wanted.create.file_system_path, other.s3.trim_end_matches('/'));
+            let because = format!(
+                "its path `{path}` overlaps `{}`, which {} links to {links}: the paths of links lie apart",
+                other.path, other.id
+            );
+            return Change::new(kind, &wanted.name, Action::Stop(Obstacle::Replace), because);
+        }
         let because = match file_system {
             Some(_) => "the file system has no such link",
             None => "its file system is new",
@@ -294,6 +302,25 @@ pub(in crate::apply) fn linked<'a>(
                 && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
         });
     same.next()
+}
+
+/// A link of the file system to something else whose path lies in the wanted one's, or the other way round: FSx refuses a
+/// second (Amazon FSx for Lustre user guide, "Linking your file system to an S3 bucket").
+fn overlapping<'a>(
+    wanted: &WantedAssociation,
+    file_system: &str,
+    found: &'a [Association],
+) -> Option<&'a Association> {
+    let inside = |inner: &str, outer: &str| {
+        let outer = outer.trim_end_matches('/');
+        inner
+            .trim_end_matches('/')
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let mut live = found.iter().filter(|one| one.file_system == file_system && one.lifecycle != "DELETING");
+    let path = wanted.create.file_system_path.as_str();
+    live.find(|one| inside(&one.path, path) || inside(path, &one.path))
 }
 
 /// The tags that say which resource of which job an object is.

@@ -69,6 +69,9 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
                 .note("FSx makes no storage smaller, and a new file system begins empty")
         }
+        Obstacle::Replace if change.kind == "association" => diagnostic
+            .help("give the storage another `name=`: then the job makes one with this link, and the old one stays until it is destroyed")
+            .note("FSx refuses a link whose path lies in another's; `aws fsx delete-data-repository-association` takes the old link away, and its files stay in S3"),
         Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
             .help("give it another `name=`: then this job makes one of its own, and `trainc destroy MANIFEST` leaves this one to the others")
             .note("FSx cannot change this in place"),

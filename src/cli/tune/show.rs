@@ -295,6 +295,9 @@ impl Lost {
                 })).collect::<Vec<_>>(),
                 "traits": traits,
             }),
+            Reason::Aside { by, quicker, cheaper_usd } => json!({
+                "kind": "aside", "by": by + 1, "quicker": quicker, "cheaper_usd": cheaper_usd,
+            }),
             Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => json!({
                 "kind": "too-large", "needs_bytes": needs_bytes, "has_bytes": has_bytes,
                 "part": part, "part_bytes": part_bytes,
