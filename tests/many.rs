@@ -88,6 +88,21 @@ fn a_brace_or_a_quote_is_one_more() {
         wanted.sort_unstable();
         assert_eq!(found, wanted, "{comes}\n{}", outcome.lines());
     }
+    // A quote at the end of a line takes in that line, and no batch that does not divide.
+    let starter =
+        crate::support::read("examples/starter/trainc.kdl").replace("global-batch 64", "global-batch 63");
+    for (from, to) in [
+        ("regex=\"mfu=([0-9.]+)\"", "regex=\"mfu=([0-9.]+)"),
+        ("\"{{ run.steps }}\"", "\"{{ run.steps }}"),
+        ("precision \"bf16\"", "precision \"bf16"),
+    ] {
+        assert!(starter.contains(from));
+        let outcome = compile("examples/starter/trainc.kdl", &starter.replace(from, to));
+        let codes: Vec<&str> = outcome.places().iter().map(|(code, _)| *code).collect();
+        let errors: Vec<&str> = codes.into_iter().filter(|code| *code != "T0442").collect();
+        assert!(errors.contains(&"T0106") && errors.contains(&"T0310"), "{to}\n{}", outcome.lines());
+        assert!(!errors.contains(&"T0220"), "{to}\n{}", outcome.lines());
+    }
     // A block that ends too early, or too late, moves what stands behind it: what seems missing is not said then.
     for (from, to, code) in [
         ("    cluster \"ml.p4d.24xlarge\" nodes=2 {", "    cluster \"ml.p4d.24xlarge\" nodes=2", "T0105"),

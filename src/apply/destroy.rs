@@ -54,6 +54,10 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if !remains.sharers(system).is_empty() {
                 match self.leave(&item, system, &remains.job).await {
                     Ok(Stay::Left | Stay::Gone) => self.telling.done(&item, "left", None),
+                    // Where nobody was asked, what the manifest says holds whoever is the last.
+                    Ok(Stay::Alone) if remains.unasked => {
+                        waited |= self.take_away(&item, system, links, &remains.job).await;
+                    }
                     Ok(Stay::Alone) => self.alone(&item, &system.id),
                     Err(cause) => self.telling.failed(&item, cause),
                 }
@@ -63,29 +67,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 self.telling.done(&item, "kept", None);
                 continue;
             }
-            // Whoever has come to it since keeps it.
-            match self.leave(&item, system, &remains.job).await {
-                Ok(Stay::Left) => {
-                    self.telling.done(&item, "left", None);
-                    continue;
-                }
-                Ok(Stay::Alone | Stay::Gone) => {}
-                Err(cause) => {
-                    self.telling.failed(&item, cause);
-                    continue;
-                }
-            }
-            let mut unlinked = true;
-            for link in links {
-                let item = Item::new("association", &link.id);
-                unlinked &= self.settle(&item, self.unlink(&item, link).await, "deleted");
-            }
-            if unlinked {
-                self.settle(&item, self.delete_file_system(&item, &system.id).await, "deleted");
-                waited = true;
-            } else {
-                self.telling.left(item);
-            }
+            waited |= self.take_away(&item, system, links, &remains.job).await;
         }
         // Whatever has begun since to run as the role, or from an upload, keeps it.
         let used = match self.look.users(remains).await {
@@ -202,6 +184,35 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
+    }
+
+    /// Deletes a file system with its links, unless another job has come to it: looked at before the first link goes, and
+    /// again when they are gone, for that takes minutes. Whether it did.
+    async fn take_away(&self, item: &Item, system: &FileSystem, links: &[Association], job: &str) -> bool {
+        for links in [links, &[]] {
+            match self.leave(item, system, job).await {
+                Ok(Stay::Alone | Stay::Gone) => {}
+                Ok(Stay::Left) => {
+                    self.telling.done(item, "left", None);
+                    return false;
+                }
+                Err(cause) => {
+                    self.telling.failed(item, cause);
+                    return false;
+                }
+            }
+            let mut unlinked = true;
+            for link in links {
+                let item = Item::new("association", &link.id);
+                unlinked &= self.settle(&item, self.unlink(&item, link).await, "deleted");
+            }
+            if !unlinked {
+                self.telling.left(item.clone());
+                return false;
+            }
+        }
+        self.settle(item, self.delete_file_system(item, &system.id).await, "deleted");
+        true
     }
 
     /// That a file system is this job's alone by now, and goes only when that was shown.

@@ -27,6 +27,8 @@ pub struct Remains {
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
     /// Of them, those that the manifest lets go with the job (`delete-after-job`): ids.
     pub released: Vec<String>,
+    /// Whether nobody is asked: what goes with its job goes because the manifest says so.
+    pub unasked: bool,
     /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
     /// role, the `s3://bucket/key` of an upload.
     pub in_use: Vec<(String, String)>,
@@ -114,7 +116,7 @@ impl Remains {
         let mut file_systems = std::mem::take(&mut self.file_systems);
         file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
         let (job, stem, region) = (self.job, self.stem, self.region);
-        Self { job, stem, region, file_systems, released, in_use, ..Self::default() }
+        Self { job, stem, region, file_systems, released, in_use, unasked: true, ..Self::default() }
     }
 
     /// What becomes of each, in the order in which it is done.

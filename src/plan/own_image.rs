@@ -21,7 +21,7 @@ pub(super) fn own(uri: &str, origin: Origin) -> Image {
         family: family.to_owned(),
         // A tag may say a version as the SDK does, shorter.
         pytorch: version.filter(|_| family != "own").map(|version| match family {
-            "pytorch" => images::full_pytorch(version),
+            "pytorch" | "huggingface" => images::full_pytorch(version),
             _ => version.to_owned(),
         }),
         transformers: None,

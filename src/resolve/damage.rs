@@ -18,13 +18,21 @@ pub(super) fn hides_nodes(problems: &Problems, sources: &SourceMap) -> bool {
     problems.iter().any(|one| match damage(one.code) {
         Damage::None => false,
         Damage::Line => !ends_with_line(one, sources),
-        Damage::Blocks => problems.iter().any(is_moved),
+        // What is no KDL beside a brace, as a second `{`, may have taken the block's nodes with it.
+        Damage::Blocks => problems.iter().any(|one| is_moved(one) || one.code.id == "T0101"),
         Damage::All => true,
     })
 }
 
-/// Whether a string without its end took in nothing of the structure: one value at the end of its line.
+/// Whether a string without its end, or its beginning, took in nothing of the structure: one value at the end of its line.
 fn ends_with_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let text = sources.slice(problem.span);
-    !text.contains("\"\"\"") && !text.contains(['{', '}', ';', '=', '\\', '\n'])
+    let whole = sources.get(problem.span.source).map_or("", |source| &source.text);
+    let behind = whole.get(problem.span.end as usize..).unwrap_or("");
+    let behind = behind.lines().next().unwrap_or("").trim_matches(['"', ' ', '\t']);
+    // A placeholder has braces of its own, and a text an equals sign; a property stands behind a blank.
+    let own = text.replace("{{", "").replace("}}", "");
+    let takes_property = own.split_whitespace().skip(1).any(|word| word.contains('='));
+    let takes_block = own.contains("\"\"\"") || own.contains(['{', '}', ';', '\\', '\n']);
+    behind.is_empty() && !takes_property && !takes_block
 }

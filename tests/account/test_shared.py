@@ -83,3 +83,12 @@ def test_a_file_system_goes_with_its_job(account, repo):
     done = trainc(account, repo, "apply", "a.kdl", "--yes", "--wait")
     assert done.returncode == 0, done
     assert systems(account) == []
+
+
+def test_a_file_system_goes_with_the_last_of_its_jobs(account, repo):
+    for name in "ab":
+        manifest = repo / f"{name}.kdl"
+        manifest.write_text(manifest.read_text().replace(IMPORT, f"{IMPORT}\n        delete-after-job"))
+    done = trainc(account, repo, "apply", ".", "--yes", "--wait")
+    assert done.returncode == 0, done
+    assert systems(account) == []

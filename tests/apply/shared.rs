@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trainc::apply::calls::Call;
 use trainc::apply::cloud::Observe as _;
 use trainc::apply::desired::Desired;
-use trainc::apply::destroy::{Remains, Remover};
+use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::{Action, Choices, Obstacle};
 use trainc::apply::fake::{Account, Fake, Faults, Moment};
 use trainc::apply::ledger::{Cause, Item, Ledger, Silence, Telling};
@@ -226,6 +226,57 @@ fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
     );
     assert_eq!(run(&fake, destroy(&fake, &b, ALL)).unwrap().1, 0);
     assert_eq!(&counts(&fake.account())[..3], [0, 0, 0]);
+}
+
+/// Links go slowly, and meanwhile another job may come: what it uses stays.
+#[test]
+fn who_comes_while_the_links_go_keeps_the_file_system() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let calm = Fake::default();
+    applied(&calm, &a);
+    let alone = calm.account();
+    let whole = Fake::new(alone.clone());
+    assert!(remove(&whole, &remains(&whole, &a)).is_empty());
+    let calls = whole.calls();
+    let last = calls.iter().position(|call| *call == Call::DeleteDataRepositoryAssociation).unwrap() + 1;
+    // Cut off once the link is asked to go, it is gone on with when another has come.
+    let first = cloud(alone, Faults { crash: Some((last, Moment::After)), ..Faults::default() });
+    let seen = remains(&first, &a);
+    let ledger = Ledger::default();
+    let remover = Remover { look: look(&first), telling: Telling { ledger: &ledger, listener: &Silence } };
+    assert!(run(&first, remover.run(&seen, ALL)).is_none());
+    let second = Fake::new(first.account());
+    applied(&second, &b);
+    assert!(remove(&second, &seen).is_empty());
+    assert_eq!(users(&second.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
+}
+
+/// The jobs of one command end at the same time, and each lets the file system go: the last one takes it away.
+#[test]
+fn sharers_that_let_it_go_with_them_leave_nothing() {
+    let mut plans = jobs(&["a", "b", "c"]);
+    for plan in &mut plans {
+        plan.job.storage[0].delete_after_job =
+            trainc::ir::Field::Is(trainc::ir::Val::default(true, "a test"));
+    }
+    let fake = Fake::default();
+    plans.iter().for_each(|plan| applied(&fake, plan));
+    let mut account = fake.account();
+    for job in account.jobs.values_mut() {
+        "Completed".clone_into(&mut job.job.status);
+        job.job.ended = Some(0.0);
+    }
+    let fake = Fake::new(account);
+    let all: Vec<Remains> = plans.iter().map(|plan| remains(&fake, plan).only_released()).collect();
+    let ledgers: Vec<Ledger> = plans.iter().map(|_| Ledger::default()).collect();
+    let removers: Vec<_> = ledgers
+        .iter()
+        .map(|ledger| Remover { look: look(&fake), telling: Telling { ledger, listener: &Silence } })
+        .collect();
+    let going = removers.iter().zip(&all).map(|(remover, remains)| remover.run(remains, Consent::default()));
+    run(&fake, join_all(going)).unwrap();
+    assert!(ledgers.iter().all(|ledger| ledger.failed().is_empty()));
+    assert_eq!(fake.account().file_systems.len(), 0);
 }
 
 #[test]

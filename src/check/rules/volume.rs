@@ -3,7 +3,7 @@
 use crate::catalog::{instances, quotas};
 use crate::check::Context;
 use crate::declare_code;
-use crate::diag::{Code, Diagnostic, Problems};
+use crate::diag::{Code, Diagnostic, Problems, Severity};
 use crate::ir::hardware::Instance;
 use crate::ir::size::GIB;
 use crate::ir::{Cluster, Plan};
@@ -70,10 +70,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .fact("nvme_gb", instance.nvme_total_gb),
         );
     }
+    let whole = volume.value.div_ceil(GIB);
+    if i32::try_from(whole).is_err() {
+        problems.push(
+            Diagnostic::new(
+                &T0430,
+                span,
+                format!("a volume of {} GiB is more than the API can be told", text::group(whole)),
+            )
+            .severity(Severity::Error)
+            .help("write as much as the job downloads and writes, as `volume \"500GiB\"`")
+            .note("`VolumeSizeInGB` is an integer of 32 bits (botocore 1.44.5, ResourceConfig)"),
+        );
+        return;
+    }
     if everywhere {
         return;
     }
-    let whole = volume.value.div_ceil(GIB);
     if whole == 0 {
         let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, and the instance stores on nothing else")
             .help("write `volume \"30GiB\"`, or as much as the job downloads and writes")
