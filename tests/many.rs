@@ -103,6 +103,25 @@ fn a_brace_or_a_quote_is_one_more() {
         assert!(errors.contains(&"T0106") && errors.contains(&"T0310"), "{to}\n{}", outcome.lines());
         assert!(!errors.contains(&"T0220"), "{to}\n{}", outcome.lines());
     }
+    // In the middle of a line it takes in nothing: what stands behind it are properties, and they are read. One mistake
+    // is one problem, wherever the quote is missing.
+    let starter = starter.replace("global-batch 63", "global-batch 64");
+    let mut quoted = 0;
+    for (at, _) in starter.match_indices('"').skip(1).step_by(2) {
+        let line = starter[at..].lines().next().unwrap_or("");
+        let is_text = starter[..at].rsplit('\n').next().is_some_and(|before| before.trim().starts_with("//"));
+        if is_text {
+            continue;
+        }
+        let outcome =
+            compile("examples/starter/trainc.kdl", &format!("{}{}", &starter[..at], &starter[at + 1..]));
+        let places = outcome.places();
+        let errors: Vec<&str> =
+            places.iter().map(|(code, _)| *code).filter(|code| *code != "T0442").collect();
+        assert_eq!(errors, ["T0106"], "{line}\n{}", outcome.lines());
+        quoted += 1;
+    }
+    assert!(quoted > 20, "{quoted} strings");
     // A block that ends too early, or too late, moves what stands behind it: what seems missing is not said then.
     for (from, to, code) in [
         ("    cluster \"ml.p4d.24xlarge\" nodes=2 {", "    cluster \"ml.p4d.24xlarge\" nodes=2", "T0105"),

@@ -165,24 +165,24 @@ impl Input {
 
 /// All problems of a run in one format.
 pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: &Global) -> String {
-    let mut set_problems: Vec<crate::diag::Problems> =
-        set.manifests.iter().map(|m| m.compiled.problems.clone()).collect();
+    let mut errors: Vec<diag::Problems> = Vec::new();
     if global.quiet {
-        for problems in &mut set_problems {
+        errors = set.manifests.iter().map(|manifest| manifest.compiled.problems.clone()).collect();
+        for problems in &mut errors {
             problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);
         }
-    }
-    if global.quiet && format == Format::Human && set_problems.iter().all(diag::Problems::is_empty) {
-        return String::new();
+        if format == Format::Human && errors.iter().all(diag::Problems::is_empty) {
+            return String::new();
+        }
     }
     let reports: Vec<ManifestReport> = set
         .manifests
         .iter()
-        .zip(&set_problems)
-        .map(|(manifest, problems)| ManifestReport {
+        .enumerate()
+        .map(|(at, manifest)| ManifestReport {
             path: &manifest.path,
             job: manifest.compiled.job.as_deref(),
-            problems,
+            problems: errors.get(at).unwrap_or(&manifest.compiled.problems),
         })
         .collect();
     let current = std::env::current_dir().unwrap_or_default();

@@ -3,6 +3,7 @@
 use super::expand::{self, Named, expand, root_of};
 use super::neighbours::{self, Beside};
 pub(super) use super::set::Set;
+use super::threads::in_parts;
 use super::world::{Files, Tree};
 use crate::apply::saved::SavedPlan;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -94,7 +95,8 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     let failed = failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems));
     let mut manifests: Vec<Manifest> = failed.collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
-    for part in in_parts(&named, options, keep) {
+    let parts = in_parts(&named, |files, number, reader| part(files, number, options, keep, reader));
+    for part in parts {
         many |= part.swept;
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
@@ -113,7 +115,7 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     }
 }
 
-/// What one thread compiled.
+/// What of the manifests was compiled in one go.
 struct Part {
     sources: SourceMap,
     manifests: Vec<Manifest>,
@@ -121,31 +123,9 @@ struct Part {
     keep: Keep,
 }
 
-/// The fewest manifests that are worth a thread.
-const LEAST_PER_THREAD: usize = 16;
-
-/// Compiles the files in order, in as many threads as pay. Each numbers its sources in a range of its own, so the
-/// result does not depend on how many there are.
-fn in_parts(named: &[Named], options: &Options, keep: Keep) -> Vec<Part> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let each = named.len().div_ceil(threads).max(LEAST_PER_THREAD);
-    if named.len() <= each {
-        return vec![part(named, 1, options, keep)];
-    }
-    std::thread::scope(|scope| {
-        let parts = named.chunks(each).zip(1..);
-        let running: Vec<_> =
-            parts.map(|(files, number)| scope.spawn(move || part(files, number, options, keep))).collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)))
-            .collect()
-    })
-}
-
-fn part(named: &[Named], number: u32, options: &Options, keep: Keep) -> Part {
+/// Compiles some files; `files` is the reader that goes from part to part.
+fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut Option<Files>) -> Part {
     let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep };
-    let mut files: Option<Files> = None;
     let mut last: Option<(&Path, PathBuf)> = None;
     for file in named {
         // Files lie side by side, and to look for the root takes several calls of the system.
@@ -156,7 +136,7 @@ fn part(named: &[Named], number: u32, options: &Options, keep: Keep) -> Part {
         };
         last = dir.map(|dir| (dir, root.clone()));
         // One reader for all files of one repository, so that a directory is read once.
-        let reader = match &mut files {
+        let reader = match &mut *files {
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root, options)),
         };

@@ -52,6 +52,7 @@ mod since;
 mod status;
 mod stop;
 mod table;
+mod threads;
 mod transcript;
 mod tune;
 mod typed;

@@ -4,7 +4,7 @@
 use crate::diag::{Diagnostic, Problems};
 use crate::source::SourceMap;
 use crate::syntax::recover::{Damage, damage};
-use crate::syntax::{is_node, read, stands_once};
+use crate::syntax::{is_node, properties_at, read, stands_once};
 
 /// Whether what seems missing may stand in the text, where a mistake of its form hides it or has moved it into another
 /// block.
@@ -29,10 +29,14 @@ fn ends_with_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let text = sources.slice(problem.span);
     let whole = sources.get(problem.span.source).map_or("", |source| &source.text);
     let behind = whole.get(problem.span.end as usize..).unwrap_or("");
-    let behind = behind.lines().next().unwrap_or("").trim_matches(['"', ' ', '\t']);
+    let behind = behind.lines().next().unwrap_or("").trim();
+    // What stands behind a string without its end was read; behind a closing quote that nothing opened, where it is
+    // properties.
+    let is_read =
+        behind.trim_matches('"').is_empty() || !behind.starts_with('"') || properties_at(behind) == Some(1);
     // A placeholder has braces of its own, and a text an equals sign; a property stands behind a blank.
     let own = text.replace("{{", "").replace("}}", "");
     let takes_property = own.split_whitespace().skip(1).any(|word| word.contains('='));
     let takes_block = own.contains("\"\"\"") || own.contains(['{', '}', ';', '\\', '\n']);
-    behind.is_empty() && !takes_property && !takes_block
+    is_read && !takes_property && !takes_block
 }

@@ -5,6 +5,7 @@
 
 use super::lex::{self, Fault, FaultKind};
 use super::literal::{number_before, shortened};
+use super::open_string;
 use super::recover::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
@@ -84,15 +85,7 @@ fn strings(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
     match fault.kind {
-        FaultKind::UnclosedString => {
-            Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned())
-                .here("it starts here and takes in the rest of the line")
-                .help(closed(raw).map_or_else(
-                    || "add the closing quote where the text ends".to_owned(),
-                    |text| format!("write `{text}`"),
-                ))
-                .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line")
-        }
+        FaultKind::UnclosedString => open_string::without_end(span, raw, place.text),
         FaultKind::UnopenedString => {
             let (value, text) = place.other.unwrap_or((span, raw));
             Diagnostic::new(&T0106, value, "the string has no opening quote".to_owned())
@@ -204,13 +197,6 @@ fn values(place: &Place) -> Diagnostic {
     }
 }
 
-/// A string that nobody closed, closed: one word alone surely ends where it ends.
-fn closed(raw: &str) -> Option<String> {
-    let text = raw.trim_end().strip_prefix('"')?;
-    let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
-    plain.then(|| format!("\"{text}\""))
-}
-
 /// What is wrong with a sign that separates.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the table in `describe` is the one that names all")]
 fn marks(place: &Place) -> Diagnostic {
@@ -317,7 +303,7 @@ fn blocks(place: &Place) -> Diagnostic {
 }
 
 /// As much of a text as a message can bear.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const MOST: usize = 40;
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(MOST) {

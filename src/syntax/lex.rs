@@ -3,7 +3,7 @@
 //! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Linear in the length of the text,
 //! never fails. Follows the grammar of KDL 2.0; knows nothing of nodes.
 
-use super::literal;
+use super::{literal, open_string};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +265,7 @@ impl Lexer<'_> {
         let after = at + c.len_utf8();
         match c {
             '\u{FEFF}' if at == 0 => self.push(Kind::Space, after),
+            '{' if self.placeholder(self.at).is_some() => self.path(self.at),
             '{' => self.push(Kind::Open, after),
             '}' => self.push(Kind::Close, after),
             '(' => self.push(Kind::ParenOpen, after),
@@ -344,14 +345,29 @@ impl Lexer<'_> {
         }
     }
 
-    /// A path or an address without quotes: all up to the next blank.
+    /// The end of a placeholder, `{{ model.name }}`, that begins here: in KDL two braces stand nowhere side by side.
+    fn placeholder(&self, at: usize) -> Option<usize> {
+        const LONGEST: usize = 200;
+        let inside = self.rest_from(at).strip_prefix("{{")?;
+        let close = inside.find(|c| is_newline(c) || matches!(c, '"' | ';' | '{' | '}'))?;
+        (close <= LONGEST && inside.get(close..)?.starts_with("}}")).then_some(at + 2 + close + 2)
+    }
+
+    /// A path, an address or a placeholder without quotes: all up to the next blank outside of placeholders.
     fn path(&mut self, from: usize) {
-        let end = self.run(from, |c| {
-            !is_space(c)
-                && !is_newline(c)
-                && !is_disallowed(c)
-                && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
-        });
+        let mut end = from;
+        loop {
+            end = self.run(end, |c| {
+                !is_space(c)
+                    && !is_newline(c)
+                    && !is_disallowed(c)
+                    && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
+            });
+            match self.placeholder(end) {
+                Some(behind) => end = behind,
+                None => break,
+            }
+        }
         self.fault(FaultKind::NeedsQuotes, self.at, end);
         self.push(Kind::Broken, end);
     }
@@ -615,6 +631,8 @@ impl Lexer<'_> {
             Some(body) if body.ends_with(is_space) => body.trim_end(),
             _ => line,
         };
+        // Nor were the properties behind it: the string ends where they begin, and they are read.
+        let body = open_string::properties_at(body).and_then(|at| body.get(..at)).unwrap_or(body);
         let end = self.at + body.len().max(1);
         self.fault(FaultKind::UnclosedString, self.at, end);
         self.push(Kind::Unclosed, end);

@@ -14,6 +14,7 @@ mod lex;
 mod literal;
 pub(crate) mod meant;
 pub mod nodes;
+mod open_string;
 mod property;
 pub mod read;
 pub mod recover;
@@ -25,6 +26,8 @@ mod top;
 mod tree;
 pub mod units;
 pub(crate) mod value;
+
+pub(crate) use open_string::properties_at;
 
 use crate::diag::{Code, Problems};
 use crate::source::SourceId;

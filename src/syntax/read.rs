@@ -131,6 +131,14 @@ impl Reader<'_> {
                 }
             }
         }
+        if node.entries().iter().any(recover::is_open) {
+            surplus = true;
+            let at = read.name.span;
+            let required = spec.args.iter().filter(|arg| arg.required).count();
+            while read.args.len() < required {
+                read.args.push(Spanned::new(Value::Bad, at));
+            }
+        }
         if surplus {
             // What stands there without a name was probably meant for what is now missing.
             for prop in spec.props.iter().filter(|prop| prop.required) {
@@ -469,7 +477,7 @@ impl Reader<'_> {
         let written = self.text.get(span.start as usize..span.end as usize).unwrap_or("");
         match typed(entry.value(), ty) {
             // The characters were reported; whatever the text names with them is no second mistake.
-            Ok(_) if written.contains(is_disallowed) => Value::Bad,
+            Ok(_) if written.contains(is_disallowed) || recover::is_open(entry) => Value::Bad,
             Ok(value) => value,
             // Written wrong and reported: what was meant does not fit either, and that is no second mistake.
             Err(_) if recover::is_mended(entry) => Value::Bad,

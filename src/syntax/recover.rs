@@ -118,6 +118,13 @@ pub fn is_mended(entry: &KdlEntry) -> bool {
     entry.ty().is_some_and(|ty| ty.value() == MENDED)
 }
 
+/// Whether an entry is a string of one line that lacks its end and may have taken in what was meant to stand behind it:
+/// nothing is known of the node's entries from here on.
+pub fn is_open(entry: &KdlEntry) -> bool {
+    let written = written(entry);
+    is_mended(entry) && written.starts_with(['"', '#']) && written.contains(lex::is_space)
+}
+
 /// The type tag that the user wrote: `(u8)2`.
 pub fn type_tag(entry: &KdlEntry) -> Option<&KdlIdentifier> {
     entry.ty().filter(|ty| ty.value() != MENDED)
@@ -429,12 +436,13 @@ pub(super) mod tests {
         let document = check("a \"x\nb \"y\"\n", &["T0106 \"\\\"x\""]);
         assert_eq!(document.nodes().len(), 2);
         let text = "cluster \"ml.p4d nodes=2 {\n    max-run \"5d\"\n}\nb\n";
-        let document = check(text, &["T0106 \"\\\"ml.p4d nodes=2\""]);
+        let document = check(text, &["T0106 \"\\\"ml.p4d\""]);
+        assert_eq!(document.nodes()[0].get("nodes"), Some(&KdlValue::Integer(2)));
         assert_eq!(document.nodes()[0].children().unwrap().nodes().len(), 1);
         // Not the last quote is at fault, but the first string's missing one.
         check(
             "channel \"train s3=\"s3://b/x\" mode=\"rw\"\nb 5d\n",
-            &["T0106 \"\\\"train s3=\\\"s3://b/x\\\" mode=\\\"rw\\\"\"", "T0102 \"5d\""],
+            &["T0106 \"\\\"train\"", "T0102 \"5d\""],
         );
         let document = check("a { b \"5d }\nc\n", &["T0106 \"\\\"5d\""]);
         assert_eq!(document.nodes().len(), 2);

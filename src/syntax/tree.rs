@@ -468,11 +468,11 @@ impl Reader<'_> {
 
     /// `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
     /// mistake, and the rest of the line, which the quote took in, is no value of its own.
-    fn closes_what_was_not_opened(&mut self, node: &Node, quote: Token) -> bool {
-        let value = match node.parts.last() {
-            Some(Part::Entry(Entry { value: Some(value), .. })) => value,
+    fn closes_what_was_not_opened(&mut self, node: &mut Node, quote: Token) -> bool {
+        let (value, mended) = match node.parts.last_mut() {
+            Some(Part::Entry(Entry { value: Some(value), mended, .. })) => (&*value, Some(mended)),
             Some(_) => return false,
-            None => &node.name,
+            None => (&node.name, None),
         };
         let opened = (value.start, value.end);
         // The lexer's faults stand first, in order of place.
@@ -484,6 +484,19 @@ impl Reader<'_> {
         };
         fault.kind = FaultKind::UnopenedString;
         fault.other = Some(opened);
+        // Quotes that it needs are those: the same mistake, which is told once.
+        let told = *fault;
+        let needs =
+            |fault: &&mut Fault| fault.kind == FaultKind::NeedsQuotes && (fault.start, fault.end) == opened;
+        let before = at.checked_sub(1).and_then(|before| lexed.get_mut(before));
+        if let Some(same) = before.filter(needs) {
+            *same = told;
+        } else if let Some(same) = self.faults.last_mut().filter(needs) {
+            *same = told;
+        }
+        if let Some(mended) = mended {
+            *mended = true;
+        }
         self.at += 1;
         true
     }
