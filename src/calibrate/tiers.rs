@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Tier {
     /// The row alone: others of its table were fitted.
     A,
-    /// Every row of its model's shape: others of its table were fitted.
+    /// Every row of its model's shape, and of no other: others of its table were fitted.
     B,
     /// Its whole family.
     C,
@@ -84,7 +84,7 @@ impl Tier {
                 shapes.dedup();
                 samples
                     .iter()
-                    .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0) % 6)
+                    .map(|one| shapes.iter().position(|other| *other == shape(one)).unwrap_or(0))
                     .collect()
             }
             Self::C => {

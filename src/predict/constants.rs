@@ -403,14 +403,15 @@ mod tests {
     /// A file that was written before there was this constant: its value is the shipped one, and that is said.
     #[test]
     fn a_file_that_is_older_than_a_constant_takes_the_shipped_value() {
-        let without = SHIPPED.replace("unseen = 0.3127\n", "");
+        let line = SHIPPED.lines().find(|line| line.starts_with("unseen = ")).unwrap();
+        let without = SHIPPED.replace(&format!("{line}\n"), "");
         assert_ne!(without, SHIPPED);
         let old = Constants::read(&without).unwrap();
         assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
         assert_eq!(old.borrowed, ["interval.unseen"]);
         assert!(Constants::shipped().borrowed.is_empty());
         // What stands there and is no width is refused all the same.
-        let wrong = SHIPPED.replace("unseen = 0.3127", "unseen = -1.0");
+        let wrong = SHIPPED.replace(line, "unseen = -1.0");
         assert!(Constants::read(&wrong).unwrap_err().to_string().contains("interval.unseen"));
     }
 

@@ -71,11 +71,12 @@ fn properties(body: &str, from: usize) -> Result<bool, usize> {
 pub(super) fn without_end(span: Span, raw: &str, text: &str) -> Diagnostic {
     let behind = text.get(span.end as usize..).and_then(|rest| rest.lines().next()).unwrap_or("").trim();
     let next = behind.split(is_space).next().filter(|word| word.contains('='));
-    let one = Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned())
-        .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line");
+    let one = Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned());
     let one = match next {
         Some(_) => one.here("its closing quote is missing"),
-        None => one.here("it starts here and takes in the rest of the line"),
+        None => one
+            .here("it starts here and takes in the rest of the line")
+            .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line"),
     };
     let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");
     match (closed(raw), next) {

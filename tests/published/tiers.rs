@@ -24,9 +24,7 @@ fn errors_of_what_the_fit_did_not_see() {
     assert!(a.by_group["FSDP"].mean_error.unwrap() < 0.04, "{a:?}");
     assert!(of(a, &OVER_NODES) < 0.06, "{a:?}");
     assert!(of(a, &["vtrain-single"]) < 0.10, "{a:?}");
-    // torchtitan's three rows are of one shape. Without it other runs tell little of how quick FlashAttention 2 is on their card
-    // (its long sequences are of the same shape), and the tier's goal is missed by them.
-    assert!(of(b, &["llm-foundry", "fms-fsdp"]) < 0.05, "{b:?}");
+    assert!(b.by_group["FSDP"].mean_error.unwrap() < 0.05, "{b:?}");
     assert!(of(b, &OVER_NODES) < 0.08, "{b:?}");
     // Each goal that is missed names the families above it, all their rows, and the physics that is missing.
     let mut over = Vec::new();
@@ -40,7 +38,7 @@ fn errors_of_what_the_fit_did_not_see() {
             over.push((*tier, one.family.as_str(), one.rows.len()));
         }
     }
-    assert_eq!(over, [("B", "torchtitan", 3)]);
+    assert_eq!(over, []);
     // The goal's own measure: families alike, where GPU and links are known. What is known before a fit knows nothing of
     // the source that is left out either, so that all rows together are above it (11.7 %).
     let linked = &c.by_group["GPU and links known"];

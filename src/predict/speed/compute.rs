@@ -103,6 +103,7 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
             + elementwise
             + ring_merges(layout, tokens * width, again.attention) / bandwidth
             + weights(layout, machine)
+            + casts(layout, tokens, (width, kv, inner), again.products) / bandwidth
             + dequantise(layout, machine, weight_rounds),
         host: launches * collectives,
         head,
@@ -122,6 +123,28 @@ const SUM: f64 = 3.0 * 10.0;
 fn ring_merges(layout: &Layout, outputs: f64, share: f64) -> f64 {
     let steps = (layout.degrees.context - 1.0).max(0.0);
     steps * outputs * ((1.0 + share) * MERGE + SUM)
+}
+
+/// Bytes per element of a product's operand that is scaled by its largest value and rounded to 8 bit: read for the
+/// largest, read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1 and 3 of
+/// `get_tensor_memory_traffic_ovhd_s`, pytorch/ao torchao/testing/training/roofline_utils.py). Weights are gathered in
+/// 8 bit and rounded in shards, which is little.
+const CAST: f64 = 2.0 + 2.0 + 2.0;
+
+/// Traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of the products
+/// that recomputation repeats.
+fn casts(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
+    if layout.precision != Precision::Fp8 {
+        return 0.0;
+    }
+    let model = &layout.model;
+    let t = layout.degrees.tensor.max(1.0);
+    let h = if layout.sequence_parallel { model.hidden / t } else { model.hidden };
+    let (experts, gates) = (model.active_experts.max(1.0), model.ffn_matrices - 1.0);
+    // Products of one input share what was rounded of it.
+    let inputs = h + width + h + inner * experts;
+    let gradients = width + 2.0 * kv + h + gates * inner * experts + h;
+    CAST * tokens * (inputs * (1.0 + again) + gradients)
 }
 
 /// Handling a layer's weights and gradients in one pass, outside of the products: see [`Name::Weights`].
@@ -158,4 +181,27 @@ pub(super) fn optimizer(layout: &Layout, machine: &Machine) -> f64 {
     let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
     let own = trained / (degrees.tensor.max(1.0) * stages) / sharded;
     machine.get(Name::Optimizer) * 16.0 * own / machine.bandwidth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::gpt2_30b;
+    use super::{Layout, Precision, casts};
+
+    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096 (output),
+    /// 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes an element.
+    #[test]
+    fn operands_of_8_bit_are_read_twice_and_written_twice() {
+        let mut layout = gpt2_30b(1.0, 8.0, 8192.0, 2.0, 16.0);
+        layout.model.hidden = 4096.0;
+        (layout.model.ffn, layout.model.ffn_matrices) = (14_336.0, 3.0);
+        let sizes = (4096.0, 1024.0, 14_336.0);
+        let of = |layout: &Layout, again: f64| casts(layout, 16_384.0, sizes, again);
+        assert!(of(&layout, 0.0).abs() < f64::EPSILON, "16 bit is rounded nowhere");
+        layout.precision = Precision::Fp8;
+        let (inputs, gradients) = (26_624.0, 43_008.0);
+        assert!((of(&layout, 0.0) / (6.0 * 16_384.0 * (inputs + gradients)) - 1.0).abs() < 1e-12);
+        // What is done again rounds its inputs again.
+        assert!((of(&layout, 1.0) - of(&layout, 0.0) - 6.0 * 16_384.0 * inputs).abs() < 1.0);
+    }
 }

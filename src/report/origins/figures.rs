@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_file_of_ones_own_is_named_for_what_it_changed() {
-        let text = Constants::shipped().write().replace("unseen = 0.3127\n", "");
+        let text = Constants::shipped().write();
+        let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("unseen = ")).collect();
+        let text = without.join("\n");
         let mut own = Constants::read(&text).unwrap();
         *own.slot("gpu.A10G.gemm").unwrap() = 0.61;
         *own.slot("interval.unknown").unwrap() = 0.2;
