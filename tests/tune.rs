@@ -707,7 +707,7 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
         |more: &[&str]| trainc_in(root, &[&["tune", path][..], more].concat(), b"", Duration::from_mins(1));
     let tuned = tune(&[]);
     assert_eq!(tuned.code, Some(3), "{}", tuned.err);
-    assert!(tuned.out.starts_with("what fits, by memory alone"), "{}", tuned.out);
+    assert!(tuned.out.contains("\nwhat fits, by memory alone"), "{}", tuned.out);
     assert!(tuned.out.contains("an hour") && tuned.out.contains("as written"), "{}", tuned.out);
     let why = "error: no layout can be ranked by time and cost: no run in 32-bit arithmetic was measured\n";
     assert!(tuned.err.contains(why), "{}", tuned.err);
@@ -715,4 +715,65 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     assert!(tuned.err.contains(&typed), "{}", tuned.err);
     let ranked = tune(&["--set", "train.precision=fp16"]);
     assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
+}
+
+/// What nothing ranks passes every check as what is ranked does, is in the form for scripts, and is written by its number.
+#[test]
+fn what_has_no_time_is_held_against_the_checks() {
+    let dir = Scratch::new("tune-untimed");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "");
+    let of_ddp = jobs().into_iter().find(|(name, _)| *name == "ddp").unwrap().1.replace("bf16", "fp32");
+    dir.write("trainc.kdl", manifest("ddp", &of_ddp));
+    let types = "ml.p4d.24xlarge,ml.p3.16xlarge,ml.g5.48xlarge,ml.p4de.24xlarge";
+    let all = ["tune", "trainc.kdl", "--instances", types, "--max-nodes", "2"];
+    let ran = run(&dir, &[&all[..], &["-o", "json"]].concat());
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    let shown = ran.json();
+    let schema: serde_json::Value =
+        serde_json::from_str(&crate::support::read("schemas/tune.v1.json")).unwrap();
+    let members =
+        |of: &serde_json::Value| -> BTreeSet<String> { of.as_object().unwrap().keys().cloned().collect() };
+    let said = |at: &str| members(schema.pointer(at).unwrap());
+    assert_eq!(members(&shown), said("/properties"));
+    assert!(shown["front"].as_array().unwrap().is_empty() && shown["first_choice"].is_null());
+    let layouts = shown["unranked"]["layouts"].as_array().unwrap();
+    assert_eq!(members(&layouts[0]), said("/properties/unranked/properties/layouts/items/properties"));
+    assert!(layouts.len() > 1, "{shown}");
+    // Each of them is a manifest without an error that needs what was said.
+    for one in layouts {
+        let sets: Vec<&str> = one["sets"].as_array().unwrap().iter().filter_map(|set| set.as_str()).collect();
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> =
+            ["plan", "trainc.kdl", "--offline", "-o", "json"].into_iter().chain(sets).collect();
+        let planned = run(&dir, &args);
+        assert_eq!(planned.code, Some(0), "{one}\n{}", planned.err);
+        let (bytes, said) = (
+            planned.json()["memory"]["per_gpu_bytes"].as_f64().unwrap(),
+            one["memory_bytes"].as_f64().unwrap(),
+        );
+        assert!((bytes / said - 1.0).abs() < 1e-6, "{one}");
+    }
+    // Which to take nothing says; named by its number it is written, and plans to what was shown.
+    let none = run(&dir, &[&all[..], &["--write"]].concat());
+    assert!(none.code == Some(2) && none.err.contains("`--write=N` writes number N"), "{}", none.err);
+    let number = layouts.len().to_string();
+    let wrote = run(&dir, &[&all[..], &[&format!("--write={number}")]].concat());
+    assert_eq!(wrote.code, Some(0), "{}", wrote.err);
+    assert!(wrote.err.contains(&format!("wrote trainc.kdl: layout {number}\n")), "{}", wrote.err);
+    let last = layouts.last().unwrap();
+    let plan = run(&dir, &["plan", "trainc.kdl", "--offline", "-o", "json"]).json();
+    assert_eq!(
+        (&plan["cluster"]["instance"], &plan["cluster"]["nodes"]),
+        (&last["instance"], &last["nodes"]),
+        "{last}"
+    );
+    let bounded =
+        run(&dir, &[&all[..], &["--max-usd", "5", "--report", "page.html", "-o", "markdown"]].concat());
+    assert!(bounded.out.starts_with("### Layouts of `"), "{}", bounded.out);
+    assert!(
+        bounded.err.contains("hold nothing back") && bounded.err.contains("is not written"),
+        "{}",
+        bounded.err
+    );
 }

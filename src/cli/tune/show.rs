@@ -243,6 +243,7 @@ impl<'a> Page<'a> {
             "held": self.space.held(),
             "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
             "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
+            "unranked": null,
         }));
         text.unwrap_or_default() + "\n"
     }
@@ -332,20 +333,20 @@ impl Lost {
     }
 }
 
-fn texts(sets: &[Set]) -> Vec<String> {
+pub(super) fn texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
 }
 
-fn capital(words: &str) -> String {
+pub(super) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn changes(sets: &[Set]) -> String {
+pub(super) fn changes(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { texts(sets).join(" ") }
 }
 
-fn changed(sets: &[Set]) -> String {
+pub(super) fn changed(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { text::ticked(&texts(sets), "and") }
 }
 
@@ -356,11 +357,11 @@ fn wrapped(words: &str, width: usize) -> String {
     wrapped_at(words, width, INDENT)
 }
 
-fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
     let gap = format!("\n{}", " ".repeat(indent));
     text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
 }
 
-fn paragraph(out: &mut String, words: &str, width: usize) {
+pub(super) fn paragraph(out: &mut String, words: &str, width: usize) {
     let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrapped(words, width));
 }
