@@ -5,6 +5,7 @@ use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
 use super::outside::AT_BOUNDS;
 use super::peaks::{memory, noise};
 use super::questions::Range;
+use super::rows::rows;
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -13,8 +14,9 @@ use std::fmt::Write as _;
 /// What the median half-width of the intervals is to be at most, a fraction of the prediction.
 const HALF_WIDTH: f64 = 0.2;
 
-/// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off.
-pub fn human(verdict: &Verdict) -> String {
+/// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off; of a table of
+/// one's own every row, `all` of them or the worst.
+pub fn human(verdict: &Verdict, all: bool) -> String {
     let mut out = String::new();
     let summary = &verdict.summary;
     let _ = writeln!(
@@ -109,6 +111,11 @@ pub fn human(verdict: &Verdict) -> String {
     }
     for one in &verdict.constants_at_bounds {
         let _ = writeln!(out, "  {}", one.words());
+    }
+    // Of a table of one's own nobody looked at what is missing.
+    if verdict.rows.len() < OWN {
+        rows(&mut out, verdict, all);
+        return out;
     }
     outside(&mut out, verdict);
     let mut peaks: Vec<(&str, f64)> = verdict
@@ -363,7 +370,7 @@ mod tests {
             let why = row.skipped.as_deref().unwrap();
             assert!(why.contains("computed by the source"), "{id}: {why}");
         }
-        let shown = human(&verdict);
+        let shown = human(&verdict, false);
         let sum: usize = shown
             .lines()
             .filter_map(|line| line.split_once(" skipped: ")?.0.trim().parse::<usize>().ok())
