@@ -319,3 +319,39 @@ fn a_local_job_without_a_log_says_what_makes_one() {
         "error: there is no log of `tiny-llama` here: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`, `--log FILE` names another\n"
     );
 }
+
+/// A line that says what cannot be is said at its place, and what it says is in no figure.
+#[test]
+fn what_cannot_be_is_left_out_of_a_run() {
+    let dir = example("report-impossible", "starter");
+    let mut log = String::new();
+    for n in 1..=30 {
+        let rest = match n {
+            20 => " mfu=550%",
+            21 => " tokens_per_s=0",
+            _ => "",
+        };
+        // A step that would be in the median, were its line not left out.
+        let seconds = if rest.is_empty() { 2.0 } else { 90.0 };
+        writeln!(log, "step={n} step_time={seconds}{rest}").unwrap();
+    }
+    log += "step=25 step_time=2\n";
+    dir.write("train.log", log);
+    let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for said in [
+        "train.log:20:22",
+        "train.log:21:22",
+        "train.log:31:1",
+        "T0528",
+        "`mfu` would be 550 %",
+        "it goes backwards",
+    ] {
+        assert!(ran.err.contains(said), "{said}\n{}", ran.err);
+    }
+    let json = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "-o", "json"]).json();
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("3 lines of the log are left out"), "{notes}");
+    let step = part(&json, "step_seconds");
+    assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
+}

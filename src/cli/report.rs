@@ -3,6 +3,7 @@
 use super::account::Task;
 use super::args::{Global, problems};
 use super::exit;
+use super::impossible::Impossibles;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, each, existing};
 use super::manifests::{Manifest, compile_all};
@@ -111,6 +112,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         csv: args.csv.clone(),
         constants: args.job.overlay.constants().clone(),
     };
+    let names: Vec<String> = here.iter().map(|path| path.display().to_string()).collect();
+    let found = Impossibles::of_logs(reader.faults(), &names);
+    io.note(&found.shown(io, global));
     shared.tell(io, manifest, plan, &reader, None)
 }
 
@@ -193,7 +197,13 @@ impl Shared {
         let mut notes = Vec::new();
         let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
-        if measured.is_empty() {
+        let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
+        if left_out > 0 {
+            let lines = crate::text::count(left_out as u64, "line");
+            let is = if left_out == 1 { "is" } else { "are" };
+            notes.push(format!("{lines} of the log {is} left out: what they say cannot be (T0528)"));
+        }
+        if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
                 reader.sought()
@@ -336,6 +346,8 @@ impl Task for Online {
         if let Err(fault) = progress.busy(READING, read).await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
+        let wrong = Impossibles::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
+        io.note(&wrong.shown(io, &self.about.global));
         self.shared.tell(io, &self.about.manifest, &self.about.plan, &reader, Some(&found.job))
     }
 }

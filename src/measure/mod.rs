@@ -4,12 +4,15 @@
 //! ([`Measured`]), each figure beside its prediction ([`Row`]), and the run as a row of a table for `calibrate`. Touches
 //! no file.
 
+mod faults;
 mod lines;
+mod names;
 mod part;
 mod row;
 mod steps;
 mod table;
 
+pub use faults::Fault;
 pub use lines::{Reader, Report};
 pub use part::{Group, Job, Row, rows};
 pub use row::cells;
