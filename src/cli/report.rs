@@ -18,7 +18,7 @@ use crate::calibrate::{self, Lost, MEMORY_CELLS};
 use crate::diag::Format;
 use crate::emit::quoted;
 use crate::ir::Plan;
-use crate::measure::{self, Job, Measured, Reader};
+use crate::measure::{self, Addition, Job, Measured, Reader};
 use crate::predict::{Constants, Layout};
 use crate::report::measured::{self, Subject};
 use std::fs;
@@ -226,7 +226,7 @@ impl Shared {
         }
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
-            match add(io, (plan, constants), &measured, &id, path) {
+            match add(io, (plan, constants), &measured, (&id, run.is_some()), path) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -263,12 +263,12 @@ fn id(plan: &Plan) -> String {
     crate::emit::identity(plan).training_job
 }
 
-/// Adds a run to a table; what to say of it.
+/// Adds a run to a table under its name, which the service may have given; what to say of it.
 fn add(
     io: &Io,
     (plan, constants): (&Plan, &Constants),
     measured: &Measured,
-    id: &str,
+    (id, is_named): (&str, bool),
     path: &Path,
 ) -> Result<String, String> {
     if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
@@ -301,8 +301,9 @@ fn add(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(fault(error)),
     };
-    let Some(more) = measure::append(&table, &cells) else {
-        return Ok(format!("`{}` has the run `{id}` already", path.display()));
+    let (id, more) = match measure::append(&table, &cells, !is_named) {
+        Addition::New { id, text } => (id, text),
+        Addition::There => return Ok(format!("`{}` has the run `{id}` already", path.display())),
     };
     let file = fs::OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;

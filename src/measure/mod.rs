@@ -17,4 +17,4 @@ pub use lines::{Reader, Report};
 pub use part::{Group, Job, Row, rows};
 pub use row::cells;
 pub use steps::{Measured, Median};
-pub use table::append;
+pub use table::{Addition, append};
