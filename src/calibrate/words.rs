@@ -27,10 +27,15 @@ pub fn human(verdict: &Verdict, all: bool) -> String {
     );
     skipped(&mut out, verdict);
     let _ = writeln!(out, "step time {}", line(&summary.step_seconds));
-    if let Some(families) = summary.step_seconds_families {
+    let families = summary.by_family.values().filter(|family| family.step_seconds.rows > 0).count();
+    if let Some(families) = summary.step_seconds_families.filter(|_| families > 1) {
         let _ = writeln!(out, "          families weighing alike: mean {}", percent(families));
     }
-    if let Some(width) = summary.interval_half_width {
+    let is_own = verdict.rows.len() < OWN;
+    if let Some(width) = summary.interval_half_width.filter(|_| is_own) {
+        // Goals are set for many runs.
+        let _ = writeln!(out, "          interval: median half-width {} of the prediction", percent(width));
+    } else if let Some(width) = summary.interval_half_width {
         let met = if width <= HALF_WIDTH { "met" } else { "missed" };
         let _ = writeln!(
             out,
@@ -84,7 +89,7 @@ pub fn human(verdict: &Verdict, all: bool) -> String {
             let _ = writeln!(out, "  {family:<24} {}", line(errors));
         }
     }
-    if !has_tiers {
+    if !has_tiers && summary.by_family.len() > 1 {
         out.push_str("\nby family\n");
         for (family, errors) in &summary.by_family {
             if errors.step_seconds.rows > 0 {
@@ -113,7 +118,7 @@ pub fn human(verdict: &Verdict, all: bool) -> String {
         let _ = writeln!(out, "  {}", one.words());
     }
     // Of a table of one's own nobody looked at what is missing.
-    if verdict.rows.len() < OWN {
+    if is_own {
         rows(&mut out, verdict, all);
         return out;
     }

@@ -69,6 +69,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let (names, path) = (crate::text::ticked(&constants.borrowed, "and"), path.display());
         io.note(&format!("note: `{path}` is older than {names}: the shipped value is taken\n"));
     }
+    let mut wrote = None;
     let verdict = match &args.write {
         None => judge::judge_with_tiers(&table, &constants),
         Some(path) => {
@@ -87,6 +88,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
                 return exit::USAGE;
             }
+            let before = judge::judge(&table, &constants);
+            wrote = Some(fit_words(path, &args.runs, &before, &verdict));
             verdict
         }
     };
@@ -100,6 +103,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     } else {
         io.print(&words::human(&verdict, global.verbose));
     }
+    io.note(&wrote.unwrap_or_default());
     // Rows of an open micro-batch are skipped too, but said as ranges.
     if verdict.summary.skipped == verdict.rows.len() && verdict.open.is_empty() {
         let rows = crate::text::count(verdict.rows.len() as u64, "row");
@@ -107,6 +111,23 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     exit::DONE
+}
+
+/// What a fit came to: how far off the rows were before, and are by constants that were fitted without them.
+fn fit_words(path: &Path, runs: &str, before: &judge::Verdict, after: &judge::Verdict) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let [was, is] = [before, after].map(|verdict| verdict.summary.step_seconds.mean_error);
+    let moved = was.zip(is).map_or_else(String::new, |(was, is)| {
+        format!(
+            ": step times of `{runs}` were off by {} in the mean, and are by {}, each by constants that were fitted without it",
+            percent(was),
+            percent(is)
+        )
+    });
+    let path = path.display();
+    format!(
+        "wrote {path}{moved}\nhelp: `trainc plan JOB.kdl --calibration {path}` predicts by it, and so do `check`, `tune` and `report`\n"
+    )
 }
 
 /// The constants of a file, or those that ship with trainc; else what to say.
