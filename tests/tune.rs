@@ -586,6 +586,7 @@ fn one_numbering_holds_everywhere() {
     assert!(front.iter().any(|one| !one["cost_usd"].is_null()), "{front:?}");
     let page = std::fs::read_to_string(dir.0.join("r.html")).unwrap();
     let human = run(&dir, &[&["tune", "job.kdl"][..], &space].concat()).out;
+    let is_short = front.iter().all(|one| one["seconds"].as_f64().unwrap() < 3_600.0);
     for (number, one) in (1..).zip(front) {
         assert_eq!(one["number"], number, "{one}");
         let words = one["layout"].as_str().unwrap();
@@ -595,8 +596,13 @@ fn one_numbering_holds_everywhere() {
             assert!(low < mid && mid < high, "{one}");
         }
         assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
-        let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap() / 3_600.0);
-        let mut between = format!("     between {low:.2} and {high:.2} h");
+        let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap());
+        // Where no run comes to an hour, times are minutes.
+        let mut between = if is_short {
+            format!("     between {:.1} and {:.1} min", low / 60.0, high / 60.0)
+        } else {
+            format!("     between {:.2} and {:.2} h", low / 3_600.0, high / 3_600.0)
+        };
         if let Some((low, high)) = one["cost_usd_low"].as_f64().zip(one["cost_usd_high"].as_f64()) {
             between += &format!(", {} and {}", trainc::text::dollars(low), trainc::text::dollars(high));
         }

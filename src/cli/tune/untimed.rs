@@ -213,6 +213,7 @@ impl<'a> Unranked<'a> {
             "held": self.space.held(),
             "front": [],
             "lost": self.refused.iter().map(|(choice, one)| self.lost(choice, one)).collect::<Vec<_>>(),
+            "left_out": [],
             "unranked": {
                 "why": self.why,
                 "layouts": (1..).zip(&self.rows).map(|(number, row)| self.row(number, row)).collect::<Vec<_>>(),
