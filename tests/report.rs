@@ -355,3 +355,47 @@ fn what_cannot_be_is_left_out_of_a_run() {
     let step = part(&json, "step_seconds");
     assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
 }
+
+/// Runs that took a fifth longer than predicted make the next plan that much slower, and what was measured lies inside of
+/// its interval; two layouts of one job are two rows.
+#[test]
+fn runs_of_ones_own_move_the_plan() {
+    let dir = example("report-calibrated", "llama-7b-fsdp");
+    let plan = |more: &[&str]| {
+        let args = [&["plan", "trainc.kdl", "--offline", "-o", "json", "--exit-zero"][..], more].concat();
+        run(&dir, &args).json()
+    };
+    let step = |plan: &Value| plan["speed"]["step_seconds"].as_f64().unwrap();
+    let sets = ["train.micro-batch=1", "train.micro-batch=4", "train.activation-checkpointing=#false"];
+    for set in sets.into_iter().chain(["train.micro-batch=2"]) {
+        let seconds = 1.2 * step(&plan(&["--set", set]));
+        let log: String = (1..=20).map(|n| format!("step={n} step_time={seconds}\n")).collect();
+        dir.write("train.log", log);
+        let args = ["report", "trainc.kdl", "--log", "train.log", "--csv", "runs.csv", "--set", set];
+        let ran = run(&dir, &args);
+        assert!(ran.code == Some(0) && ran.out.contains("added to `runs.csv`"), "{}{}", ran.out, ran.err);
+        let again = run(&dir, &args);
+        assert!(again.out.contains("already"), "{}", again.out);
+    }
+    let before = plan(&[]);
+    let fitted = run(&dir, &["calibrate", "runs.csv", "--write", "own.toml"]);
+    assert_eq!(fitted.code, Some(0), "{}", fitted.err);
+    assert!(
+        fitted.err.contains("wrote own.toml: step times of `runs.csv` were off by 16.7 %"),
+        "{}",
+        fitted.err
+    );
+    assert!(
+        fitted.out.contains("row by row, the worst first") && !fitted.out.contains("goal"),
+        "{}",
+        fitted.out
+    );
+    let after = plan(&["--calibration", "own.toml"]);
+    let slower = step(&after) / step(&before);
+    assert!((1.12..1.25).contains(&slower), "{slower}");
+    let [low, high] = ["low", "high"].map(|end| after["speed"]["interval"][end].as_f64().unwrap());
+    let measured = 1.2 * step(&before);
+    assert!(low < measured && measured < high, "{low} {measured} {high}");
+    let width = |plan: &Value| plan["speed"]["interval"]["high"].as_f64().unwrap() / step(plan);
+    assert!(width(&after) < width(&before), "runs of one's own make it surer");
+}

@@ -783,3 +783,24 @@ fn what_has_no_time_is_held_against_the_checks() {
         bounded.err
     );
 }
+
+/// The manifest as written is weighed against the front, and a type of which nothing is ranked is not left out in silence.
+#[test]
+fn what_is_written_and_what_is_left_out_are_said() {
+    let path = "examples/llama-7b-fsdp/trainc.kdl";
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let types = "ml.p4d.24xlarge,ml.trn1.32xlarge";
+    let tune = |more: &[&str]| {
+        let args = [&["tune", path, "--instances", types][..], more].concat();
+        trainc_in(root, &args, b"", Duration::from_mins(1))
+    };
+    let human = tune(&[]).out;
+    let next = human.split("why it lost").nth(1).unwrap();
+    let first = next.lines().find(|line| line.starts_with("  -  ")).unwrap();
+    assert!(first.ends_with(", as written"), "{human}");
+    assert!(human.contains("\n`ml.trn1.32xlarge` is not among them: no constants are known"), "{human}");
+    let shown = tune(&["-o", "json"]).json();
+    assert_eq!(shown["left_out"][0]["instance"], "ml.trn1.32xlarge");
+    assert!(shown["lost"][0]["sets"].as_array().unwrap().is_empty(), "{}", shown["lost"][0]);
+    assert!(tune(&["-o", "markdown"]).out.contains("`ml.trn1.32xlarge` is not among them"));
+}

@@ -245,6 +245,9 @@ impl<'a> Page<'a> {
             let (words, reason) = (cell(&lost.words), cell(&lost.reason.to_string()));
             let _ = writeln!(out, "| {words} | {reason} | {} |", changed(&lost.sets));
         }
+        for (name, why) in &self.left_out {
+            let _ = write!(out, "\n`{name}` is not among them: {}.\n", cell(why));
+        }
         let _ = write!(
             out,
             "\nVaried: {}. Held: {}.\n",
