@@ -352,6 +352,10 @@ fn what_cannot_be_is_left_out_of_a_run() {
     let json = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "-o", "json"]).json();
     let notes = json["notes"].to_string();
     assert!(notes.contains("3 lines of the log are left out"), "{notes}");
+    assert!(
+        notes.contains("train.log:20: `mfu` would be 550 %, more than the whole peak (T0528)"),
+        "{notes}"
+    );
     let step = part(&json, "step_seconds");
     assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
 }

@@ -89,7 +89,7 @@ pub fn human(verdict: &Verdict, all: bool) -> String {
             let _ = writeln!(out, "  {family:<24} {}", line(errors));
         }
     }
-    if !has_tiers && summary.by_family.len() > 1 {
+    if !has_tiers {
         out.push_str("\nby family\n");
         for (family, errors) in &summary.by_family {
             if errors.step_seconds.rows > 0 {

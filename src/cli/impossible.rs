@@ -6,7 +6,7 @@ use super::manifests::{Manifest, Set};
 use crate::Compiled;
 use crate::calibrate::{self, impossible_line};
 use crate::diag::json::problem;
-use crate::diag::{Format, Problems};
+use crate::diag::{Diagnostic, Format, Problems};
 use crate::measure::Fault;
 use crate::source::{SourceMap, Span};
 use std::path::PathBuf;
@@ -93,6 +93,19 @@ impl Impossibles {
             out.push_str(&format!("{}: {more} more cannot be, and are left out\n", self.path));
         }
         out
+    }
+
+    /// Each in a line, with its place and its code.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |one: &Diagnostic| {
+            let source = self.sources.get(one.span.source);
+            let at = source.map_or_else(
+                || self.path.clone(),
+                |source| format!("{}:{}", source.name, source.line_column(one.span.start).0),
+            );
+            format!("{at}: {} ({})", one.message, one.code.id)
+        };
+        self.problems.iter().map(line).collect()
     }
 
     /// As `check -o json` has them.

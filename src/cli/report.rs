@@ -115,7 +115,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let names: Vec<String> = here.iter().map(|path| path.display().to_string()).collect();
     let found = Impossibles::of_logs(reader.faults(), &names);
     io.note(&found.shown(io, global));
-    shared.tell(io, manifest, plan, &reader, None)
+    shared.tell(io, manifest, plan, (&reader, &found), None)
 }
 
 /// The logs that were named, else that of the job's last run on this machine.
@@ -185,7 +185,7 @@ impl Shared {
         io: &mut Io,
         manifest: &Manifest,
         plan: &Plan,
-        reader: &Reader,
+        (reader, wrong): (&Reader, &Impossibles),
         job: Option<&crate::apply::account::TrainingJob>,
     ) -> u8 {
         let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
@@ -202,6 +202,10 @@ impl Shared {
             let lines = crate::text::count(left_out as u64, "line");
             let is = if left_out == 1 { "is" } else { "are" };
             notes.push(format!("{lines} of the log {is} left out: what they say cannot be (T0528)"));
+            // People were shown each at its line.
+            if self.output != "human" {
+                notes.extend(wrong.lines());
+            }
         }
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
@@ -349,6 +353,6 @@ impl Task for Online {
         }
         let wrong = Impossibles::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
         io.note(&wrong.shown(io, &self.about.global));
-        self.shared.tell(io, &self.about.manifest, &self.about.plan, &reader, Some(&found.job))
+        self.shared.tell(io, &self.about.manifest, &self.about.plan, (&reader, &wrong), Some(&found.job))
     }
 }
