@@ -356,6 +356,14 @@ fn what_cannot_be_is_left_out_of_a_run() {
         notes.contains("train.log:20: `mfu` would be 550 %, more than the whole peak (T0528)"),
         "{notes}"
     );
+    // What no line says alone: a step that would need more than the GPUs have.
+    dir.write("quick.log", "step=1 step_time=0.001\nstep=2 step_time=0.001\n");
+    let quick = run(&dir, &["report", "trainc.kdl", "--log", "quick.log"]);
+    assert!(quick.out.contains("% of what the GPUs do at their peak"), "{}", quick.out);
+    // Another log begins anew.
+    dir.write("first.log", "step=9 step_time=2\n");
+    let both = run(&dir, &["report", "trainc.kdl", "--log", "first.log", "--log", "quick.log"]);
+    assert!(!both.err.contains("T0528"), "{}", both.err);
     let step = part(&json, "step_seconds");
     assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
 }

@@ -7,6 +7,7 @@ use super::io::Io;
 use super::world::describe;
 use crate::calibrate::outside::comment;
 use crate::calibrate::{self, judge, words};
+use crate::emit::quoted;
 use crate::predict::Constants;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,9 +125,9 @@ fn fit_words(path: &Path, runs: &str, before: &judge::Verdict, after: &judge::Ve
             percent(is)
         )
     });
-    let path = path.display();
+    let (path, typed) = (path.display(), quoted(&path.display().to_string()));
     format!(
-        "wrote {path}{moved}\nhelp: `trainc plan JOB.kdl --calibration {path}` predicts by it, and so do `check`, `tune` and `report`\n"
+        "wrote {path}{moved}\nhelp: `trainc plan JOB.kdl --calibration {typed}` predicts by it, and so do `check`, `tune` and `report`\n"
     )
 }
 

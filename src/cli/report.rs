@@ -19,7 +19,7 @@ use crate::diag::Format;
 use crate::emit::quoted;
 use crate::ir::Plan;
 use crate::measure::{self, Addition, Job, Measured, Reader};
-use crate::predict::{Constants, Layout};
+use crate::predict::{Constants, Layout, Precision, Speed};
 use crate::report::measured::{self, Subject};
 use std::fs;
 use std::io::Write as _;
@@ -112,7 +112,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         csv: args.csv.clone(),
         constants: args.job.overlay.constants().clone(),
     };
-    let names: Vec<String> = here.iter().map(|path| path.display().to_string()).collect();
+    let named = |path: &PathBuf| match path.display().to_string() {
+        name if name == "-" => "<stdin>".to_owned(),
+        name => name,
+    };
+    let names: Vec<String> = here.iter().map(named).collect();
     let found = Impossibles::of_logs(reader.faults(), &names);
     io.note(&found.shown(io, global));
     shared.tell(io, manifest, plan, (&reader, &found), None)
@@ -200,13 +204,17 @@ impl Shared {
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
         if left_out > 0 {
             let lines = crate::text::count(left_out as u64, "line");
-            let is = if left_out == 1 { "is" } else { "are" };
-            notes.push(format!("{lines} of the log {is} left out: what they say cannot be (T0528)"));
+            let (is, say) = if left_out == 1 { ("is", "it says") } else { ("are", "they say") };
+            notes.push(format!("{lines} of the log {is} left out: what {say} cannot be (T0528)"));
             // People were shown each at its line.
             if self.output != "human" {
                 notes.extend(wrong.lines());
             }
         }
+        let step = measured.step_seconds.map(|median| median.value);
+        notes.extend(
+            prediction.speed.as_ref().zip(step).and_then(|(speed, step)| too_quick(plan, speed, step)),
+        );
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
@@ -225,7 +233,9 @@ impl Shared {
         let mut code = exit::DONE;
         // Of a job that the account knows its times are figures, whatever its log says.
         if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
-            io.note("error: nothing of the run was measured: no figure was found in its log\n");
+            let why =
+                if left_out > 0 { "what its log says cannot be" } else { "no figure was found in its log" };
+            io.note(&format!("error: nothing of the run was measured: {why}\n"));
             code = exit::USAGE;
         }
         if let Some(path) = &self.csv {
@@ -260,6 +270,26 @@ impl Shared {
         }
         code
     }
+}
+
+/// That a step is quicker than the GPUs can be, and what it may be instead.
+fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
+    let layout = Layout::of_plan(plan).ok()?;
+    let share = speed.mfu * speed.step_seconds / step_seconds;
+    // In 8 bit a GPU does twice what it does in 16.
+    let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
+    let passes = plan.batch.as_ref().map_or(1, |batch| batch.microbatches * batch.accumulation.value);
+    let perhaps = match passes {
+        0 | 1 => String::new(),
+        _ => format!(": perhaps what the log calls a step is one of the {passes} passes of a step"),
+    };
+    (share > most).then(|| {
+        format!(
+            "a step of {} s would be {} % of what the GPUs do at their peak{perhaps}",
+            crate::text::short(step_seconds),
+            crate::text::short(100.0 * share)
+        )
+    })
 }
 
 /// A run without a name of the service's: by the job and what shapes it.

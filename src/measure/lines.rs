@@ -119,6 +119,8 @@ impl Reader {
     /// Reads the text of a file, line by line.
     pub fn text(&mut self, text: &str) {
         self.faults.begin();
+        // Another log may be of steps that this one counts again.
+        self.last = None;
         for line in text.lines() {
             self.faults.next(line);
             match serde_json::from_str::<Value>(line.trim()) {

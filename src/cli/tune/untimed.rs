@@ -152,6 +152,10 @@ impl<'a> Unranked<'a> {
                 width,
             );
         }
+        if let Some(row) = self.rows.first().filter(|row| row.one.usd_per_hour.is_none()) {
+            // The first has a price where any has one.
+            let _ = writeln!(out, "\n{}", self.space.unpriced(row.one.choice.site));
+        }
         if !self.refused.is_empty() {
             out.push_str("\nwhat the checks refuse\n\n");
         }
