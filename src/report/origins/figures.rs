@@ -39,7 +39,8 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
         let layout = "bytes by formula: weights, states, what a layer keeps for its backward pass";
         table.push("memory.per-gpu", bytes(memory.per_gpu_bytes), by(Figure::Memory, layout));
         let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
-        let why = by(Figure::MemoryInterval, "nineteen measured peaks in twenty lie below its upper end");
+        let why = "nineteen measured peaks in twenty lie below its upper end";
+        let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::MemoryInterval, why) };
         table.push("memory.interval", between, why);
         memory_parts(
             table,
