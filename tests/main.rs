@@ -25,6 +25,7 @@ mod golden;
 mod help;
 mod hostile;
 mod house;
+mod intervals;
 mod knobs;
 mod lsp;
 mod many;

@@ -319,3 +319,95 @@ fn a_local_job_without_a_log_says_what_makes_one() {
         "error: there is no log of `tiny-llama` here: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`, `--log FILE` names another\n"
     );
 }
+
+/// A line that says what cannot be is said at its place, and what it says is in no figure.
+#[test]
+fn what_cannot_be_is_left_out_of_a_run() {
+    let dir = example("report-impossible", "starter");
+    let mut log = String::new();
+    for n in 1..=30 {
+        let rest = match n {
+            20 => " mfu=550%",
+            21 => " tokens_per_s=0",
+            _ => "",
+        };
+        // A step that would be in the median, were its line not left out.
+        let seconds = if rest.is_empty() { 2.0 } else { 90.0 };
+        writeln!(log, "step={n} step_time={seconds}{rest}").unwrap();
+    }
+    log += "step=25 step_time=2\n";
+    dir.write("train.log", log);
+    let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for said in [
+        "train.log:20:22",
+        "train.log:21:22",
+        "train.log:31:1",
+        "T0528",
+        "`mfu` would be 550 %",
+        "it goes backwards",
+    ] {
+        assert!(ran.err.contains(said), "{said}\n{}", ran.err);
+    }
+    let json = run(&dir, &["report", "trainc.kdl", "--log", "train.log", "-o", "json"]).json();
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("3 lines of the log are left out"), "{notes}");
+    assert!(
+        notes.contains("train.log:20: `mfu` would be 550 %, more than the whole peak (T0528)"),
+        "{notes}"
+    );
+    // What no line says alone: a step that would need more than the GPUs have.
+    dir.write("quick.log", "step=1 step_time=0.001\nstep=2 step_time=0.001\n");
+    let quick = run(&dir, &["report", "trainc.kdl", "--log", "quick.log"]);
+    assert!(quick.out.contains("% of what the GPUs do at their peak"), "{}", quick.out);
+    // Another log begins anew.
+    dir.write("first.log", "step=9 step_time=2\n");
+    let both = run(&dir, &["report", "trainc.kdl", "--log", "first.log", "--log", "quick.log"]);
+    assert!(!both.err.contains("T0528"), "{}", both.err);
+    let step = part(&json, "step_seconds");
+    assert_eq!((step["upper_quartile"].as_f64(), step["of"].as_u64()), (Some(2.0), Some(23)), "{step}");
+}
+
+/// Runs that took a fifth longer than predicted make the next plan that much slower, and what was measured lies inside of
+/// its interval; two layouts of one job are two rows.
+#[test]
+fn runs_of_ones_own_move_the_plan() {
+    let dir = example("report-calibrated", "llama-7b-fsdp");
+    let plan = |more: &[&str]| {
+        let args = [&["plan", "trainc.kdl", "--offline", "-o", "json", "--exit-zero"][..], more].concat();
+        run(&dir, &args).json()
+    };
+    let step = |plan: &Value| plan["speed"]["step_seconds"].as_f64().unwrap();
+    let sets = ["train.micro-batch=1", "train.micro-batch=4", "train.activation-checkpointing=#false"];
+    for set in sets.into_iter().chain(["train.micro-batch=2"]) {
+        let seconds = 1.2 * step(&plan(&["--set", set]));
+        let log: String = (1..=20).map(|n| format!("step={n} step_time={seconds}\n")).collect();
+        dir.write("train.log", log);
+        let args = ["report", "trainc.kdl", "--log", "train.log", "--csv", "runs.csv", "--set", set];
+        let ran = run(&dir, &args);
+        assert!(ran.code == Some(0) && ran.out.contains("added to `runs.csv`"), "{}{}", ran.out, ran.err);
+        let again = run(&dir, &args);
+        assert!(again.out.contains("already"), "{}", again.out);
+    }
+    let before = plan(&[]);
+    let fitted = run(&dir, &["calibrate", "runs.csv", "--write", "own.toml"]);
+    assert_eq!(fitted.code, Some(0), "{}", fitted.err);
+    assert!(
+        fitted.err.contains("wrote own.toml: step times of `runs.csv` were off by 16.7 %"),
+        "{}",
+        fitted.err
+    );
+    assert!(
+        fitted.out.contains("row by row, the worst first") && !fitted.out.contains("goal"),
+        "{}",
+        fitted.out
+    );
+    let after = plan(&["--calibration", "own.toml"]);
+    let slower = step(&after) / step(&before);
+    assert!((1.12..1.25).contains(&slower), "{slower}");
+    let [low, high] = ["low", "high"].map(|end| after["speed"]["interval"][end].as_f64().unwrap());
+    let measured = 1.2 * step(&before);
+    assert!(low < measured && measured < high, "{low} {measured} {high}");
+    let width = |plan: &Value| plan["speed"]["interval"]["high"].as_f64().unwrap() / step(plan);
+    assert!(width(&after) < width(&before), "runs of one's own make it surer");
+}

@@ -586,6 +586,7 @@ fn one_numbering_holds_everywhere() {
     assert!(front.iter().any(|one| !one["cost_usd"].is_null()), "{front:?}");
     let page = std::fs::read_to_string(dir.0.join("r.html")).unwrap();
     let human = run(&dir, &[&["tune", "job.kdl"][..], &space].concat()).out;
+    let is_short = front.iter().all(|one| one["seconds"].as_f64().unwrap() < 3_600.0);
     for (number, one) in (1..).zip(front) {
         assert_eq!(one["number"], number, "{one}");
         let words = one["layout"].as_str().unwrap();
@@ -595,8 +596,13 @@ fn one_numbering_holds_everywhere() {
             assert!(low < mid && mid < high, "{one}");
         }
         assert!(human.contains(&format!("\n{number:>3}  ")), "{human}");
-        let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap() / 3_600.0);
-        let mut between = format!("     between {low:.2} and {high:.2} h");
+        let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap());
+        // Where no run comes to an hour, times are minutes.
+        let mut between = if is_short {
+            format!("     between {:.1} and {:.1} min", low / 60.0, high / 60.0)
+        } else {
+            format!("     between {:.2} and {:.2} h", low / 3_600.0, high / 3_600.0)
+        };
         if let Some((low, high)) = one["cost_usd_low"].as_f64().zip(one["cost_usd_high"].as_f64()) {
             between += &format!(", {} and {}", trainc::text::dollars(low), trainc::text::dollars(high));
         }
@@ -707,12 +713,96 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
         |more: &[&str]| trainc_in(root, &[&["tune", path][..], more].concat(), b"", Duration::from_mins(1));
     let tuned = tune(&[]);
     assert_eq!(tuned.code, Some(3), "{}", tuned.err);
-    assert!(tuned.out.starts_with("what fits, by memory alone"), "{}", tuned.out);
+    assert!(tuned.out.contains("\nwhat fits, by memory alone"), "{}", tuned.out);
     assert!(tuned.out.contains("an hour") && tuned.out.contains("as written"), "{}", tuned.out);
     let why = "error: no layout can be ranked by time and cost: no run in 32-bit arithmetic was measured\n";
     assert!(tuned.err.contains(why), "{}", tuned.err);
     let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");
     assert!(tuned.err.contains(&typed), "{}", tuned.err);
+    let unpriced = tune(&["--instances", "ml.g4dn.xlarge"]).out;
+    assert!(unpriced.contains("`--price ml.g4dn.xlarge=USD` gives one"), "{unpriced}");
     let ranked = tune(&["--set", "train.precision=fp16"]);
     assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
+}
+
+/// What nothing ranks passes every check as what is ranked does, is in the form for scripts, and is written by its number.
+#[test]
+fn what_has_no_time_is_held_against_the_checks() {
+    let dir = Scratch::new("tune-untimed");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "");
+    let of_ddp = jobs().into_iter().find(|(name, _)| *name == "ddp").unwrap().1.replace("bf16", "fp32");
+    dir.write("trainc.kdl", manifest("ddp", &of_ddp));
+    let types = "ml.p4d.24xlarge,ml.p3.16xlarge,ml.g5.48xlarge,ml.p4de.24xlarge";
+    let all = ["tune", "trainc.kdl", "--instances", types, "--max-nodes", "2"];
+    let ran = run(&dir, &[&all[..], &["-o", "json"]].concat());
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    let shown = ran.json();
+    let schema: serde_json::Value =
+        serde_json::from_str(&crate::support::read("schemas/tune.v1.json")).unwrap();
+    let members =
+        |of: &serde_json::Value| -> BTreeSet<String> { of.as_object().unwrap().keys().cloned().collect() };
+    let said = |at: &str| members(schema.pointer(at).unwrap());
+    assert_eq!(members(&shown), said("/properties"));
+    assert!(shown["front"].as_array().unwrap().is_empty() && shown["first_choice"].is_null());
+    let layouts = shown["unranked"]["layouts"].as_array().unwrap();
+    assert_eq!(members(&layouts[0]), said("/properties/unranked/properties/layouts/items/properties"));
+    assert!(layouts.len() > 1, "{shown}");
+    // Each of them is a manifest without an error that needs what was said.
+    for one in layouts {
+        let sets: Vec<&str> = one["sets"].as_array().unwrap().iter().filter_map(|set| set.as_str()).collect();
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> =
+            ["plan", "trainc.kdl", "--offline", "-o", "json"].into_iter().chain(sets).collect();
+        let planned = run(&dir, &args);
+        assert_eq!(planned.code, Some(0), "{one}\n{}", planned.err);
+        let (bytes, said) = (
+            planned.json()["memory"]["per_gpu_bytes"].as_f64().unwrap(),
+            one["memory_bytes"].as_f64().unwrap(),
+        );
+        assert!((bytes / said - 1.0).abs() < 1e-6, "{one}");
+    }
+    // Which to take nothing says; named by its number it is written, and plans to what was shown.
+    let none = run(&dir, &[&all[..], &["--write"]].concat());
+    assert!(none.code == Some(2) && none.err.contains("`--write=N` writes number N"), "{}", none.err);
+    let number = layouts.len().to_string();
+    let wrote = run(&dir, &[&all[..], &[&format!("--write={number}")]].concat());
+    assert_eq!(wrote.code, Some(0), "{}", wrote.err);
+    assert!(wrote.err.contains(&format!("wrote trainc.kdl: layout {number}\n")), "{}", wrote.err);
+    let last = layouts.last().unwrap();
+    let plan = run(&dir, &["plan", "trainc.kdl", "--offline", "-o", "json"]).json();
+    assert_eq!(
+        (&plan["cluster"]["instance"], &plan["cluster"]["nodes"]),
+        (&last["instance"], &last["nodes"]),
+        "{last}"
+    );
+    let bounded =
+        run(&dir, &[&all[..], &["--max-usd", "5", "--report", "page.html", "-o", "markdown"]].concat());
+    assert!(bounded.out.starts_with("### Layouts of `"), "{}", bounded.out);
+    assert!(
+        bounded.err.contains("hold nothing back") && bounded.err.contains("is not written"),
+        "{}",
+        bounded.err
+    );
+}
+
+/// The manifest as written is weighed against the front, and a type of which nothing is ranked is not left out in silence.
+#[test]
+fn what_is_written_and_what_is_left_out_are_said() {
+    let path = "examples/llama-7b-fsdp/trainc.kdl";
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let types = "ml.p4d.24xlarge,ml.trn1.32xlarge";
+    let tune = |more: &[&str]| {
+        let args = [&["tune", path, "--instances", types][..], more].concat();
+        trainc_in(root, &args, b"", Duration::from_mins(1))
+    };
+    let human = tune(&[]).out;
+    let next = human.split("why it lost").nth(1).unwrap();
+    let first = next.lines().find(|line| line.starts_with("  -  ")).unwrap();
+    assert!(first.ends_with(", as written"), "{human}");
+    assert!(human.contains("\n`ml.trn1.32xlarge` is not among them: no constants are known"), "{human}");
+    let shown = tune(&["-o", "json"]).json();
+    assert_eq!(shown["left_out"][0]["instance"], "ml.trn1.32xlarge");
+    assert!(shown["lost"][0]["sets"].as_array().unwrap().is_empty(), "{}", shown["lost"][0]);
+    assert!(tune(&["-o", "markdown"]).out.contains("`ml.trn1.32xlarge` is not among them"));
 }

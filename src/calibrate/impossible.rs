@@ -9,7 +9,7 @@ use crate::predict::{Constants, Layout, Precision, speed};
 use crate::source::{SourceId, Span};
 use crate::text;
 
-declare_code!(T0528, "run-impossible", Warning, "a row of a table of runs that cannot be");
+declare_code!(T0528, "run-impossible", Warning, "a measurement that cannot be");
 
 /// The codes of this stage.
 pub(super) static CODES: &[&Code] = &[&T0528];
@@ -54,6 +54,22 @@ impl Impossible {
             Some(help) => found.help(help.clone()),
             None => found,
         }
+    }
+}
+
+/// A line of a log that says what cannot be, of which there are so many; `note` says why it may be so.
+pub fn impossible_line(span: Span, message: String, note: Option<&str>, lines: usize) -> Diagnostic {
+    let left_out = match lines {
+        1 => "the line is left out of what the run measured".to_owned(),
+        _ => format!(
+            "{} are left out of what the run measured, this one the first",
+            text::count(lines as u64, "line")
+        ),
+    };
+    let found = Diagnostic::new(&T0528, span, message).note(left_out);
+    match note {
+        Some(note) => found.note(note.to_owned()),
+        None => found,
     }
 }
 

@@ -12,7 +12,7 @@ use super::tiers::{
     MOST, Tier, half_width, left_out, own_half_width, residual_half_width, unseen_half_width,
 };
 pub use super::verdict::{
-    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Summary, Tiered, Time, Verdict,
+    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Part, Summary, Tiered, Time, Verdict,
 };
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
 use crate::predict::{Constants, GpuKind, predict};
@@ -64,6 +64,7 @@ fn times_of<'a>(
                 low: shown.low * scale,
                 high: shown.high * scale,
                 error: predicted / one.measured - 1.0,
+                parts: shown.parts.clone(),
             };
             Some((*at, one.family, time))
         })
@@ -251,6 +252,7 @@ fn line(run: &Run, constants: &Constants) -> Line {
                 low: speed.interval.low,
                 high: speed.interval.high,
                 error: speed.step_seconds / measured - 1.0,
+                parts: Part::of(speed),
             });
         }
         (Ok(_), None) => {

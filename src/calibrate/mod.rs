@@ -20,6 +20,7 @@ pub mod outside;
 mod peaks;
 pub mod questions;
 mod row;
+mod rows;
 pub mod runs;
 pub mod tiers;
 mod time;
@@ -27,7 +28,7 @@ mod verdict;
 pub mod words;
 
 pub use carried::{Lost, MEMORY_CELLS, carried};
-pub use impossible::Impossible;
+pub use impossible::{Impossible, impossible_line};
 pub use runs::{Run, Table, read};
 
 use crate::diag::Code;

@@ -4,6 +4,7 @@ use super::noise::Noise;
 use super::open::{Open, Ratio};
 use super::outside::{AtBound, Outside};
 use super::questions::Answer;
+use crate::predict::Speed;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -73,6 +74,38 @@ pub struct Time {
     pub high: f64,
     /// Predicted over measured, less one.
     pub error: f64,
+    /// What the prediction is made of, the largest part first; what is nothing is left out.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a predicted step.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Its share of the step, a fraction.
+    pub share: f64,
+}
+
+impl Part {
+    /// Those of a step.
+    pub(super) fn of(speed: &Speed) -> Vec<Self> {
+        let parts = &speed.parts;
+        let mut out: Vec<Self> = [
+            ("compute", parts.compute),
+            ("waits for links", parts.exposed_communication),
+            ("bubble", parts.bubble),
+            ("offload", parts.offload),
+            ("optimizer", parts.optimizer),
+            ("waits for data", parts.input.unwrap_or(0.0)),
+        ]
+        .into_iter()
+        .filter(|(_, seconds)| *seconds > 0.0)
+        .map(|(name, seconds)| Self { name, share: seconds / speed.step_seconds })
+        .collect();
+        out.sort_by(|a, b| b.share.total_cmp(&a.share));
+        out
+    }
 }
 
 /// A GPU's peak.

@@ -5,6 +5,7 @@ use super::judge::{Errors, Grouped, HalfWidth, Line, Over, Verdict};
 use super::outside::AT_BOUNDS;
 use super::peaks::{memory, noise};
 use super::questions::Range;
+use super::rows::rows;
 use super::tiers::{MOST, Tier};
 use crate::text;
 use std::collections::BTreeMap;
@@ -13,8 +14,9 @@ use std::fmt::Write as _;
 /// What the median half-width of the intervals is to be at most, a fraction of the prediction.
 const HALF_WIDTH: f64 = 0.2;
 
-/// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off.
-pub fn human(verdict: &Verdict) -> String {
+/// The verdict: overall, by tier where something was fitted, by family, and the rows that are furthest off; of a table of
+/// one's own every row, `all` of them or the worst.
+pub fn human(verdict: &Verdict, all: bool) -> String {
     let mut out = String::new();
     let summary = &verdict.summary;
     let _ = writeln!(
@@ -25,10 +27,15 @@ pub fn human(verdict: &Verdict) -> String {
     );
     skipped(&mut out, verdict);
     let _ = writeln!(out, "step time {}", line(&summary.step_seconds));
-    if let Some(families) = summary.step_seconds_families {
+    let families = summary.by_family.values().filter(|family| family.step_seconds.rows > 0).count();
+    if let Some(families) = summary.step_seconds_families.filter(|_| families > 1) {
         let _ = writeln!(out, "          families weighing alike: mean {}", percent(families));
     }
-    if let Some(width) = summary.interval_half_width {
+    let is_own = verdict.rows.len() < OWN;
+    if let Some(width) = summary.interval_half_width.filter(|_| is_own) {
+        // Goals are set for many runs.
+        let _ = writeln!(out, "          interval: median half-width {} of the prediction", percent(width));
+    } else if let Some(width) = summary.interval_half_width {
         let met = if width <= HALF_WIDTH { "met" } else { "missed" };
         let _ = writeln!(
             out,
@@ -109,6 +116,11 @@ pub fn human(verdict: &Verdict) -> String {
     }
     for one in &verdict.constants_at_bounds {
         let _ = writeln!(out, "  {}", one.words());
+    }
+    // Of a table of one's own nobody looked at what is missing.
+    if is_own {
+        rows(&mut out, verdict, all);
+        return out;
     }
     outside(&mut out, verdict);
     let mut peaks: Vec<(&str, f64)> = verdict
@@ -363,7 +375,7 @@ mod tests {
             let why = row.skipped.as_deref().unwrap();
             assert!(why.contains("computed by the source"), "{id}: {why}");
         }
-        let shown = human(&verdict);
+        let shown = human(&verdict, false);
         let sum: usize = shown
             .lines()
             .filter_map(|line| line.split_once(" skipped: ")?.0.trim().parse::<usize>().ok())

@@ -1,22 +1,16 @@
 //! `trainc calibrate`.
 
-use super::args::{Global, problems};
+use super::args::Global;
 use super::exit;
+use super::impossible::Impossibles;
 use super::io::Io;
-use super::manifests::{Manifest, Set};
 use super::world::describe;
-use crate::Compiled;
 use crate::calibrate::outside::comment;
 use crate::calibrate::{self, judge, words};
-use crate::diag::json::problem;
-use crate::diag::{Format, Problems};
+use crate::emit::quoted;
 use crate::predict::Constants;
-use crate::source::SourceMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Rows that cannot be of which each is shown to people.
-const SHOWN: usize = 20;
 
 /// The most bytes of a table or of a file of constants that are read.
 const MOST_BYTES: u64 = 64 << 20;
@@ -26,7 +20,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Without `--write` every row is judged by the constants that ship with trainc, or those of `--calibration`. With it they
 /// are fitted to the table and written, and each row is judged by constants that were fitted without it. Of a table of 60
 /// runs and more the errors of rows, models and whole sources that a fit did not see are shown as well, beside their
-/// goals; a smaller one is taken for one's own and moves the constants from where they are.
+/// goals; a smaller one is taken for one's own and moves the constants from where they are, and its rows are shown, the
+/// ten figures that are furthest off, or with `--verbose` all.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
@@ -75,6 +70,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let (names, path) = (crate::text::ticked(&constants.borrowed, "and"), path.display());
         io.note(&format!("note: `{path}` is older than {names}: the shipped value is taken\n"));
     }
+    let mut wrote = None;
     let verdict = match &args.write {
         None => judge::judge_with_tiers(&table, &constants),
         Some(path) => {
@@ -93,6 +89,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
                 return exit::USAGE;
             }
+            let before = judge::judge(&table, &constants);
+            wrote = Some(fit_words(path, &args.runs, &before, &verdict));
             verdict
         }
     };
@@ -104,8 +102,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.print(&serde_json::to_string_pretty(&document).unwrap_or_default());
         io.print("\n");
     } else {
-        io.print(&words::human(&verdict));
+        io.print(&words::human(&verdict, global.verbose));
     }
+    io.note(&wrote.unwrap_or_default());
     // Rows of an open micro-batch are skipped too, but said as ranges.
     if verdict.summary.skipped == verdict.rows.len() && verdict.open.is_empty() {
         let rows = crate::text::count(verdict.rows.len() as u64, "row");
@@ -115,53 +114,21 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     exit::DONE
 }
 
-/// Rows that cannot be, each at its line of the table.
-struct Impossibles {
-    sources: SourceMap,
-    problems: Problems,
-    path: String,
-}
-
-impl Impossibles {
-    fn of(table: &calibrate::Table, path: &str, text: &str) -> Self {
-        let (mut sources, mut problems) = (SourceMap::default(), Problems::default());
-        let path = if path == "-" { "<stdin>" } else { path };
-        if !table.impossible.is_empty() {
-            let source = sources.add(path, text);
-            table.impossible.iter().for_each(|one| problems.push(one.diagnostic(source)));
-        }
-        Self { sources, problems, path: path.to_owned() }
-    }
-
-    /// As people read them: the first of them, and how many more there are.
-    fn shown(&self, io: &Io, global: &Global) -> String {
-        if self.problems.is_empty() {
-            return String::new();
-        }
-        let mut first = Problems::default();
-        self.problems.iter().take(SHOWN).for_each(|one| first.push(one.clone()));
-        let compiled = Compiled::nothing(first);
-        let set = Set {
-            sources: self.sources.clone(),
-            manifests: vec![Manifest::new(&self.path, String::new(), compiled)],
-            many: false,
-            root: PathBuf::new(),
-            constants: None,
-        };
-        let mut out = problems(&set, Format::Human, io, io.color, global);
-        let more = self.problems.iter().count().saturating_sub(SHOWN);
-        if more > 0 && !global.quiet {
-            let more = crate::text::count(more as u64, "row");
-            out.push_str(&format!("{}: {more} more cannot be, and are left out\n", self.path));
-        }
-        out
-    }
-
-    /// As `check -o json` has them.
-    fn members(&self) -> serde_json::Value {
-        let all: Vec<_> = self.problems.iter().map(|one| problem(&self.sources, one)).collect();
-        serde_json::to_value(all).unwrap_or_default()
-    }
+/// What a fit came to: how far off the rows were before, and are by constants that were fitted without them.
+fn fit_words(path: &Path, runs: &str, before: &judge::Verdict, after: &judge::Verdict) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let [was, is] = [before, after].map(|verdict| verdict.summary.step_seconds.mean_error);
+    let moved = was.zip(is).map_or_else(String::new, |(was, is)| {
+        format!(
+            ": step times of `{runs}` were off by {} in the mean, and are by {}, each by constants that were fitted without it",
+            percent(was),
+            percent(is)
+        )
+    });
+    let (path, typed) = (path.display(), quoted(&path.display().to_string()));
+    format!(
+        "wrote {path}{moved}\nhelp: `trainc plan JOB.kdl --calibration {typed}` predicts by it, and so do `check`, `tune` and `report`\n"
+    )
 }
 
 /// The constants of a file, or those that ship with trainc; else what to say.

@@ -28,6 +28,7 @@ mod fmt;
 mod git;
 mod held;
 mod import;
+mod impossible;
 mod init;
 mod io;
 mod job;

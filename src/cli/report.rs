@@ -3,6 +3,7 @@
 use super::account::Task;
 use super::args::{Global, problems};
 use super::exit;
+use super::impossible::Impossibles;
 use super::io::Io;
 use super::job::{About, Form, JobArgs, each, existing};
 use super::manifests::{Manifest, compile_all};
@@ -17,8 +18,8 @@ use crate::calibrate::{self, Lost, MEMORY_CELLS};
 use crate::diag::Format;
 use crate::emit::quoted;
 use crate::ir::Plan;
-use crate::measure::{self, Job, Measured, Reader};
-use crate::predict::{Constants, Layout};
+use crate::measure::{self, Addition, Job, Measured, Reader};
+use crate::predict::{Constants, Layout, Precision, Speed};
 use crate::report::measured::{self, Subject};
 use std::fs;
 use std::io::Write as _;
@@ -111,7 +112,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         csv: args.csv.clone(),
         constants: args.job.overlay.constants().clone(),
     };
-    shared.tell(io, manifest, plan, &reader, None)
+    let named = |path: &PathBuf| match path.display().to_string() {
+        name if name == "-" => "<stdin>".to_owned(),
+        name => name,
+    };
+    let names: Vec<String> = here.iter().map(named).collect();
+    let found = Impossibles::of_logs(reader.faults(), &names);
+    io.note(&found.shown(io, global));
+    shared.tell(io, manifest, plan, (&reader, &found), None)
 }
 
 /// The logs that were named, else that of the job's last run on this machine.
@@ -181,7 +189,7 @@ impl Shared {
         io: &mut Io,
         manifest: &Manifest,
         plan: &Plan,
-        reader: &Reader,
+        (reader, wrong): (&Reader, &Impossibles),
         job: Option<&crate::apply::account::TrainingJob>,
     ) -> u8 {
         let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
@@ -193,7 +201,21 @@ impl Shared {
         let mut notes = Vec::new();
         let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
         notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
-        if measured.is_empty() {
+        let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
+        if left_out > 0 {
+            let lines = crate::text::count(left_out as u64, "line");
+            let (is, say) = if left_out == 1 { ("is", "it says") } else { ("are", "they say") };
+            notes.push(format!("{lines} of the log {is} left out: what {say} cannot be (T0528)"));
+            // People were shown each at its line.
+            if self.output != "human" {
+                notes.extend(wrong.lines());
+            }
+        }
+        let step = measured.step_seconds.map(|median| median.value);
+        notes.extend(
+            prediction.speed.as_ref().zip(step).and_then(|(speed, step)| too_quick(plan, speed, step)),
+        );
+        if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
                 reader.sought()
@@ -211,12 +233,14 @@ impl Shared {
         let mut code = exit::DONE;
         // Of a job that the account knows its times are figures, whatever its log says.
         if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
-            io.note("error: nothing of the run was measured: no figure was found in its log\n");
+            let why =
+                if left_out > 0 { "what its log says cannot be" } else { "no figure was found in its log" };
+            io.note(&format!("error: nothing of the run was measured: {why}\n"));
             code = exit::USAGE;
         }
         if let Some(path) = &self.csv {
             let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
-            match add(io, (plan, constants), &measured, &id, path) {
+            match add(io, (plan, constants), &measured, (&id, run.is_some()), path) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -248,17 +272,37 @@ impl Shared {
     }
 }
 
+/// That a step is quicker than the GPUs can be, and what it may be instead.
+fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
+    let layout = Layout::of_plan(plan).ok()?;
+    let share = speed.mfu * speed.step_seconds / step_seconds;
+    // In 8 bit a GPU does twice what it does in 16.
+    let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
+    let passes = plan.batch.as_ref().map_or(1, |batch| batch.microbatches * batch.accumulation.value);
+    let perhaps = match passes {
+        0 | 1 => String::new(),
+        _ => format!(": perhaps what the log calls a step is one of the {passes} passes of a step"),
+    };
+    (share > most).then(|| {
+        format!(
+            "a step of {} s would be {} % of what the GPUs do at their peak{perhaps}",
+            crate::text::short(step_seconds),
+            crate::text::short(100.0 * share)
+        )
+    })
+}
+
 /// A run without a name of the service's: by the job and what shapes it.
 fn id(plan: &Plan) -> String {
     crate::emit::identity(plan).training_job
 }
 
-/// Adds a run to a table; what to say of it.
+/// Adds a run to a table under its name, which the service may have given; what to say of it.
 fn add(
     io: &Io,
     (plan, constants): (&Plan, &Constants),
     measured: &Measured,
-    id: &str,
+    (id, is_named): (&str, bool),
     path: &Path,
 ) -> Result<String, String> {
     if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
@@ -291,8 +335,9 @@ fn add(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(fault(error)),
     };
-    let Some(more) = measure::append(&table, &cells) else {
-        return Ok(format!("`{}` has the run `{id}` already", path.display()));
+    let (id, more) = match measure::append(&table, &cells, !is_named) {
+        Addition::New { id, text } => (id, text),
+        Addition::There => return Ok(format!("`{}` has the run `{id}` already", path.display())),
     };
     let file = fs::OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
@@ -336,6 +381,8 @@ impl Task for Online {
         if let Err(fault) = progress.busy(READING, read).await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
-        self.shared.tell(io, &self.about.manifest, &self.about.plan, &reader, Some(&found.job))
+        let wrong = Impossibles::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
+        io.note(&wrong.shown(io, &self.about.global));
+        self.shared.tell(io, &self.about.manifest, &self.about.plan, (&reader, &wrong), Some(&found.job))
     }
 }

@@ -1,5 +1,7 @@
 //! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
 
+use super::faults::{Fault, Faults, Wrong};
+use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, meaning};
 use crate::predict::memory::MeasuredAs;
 use crate::text;
 use regex::Regex;
@@ -30,105 +32,6 @@ pub struct Report {
     pub optimizer_seconds: Option<f64>,
 }
 
-/// What a figure is, by its name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Meaning {
-    Step,
-    StepSeconds,
-    Tokens,
-    Samples,
-    Mfu,
-    Memory(MeasuredAs),
-    Loss,
-    Input,
-    Optimizer,
-}
-
-const STEPS: &[&str] = &["step", "global_step", "iteration", "iter"];
-const STEP_TIMES: &[&str] = &[
-    "step_time",
-    "step_seconds",
-    "step_s",
-    "seconds_per_step",
-    "sec_per_step",
-    "s_per_step",
-    "time_per_step",
-    "iteration_time",
-    "iter_time",
-];
-const TOKENS: &[&str] = &["tokens_per_s", "tokens_per_sec", "tokens_per_second", "tps"];
-const SAMPLES: &[&str] = &[
-    "samples_per_s",
-    "samples_per_sec",
-    "samples_per_second",
-    "sequences_per_s",
-    "sequences_per_sec",
-    "sequences_per_second",
-    "train_samples_per_second",
-];
-const LOSSES: &[&str] = &["loss", "train_loss", "training_loss", "lm_loss", "train_per_loss"];
-const INPUTS: &[&str] = &["data_time", "data_seconds", "data_loading", "data_load_time", "dataloader_time"];
-const OPTIMIZERS: &[&str] = &["optimizer_time", "optimizer_seconds", "optim_time", "optimizer_step_time"];
-/// Endings that are units, and what they are times the unit that is kept.
-const UNITS: &[(&str, f64)] = &[
-    ("_ms", 1e-3),
-    ("_bytes", 1.0),
-    ("_mib", 1_048_576.0),
-    ("_gib", 1_073_741_824.0),
-    ("_mb", 1e6),
-    ("_gb", 1e9),
-];
-
-/// What a metric of that name is, and what its number is times; `train:tokens_per_s` is tokens per second.
-fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
-    let whole = name.to_lowercase();
-    let last = whole.rsplit([':', '.']).next().unwrap_or(&whole);
-    let name = last.replace('/', "_per_").replace('-', "_");
-    for (words, each) in [
-        (STEPS, Meaning::Step),
-        (STEP_TIMES, Meaning::StepSeconds),
-        (INPUTS, Meaning::Input),
-        (OPTIMIZERS, Meaning::Optimizer),
-        (LOSSES, Meaning::Loss),
-        (&["mfu"][..], Meaning::Mfu),
-    ] {
-        if words.contains(&name.as_str()) {
-            // A loss of other data is another figure.
-            let held_out = ["eval", "val", "test"].iter().any(|word| whole.starts_with(word));
-            return (each != Meaning::Loss || !held_out).then_some((each, 1.0));
-        }
-    }
-    // A rate of one GPU is one of all, as they march in step.
-    let apart = ["_per_gpu", "_per_device", "_per_rank"].iter().find_map(|word| {
-        let rest = name.replace(word, "");
-        (rest != name).then_some(rest)
-    });
-    let (rate, times) = apart.map_or((name.clone(), 1.0), |rest| (rest, gpus));
-    for (words, each) in [(TOKENS, Meaning::Tokens), (SAMPLES, Meaning::Samples)] {
-        if words.contains(&rate.as_str()) {
-            return Some((each, times));
-        }
-    }
-    let (base, unit) = UNITS.iter().find_map(|(ending, unit)| Some((name.strip_suffix(ending)?, *unit)))?;
-    let times =
-        [(STEP_TIMES, Meaning::StepSeconds), (INPUTS, Meaning::Input), (OPTIMIZERS, Meaning::Optimizer)];
-    if let Some((_, each)) = times.into_iter().find(|(words, _)| unit < 1.0 && words.contains(&base)) {
-        return Some((each, unit));
-    }
-    // What is measured differs by gigabytes: a name that does not say it is no evidence.
-    let kind = if base.contains("allocated") {
-        MeasuredAs::Allocated
-    } else if base.contains("reserved") {
-        MeasuredAs::Reserved
-    } else if base.contains("smi") || base.contains("gpu_memory_used") {
-        MeasuredAs::Whole
-    } else {
-        return None;
-    };
-    (base.contains("mem") || base.contains("allocated") || base.contains("reserved"))
-        .then_some((Meaning::Memory(kind), unit))
-}
-
 /// Reads lines one after the other.
 #[derive(Debug)]
 pub struct Reader {
@@ -142,6 +45,9 @@ pub struct Reader {
     pub reports: Vec<Report>,
     /// Whether a GPU ran out of memory.
     pub out_of_memory: bool,
+    faults: Faults,
+    /// The step that was reported last.
+    last: Option<u64>,
 }
 
 impl Reader {
@@ -164,13 +70,22 @@ impl Reader {
         Self {
             metrics: told,
             rows,
-            pairs: Regex::new(r"([A-Za-z][\w/.:-]*?)['\x22]?\s*[=:]\s*([0-9][0-9.]*(?:[eE][+-]?[0-9]+)?)")
-                .ok(),
+            pairs: Regex::new(
+                r"([A-Za-z][\w/.:-]*?)['\x22]?\s*[=:]\s*(-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?|-?(?i:nan|inf(?:inity)?)\b)",
+            )
+            .ok(),
             gpus,
             host: None,
             reports: Vec::new(),
             out_of_memory: false,
+            faults: Faults::default(),
+            last: None,
         }
+    }
+
+    /// What cannot be, each at the first line that says so; those lines are left out.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults.found
     }
 
     /// What is looked for in a log, in words: names that say what a figure is, and the job's own metrics.
@@ -203,61 +118,72 @@ impl Reader {
 
     /// Reads the text of a file, line by line.
     pub fn text(&mut self, text: &str) {
+        self.faults.begin();
+        // Another log may be of steps that this one counts again.
+        self.last = None;
         for line in text.lines() {
+            self.faults.next(line);
             match serde_json::from_str::<Value>(line.trim()) {
-                Ok(Value::Object(members)) => self.object(&members),
-                _ => self.line(None, None, line),
+                Ok(Value::Object(members)) => self.object(&members, None),
+                _ => self.read(None, None, line),
             }
         }
-    }
-
-    /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
-    fn object(&mut self, members: &serde_json::Map<String, Value>) {
-        if let Some(text) = members.get("text").and_then(Value::as_str) {
-            let host = members.get("host").and_then(Value::as_str);
-            let time = members.get("time").and_then(Value::as_f64).map(|time| time / 1_000.0);
-            self.line(host, time, text);
-            return;
-        }
-        let mut report = Report::default();
-        for (name, value) in members {
-            let Some(value) = value.as_f64() else { continue };
-            if let Some((meaning, times)) = meaning(name, self.gpus) {
-                put(&mut report, meaning, value * times);
-            }
-        }
-        self.keep(report);
     }
 
     /// A line of text, of a host, written at so many seconds.
     pub fn line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+        self.faults.next(text);
+        self.read(host, time, text);
+    }
+
+    /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
+    fn object(&mut self, members: &serde_json::Map<String, Value>, time: Option<f64>) {
+        if let Some(text) = members.get("text").and_then(Value::as_str) {
+            let host = members.get("host").and_then(Value::as_str);
+            let time = members.get("time").and_then(Value::as_f64).map(|time| time / 1_000.0);
+            self.read(host, time, text);
+            return;
+        }
+        let mut found = Found::default();
+        for (name, value) in members {
+            let Some(number) = value.as_f64() else { continue };
+            if let Some((meaning, times)) = meaning(name, self.gpus) {
+                found.put(meaning, number * times, (name.as_str(), &self.faults.member(name, value)));
+            }
+        }
+        if !found.is_empty() {
+            found.report.time = time;
+            self.keep(found);
+        }
+    }
+
+    fn read(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
         // What a container writes may itself be JSON.
         if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
             && !members.contains_key("text")
         {
-            let before = self.reports.len();
-            self.object(&members);
-            if let Some(report) = self.reports.get_mut(before) {
-                report.time = time;
-            }
+            self.object(&members, time);
             return;
         }
         self.out_of_memory |= text.contains("CUDA out of memory") || text.contains("torch.OutOfMemoryError");
-        let mut report = Report { time, ..Report::default() };
+        let mut found = Found::default();
         for (meaning, times, regex) in &self.rows {
-            let value = regex.captures(text).and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok());
+            let Some(groups) = regex.captures(text) else { continue };
+            let value = groups.get(1).and_then(|group| group.as_str().parse::<f64>().ok());
             if let Some(value) = value {
-                put(&mut report, *meaning, value * times);
+                let cell = groups.get(0).map_or("", |whole| whole.as_str());
+                found.put(*meaning, value * times, (meaning.word(), cell));
             }
         }
         for groups in self.pairs.iter().flat_map(|pairs| pairs.captures_iter(text)) {
             let (Some(name), Some(value)) = (groups.get(1), groups.get(2)) else { continue };
-            let found = meaning(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
-            if let Some(((meaning, times), value)) = found {
-                put(&mut report, meaning, value * times);
+            let known = meaning(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
+            if let Some(((meaning, times), value)) = known {
+                let cell = groups.get(0).map_or("", |whole| whole.as_str());
+                found.put(meaning, value * times, (name.as_str(), cell));
             }
         }
-        if report == (Report { time, ..Report::default() }) {
+        if found.is_empty() {
             return;
         }
         // All hosts report the same: the first that says something speaks for them.
@@ -267,17 +193,73 @@ impl Reader {
                 return;
             }
         }
-        self.keep(report);
+        found.report.time = time;
+        self.keep(found);
     }
 
-    fn keep(&mut self, report: Report) {
-        if report != Report::default() {
-            self.reports.push(report);
+    /// Keeps a report, or says why it cannot be.
+    fn keep(&mut self, mut found: Found) {
+        if let Some(step) = found.report.step.filter(|_| found.report.is_measured()) {
+            let last = self.last.replace(step);
+            let wrong = last.and_then(|last| Wrong::backwards("step", &found.step, step, last));
+            found.wrong = found.wrong.or(wrong);
+        }
+        match found.wrong {
+            Some(wrong) => self.faults.say(wrong),
+            None => self.reports.push(found.report),
         }
     }
 }
 
-/// The first that says a figure says it: the job's own expressions come before what is guessed by names.
+/// What a line says, as it is read.
+#[derive(Default)]
+struct Found {
+    report: Report,
+    /// The step as it stands there.
+    step: String,
+    wrong: Option<Wrong>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.wrong.is_none() && self.report == Report::default()
+    }
+
+    /// A figure under its name, as it stands there. The first that says a figure says it: the job's own expressions come
+    /// before what is guessed by names.
+    fn put(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
+        let wrong = match meaning {
+            Meaning::StepSeconds if self.report.step_seconds.is_none() => Wrong::amount(name, cell, value),
+            Meaning::Tokens if self.report.tokens_per_second.is_none() => Wrong::amount(name, cell, value),
+            Meaning::Samples if self.report.samples_per_second.is_none() => Wrong::amount(name, cell, value),
+            // Below 0 it says that it is not known yet.
+            Meaning::Mfu if self.report.mfu.is_none() => Wrong::mfu(name, cell, fraction(value)),
+            _ => None,
+        };
+        if wrong.is_some() {
+            self.wrong = self.wrong.take().or(wrong);
+            return;
+        }
+        if meaning == Meaning::Step && self.step.is_empty() {
+            cell.clone_into(&mut self.step);
+        }
+        put(&mut self.report, meaning, value);
+    }
+}
+
+impl Report {
+    /// Whether it says more than a number of a step.
+    fn is_measured(&self) -> bool {
+        *self != Self { step: self.step, ..Self::default() }
+    }
+}
+
+/// An MFU as a fraction: some write a percentage.
+fn fraction(mfu: f64) -> f64 {
+    if mfu > 1.5 { mfu / 100.0 } else { mfu }
+}
+
+/// Puts a figure where nothing said it before.
 fn put(report: &mut Report, meaning: Meaning, value: f64) {
     if !value.is_finite() || value <= 0.0 && meaning != Meaning::Step {
         return;
@@ -304,8 +286,7 @@ fn put(report: &mut Report, meaning: Meaning, value: f64) {
         Meaning::Input => &mut report.input_seconds,
         Meaning::Optimizer => &mut report.optimizer_seconds,
     };
-    // Some write a percentage.
-    let value = if meaning == Meaning::Mfu && value > 1.5 { value / 100.0 } else { value };
+    let value = if meaning == Meaning::Mfu { fraction(value) } else { value };
     slot.get_or_insert(value);
 }
 
@@ -369,6 +350,29 @@ mod tests {
         let report = found[0].clone();
         assert_eq!((report.loss, report.input_seconds), (Some(1.5), Some(0.02)));
         assert_eq!(report.optimizer_seconds, Some(0.25));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_and_left_out() {
+        let log = "iter 0 mfu -100.00%\nstep=1 step_time=2 mfu=550%\nstep=2 tokens_per_s=0\nstep=3 tokens_per_s=NaN\n\
+                   {\"step\": 4, \"tokens_per_s\":-5}\nstep=9 step_time=2 mfu=55 loss=nan\nstep=7 step_time=2\nstep=8 step_time=2\nstep: 3\n";
+        let mut reader = Reader::new([("mine:samples_per_s", r"rate (\S+)")], 1);
+        reader.text(log);
+        let steps: Vec<_> = reader.reports.iter().map(|report| (report.step, report.mfu)).collect();
+        assert_eq!(steps, [(Some(9), Some(0.55)), (Some(8), None), (Some(3), None)]);
+        reader.text("rate -3\nrate 3\n");
+        let faults: Vec<_> = reader
+            .faults()
+            .iter()
+            .map(|it| (it.log, it.line, it.cell.as_str(), it.message.as_str(), it.lines))
+            .collect();
+        let expected = [
+            (0, 2, "mfu=550", "`mfu` would be 550 %, more than the whole peak", 1),
+            (0, 3, "tokens_per_s=0", "`tokens_per_s` is `0`, not a number above 0", 3),
+            (0, 7, "step=7", "step 7 comes after step 9: it goes backwards", 1),
+            (1, 1, "rate -3", "`samples/s` is `-3`, not a number above 0", 1),
+        ];
+        assert_eq!(faults, expected);
     }
 
     #[test]

@@ -4,14 +4,17 @@
 //! ([`Measured`]), each figure beside its prediction ([`Row`]), and the run as a row of a table for `calibrate`. Touches
 //! no file.
 
+mod faults;
 mod lines;
+mod names;
 mod part;
 mod row;
 mod steps;
 mod table;
 
+pub use faults::Fault;
 pub use lines::{Reader, Report};
 pub use part::{Group, Job, Row, rows};
 pub use row::cells;
 pub use steps::{Measured, Median};
-pub use table::append;
+pub use table::{Addition, append};

@@ -5,7 +5,7 @@ use crate::apply::account::TrainingJob;
 use crate::ir::Plan;
 use crate::predict::memory::{MemoryConstants, as_measured};
 use crate::predict::run::Around;
-use crate::predict::{Constants, Interval, Layout, MemoryParts, Prediction, Speed};
+use crate::predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
 
 /// What the service says of a job that ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,46 +160,70 @@ fn mfu_of(speed: &Speed, step: Median) -> Option<Median> {
 /// The parts of a step, which add up to it, and what goes over links in it; those that are 0 are left out.
 fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
     let (parts, links) = (&speed.parts, &speed.communication);
-    let all = [
-        ("compute_seconds", Group::StepPart, parts.compute, None),
-        ("exposed_communication_seconds", Group::StepPart, parts.exposed_communication, None),
-        ("bubble_seconds", Group::StepPart, parts.bubble, None),
-        ("offload_seconds", Group::StepPart, parts.offload, None),
-        ("optimizer_seconds", Group::StepPart, parts.optimizer, measured.optimizer_seconds),
-        ("input_seconds", Group::StepPart, parts.input.unwrap_or(0.0), measured.input_seconds),
-        ("all_gather_seconds", Group::Links, links.gather - links.scatter, None),
-        ("reduce_scatter_seconds", Group::Links, links.scatter, None),
-        ("replicas_all_reduce_seconds", Group::Links, links.replicas, None),
-        ("gradients_all_reduce_seconds", Group::Links, links.gradients, None),
-        ("tensor_all_reduce_seconds", Group::Links, links.tensor, None),
-        ("context_ring_seconds", Group::Links, links.context, None),
-        ("pipeline_send_seconds", Group::Links, links.pipeline, None),
-        ("experts_all_to_all_seconds", Group::Links, links.experts, None),
-    ];
-    all.into_iter()
-        .filter(|(_, _, seconds, measured)| *seconds > 0.0 || measured.is_some())
-        .map(|(key, group, seconds, median)| Row {
-            measured: median.map(|median| median.value),
-            median,
-            ..Row::predicted(key, group, seconds)
+    let (ends, over) = (speed.parts_between(), speed.communication_between());
+    let gathered =
+        Interval { low: over.gather.low - over.scatter.low, high: over.gather.high - over.scatter.high };
+    let waits = [
+        ("compute_seconds", parts.compute, ends.compute),
+        ("exposed_communication_seconds", parts.exposed_communication, ends.exposed_communication),
+        ("bubble_seconds", parts.bubble, ends.bubble),
+        ("offload_seconds", parts.offload, ends.offload),
+        ("optimizer_seconds", parts.optimizer, ends.optimizer),
+        // What is not known to be waited for is taken to be nothing.
+        ("input_seconds", parts.input.unwrap_or(0.0), ends.input.unwrap_or_default()),
+    ]
+    .map(|(key, seconds, ends)| (key, Group::StepPart, seconds, ends));
+    let links = [
+        ("all_gather_seconds", links.gather - links.scatter, gathered),
+        ("reduce_scatter_seconds", links.scatter, over.scatter),
+        ("replicas_all_reduce_seconds", links.replicas, over.replicas),
+        ("gradients_all_reduce_seconds", links.gradients, over.gradients),
+        ("tensor_all_reduce_seconds", links.tensor, over.tensor),
+        ("context_ring_seconds", links.context, over.context),
+        ("pipeline_send_seconds", links.pipeline, over.pipeline),
+        ("experts_all_to_all_seconds", links.experts, over.experts),
+    ]
+    .map(|(key, seconds, ends)| (key, Group::Links, seconds, ends));
+    waits
+        .into_iter()
+        .chain(links)
+        .filter_map(|(key, group, seconds, ends)| {
+            let median = match key {
+                "optimizer_seconds" => measured.optimizer_seconds,
+                "input_seconds" => measured.input_seconds,
+                _ => None,
+            };
+            let is_known = key != "input_seconds" || parts.input.is_some();
+            (seconds > 0.0 || median.is_some()).then(|| Row {
+                interval: is_known.then_some(ends),
+                measured: median.map(|median| median.value),
+                median,
+                ..Row::predicted(key, group, seconds)
+            })
         })
         .collect()
 }
 
 /// The parts of a GPU's memory; no log tells them apart.
-fn memory_parts(parts: &MemoryParts) -> Vec<Row> {
+fn memory_parts(memory: &Memory) -> Vec<Row> {
+    let (parts, ends) = (&memory.parts, &memory.parts_between);
     let all = [
-        ("parameters_bytes", parts.parameters),
-        ("gradients_bytes", parts.gradients),
-        ("optimizer_bytes", parts.optimizer),
-        ("activations_bytes", parts.activations),
-        ("gathered_bytes", parts.gathered),
-        ("logits_bytes", parts.logits),
-        ("buffers_bytes", parts.buffers),
-        ("reserve_bytes", parts.reserve),
+        ("parameters_bytes", parts.parameters, ends.parameters),
+        ("gradients_bytes", parts.gradients, ends.gradients),
+        ("optimizer_bytes", parts.optimizer, ends.optimizer),
+        ("activations_bytes", parts.activations, ends.activations),
+        ("gathered_bytes", parts.gathered, ends.gathered),
+        ("logits_bytes", parts.logits, ends.logits),
+        ("buffers_bytes", parts.buffers, ends.buffers),
+        ("reserve_bytes", parts.reserve, ends.reserve),
     ];
-    let there = all.into_iter().filter(|(_, bytes)| *bytes > 0.0);
-    there.map(|(key, bytes)| Row::predicted(key, Group::MemoryPart, bytes)).collect()
+    all.into_iter()
+        .filter(|(_, bytes, _)| *bytes > 0.0)
+        .map(|(key, bytes, ends)| Row {
+            interval: Some(ends.interval),
+            ..Row::predicted(key, Group::MemoryPart, bytes)
+        })
+        .collect()
 }
 
 /// All figures that were measured or predicted, those of the step first.
@@ -279,7 +303,7 @@ pub fn rows(
         });
     }
     if let Some(memory) = &prediction.memory {
-        out.extend(memory_parts(&memory.parts));
+        out.extend(memory_parts(memory));
     }
     let Some(job) = job else { return out };
     let whole = job.completed();

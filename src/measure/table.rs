@@ -5,23 +5,51 @@ use std::collections::BTreeMap;
 /// The columns of a table of runs, in their order.
 const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes";
 
-/// What to add to a table of that text so that it has the row too: the head first where the table is empty. `None` where
-/// a row of that `id` is there already.
-pub fn append(table: &str, cells: &BTreeMap<&'static str, String>) -> Option<String> {
+/// What becomes of a row in a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addition {
+    /// The table has it already.
+    There,
+    /// What to add, the head first where the table is empty, and the name that the row has there.
+    New {
+        /// Its `id`.
+        id: String,
+        /// Text that is put behind the table's.
+        text: String,
+    },
+}
+
+/// What to add to a table of that text so that it has the row too. A row of the same `id` that says something else is
+/// another run where names are made from the job (`again`): it is numbered. Where the service names a run, its name is once.
+pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) -> Addition {
     let head = table.lines().next().filter(|line| !line.trim().is_empty());
     let columns: Vec<&str> = head.unwrap_or(COLUMNS).trim_start_matches('\u{feff}').split(',').collect();
-    let id = cells.get("id").map(|id| field(id)).unwrap_or_default();
+    let first = cells.get("id").cloned().unwrap_or_default();
     let at = columns.iter().position(|column| column.trim() == "id");
     // An id is the first of our columns; a table of another order is looked through by its own.
-    let there =
-        table.lines().skip(1).any(|line| at.and_then(|at| line.split(',').nth(at)) == Some(id.as_str()));
-    if there && !id.is_empty() {
-        return None;
+    let of = |id: &str| {
+        let id = field(id);
+        let same = move |line: &&str| at.and_then(|at| line.split(',').nth(at)) == Some(id.as_str());
+        table.lines().skip(1).filter(same).map(str::trim_end).collect::<Vec<_>>()
+    };
+    let row = |id: &str| {
+        let cell = |column: &&str| match column.trim() {
+            "id" => field(id),
+            column => cells.get(column).map(|cell| field(cell)).unwrap_or_default(),
+        };
+        columns.iter().map(cell).collect::<Vec<_>>().join(",")
+    };
+    let mut id = first.clone();
+    for number in 2_u64.. {
+        let there = of(&id);
+        if there.is_empty() || first.is_empty() {
+            break;
+        }
+        if !again || there.contains(&row(&id).as_str()) {
+            return Addition::There;
+        }
+        id = format!("{first}-{number}");
     }
-    let row: Vec<String> = columns
-        .iter()
-        .map(|column| cells.get(column.trim()).map(|cell| field(cell)).unwrap_or_default())
-        .collect();
     let mut out = String::new();
     if head.is_none() {
         out.push_str(COLUMNS);
@@ -29,9 +57,9 @@ pub fn append(table: &str, cells: &BTreeMap<&'static str, String>) -> Option<Str
     } else if !table.ends_with('\n') {
         out.push('\n');
     }
-    out.push_str(&row.join(","));
+    out.push_str(&row(&id));
     out.push('\n');
-    Some(out)
+    Addition::New { id, text: out }
 }
 
 /// A field as RFC 4180 writes it.
@@ -50,10 +78,33 @@ mod tests {
     #[test]
     fn a_row_goes_where_its_columns_are() {
         let cells = BTreeMap::from([("id", "a".to_owned()), ("notes", "x, \"y\"".to_owned())]);
-        let first = append("", &cells).unwrap();
+        let text = |table: &str| match append(table, &cells, true) {
+            Addition::New { text, .. } => text,
+            Addition::There => panic!("there"),
+        };
+        let first = text("");
         assert!(first.starts_with(COLUMNS) && first.ends_with("\"x, \"\"y\"\"\"\n"), "{first}");
-        assert_eq!(append(&first, &cells), None);
-        assert_eq!(append("notes,id,mine\n1,b,2", &cells).unwrap(), "\n\"x, \"\"y\"\"\",a,\n");
+        assert_eq!(append(&first, &cells, true), Addition::There);
+        assert_eq!(text("notes,id,mine\n1,b,2"), "\n\"x, \"\"y\"\"\",a,\n");
+    }
+
+    #[test]
+    fn another_run_of_one_job_is_numbered() {
+        let cells = |seconds: &str| BTreeMap::from([("id", "a".to_owned()), ("step_s", seconds.to_owned())]);
+        let mut table = "id,step_s\na,1\n".to_owned();
+        for (seconds, name) in [("2", "a-2"), ("3", "a-3")] {
+            let Addition::New { id, text } = append(&table, &cells(seconds), true) else {
+                panic!("{seconds}")
+            };
+            assert_eq!(id, name);
+            table += &text;
+        }
+        for seconds in ["1", "2", "3"] {
+            assert_eq!(append(&table, &cells(seconds), true), Addition::There);
+        }
+        // Where the service gave the name, it is one run that goes on.
+        assert_eq!(append(&table, &cells("4"), false), Addition::There);
+        assert_eq!(table, "id,step_s\na,1\na-2,2\na-3,3\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
 //! something is not known. Pure and quick: constants are read once, nothing is searched.
 
+mod between;
 mod beyond;
 pub mod bills;
 pub mod constants;
@@ -27,6 +28,7 @@ pub mod speed;
 mod spot;
 mod worker;
 
+pub use between::{Basis, Between, Widths};
 pub use beyond::{Beyond, Past, Unseen};
 pub use constants::Constants;
 pub use fabrics::Fabric;

@@ -1,5 +1,6 @@
 //! What the cost model says. A figure that cannot be known is `None`, never 0.
 
+use super::between::{Between, Widths};
 use super::beyond::Beyond;
 use super::from_plan::Unknown;
 
@@ -50,6 +51,8 @@ pub struct Memory {
     pub peak_checkpoint_interval: Option<Interval>,
     /// Its parts.
     pub parts: MemoryParts,
+    /// Where each part is expected.
+    pub parts_between: MemoryParts<Between>,
 }
 
 impl Memory {
@@ -93,25 +96,25 @@ impl Fit {
     }
 }
 
-/// Parts of a GPU's memory, bytes; their sum is the whole.
+/// Parts of a GPU's memory, bytes, and their sum is the whole; or what is said of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct MemoryParts {
+pub struct MemoryParts<T = f64> {
     /// Weights that stay.
-    pub parameters: f64,
+    pub parameters: T,
     /// Gradients that stay.
-    pub gradients: f64,
+    pub gradients: T,
     /// Moments and 32-bit copies.
-    pub optimizer: f64,
+    pub optimizer: T,
     /// What the backward pass needs.
-    pub activations: f64,
+    pub activations: T,
     /// Units gathered for the moment.
-    pub gathered: f64,
+    pub gathered: T,
     /// Logits and loss.
-    pub logits: f64,
+    pub logits: T,
     /// Buffers of collectives and of the optimizer.
-    pub buffers: f64,
+    pub buffers: T,
     /// CUDA context, allocator reserve.
-    pub reserve: f64,
+    pub reserve: T,
 }
 
 impl MemoryParts {
@@ -145,34 +148,37 @@ pub struct Speed {
     pub interval: Interval,
     /// In what it lies beyond the runs that were measured, which makes the interval wider.
     pub beyond: Beyond,
+    /// Of what the interval is made.
+    pub widths: Widths,
     /// Its parts.
     pub parts: SpeedParts,
     /// What goes over links in it, hidden behind work or waited for.
     pub communication: Communication,
 }
 
-/// Communication of a step by collective, seconds of one GPU; hidden and exposed together.
+/// Communication of a step by collective, seconds of one GPU, hidden and exposed together; or what is
+/// said of each.
 ///
 /// What tensor ranks, stages and experts exchange is waited for whole. The others run beside the passes: of them
 /// [`SpeedParts::exposed_communication`] holds what the work does not hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Communication {
+pub struct Communication<T = f64> {
     /// All-reduces of a layer's tensor group.
-    pub tensor: f64,
+    pub tensor: T,
     /// Sends between stages.
-    pub pipeline: f64,
+    pub pipeline: T,
     /// Tokens to their experts and back.
-    pub experts: f64,
+    pub experts: T,
     /// Keys and values around the ring of a context group, beside the attention.
-    pub context: f64,
+    pub context: T,
     /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
-    pub gather: f64,
+    pub gather: T,
     /// Of `gather`, the reduce-scatter.
-    pub scatter: f64,
+    pub scatter: T,
     /// All-reduce of each shard's gradients over the replicas.
-    pub replicas: f64,
+    pub replicas: T,
     /// All-reduce of whole gradients over all data ranks.
-    pub gradients: f64,
+    pub gradients: T,
 }
 
 impl Communication {
@@ -205,21 +211,21 @@ pub struct Tflops {
     pub eight_n: f64,
 }
 
-/// Parts of a step, seconds; their sum is the whole.
+/// Parts of a step, seconds, and their sum is the whole; or what is said of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SpeedParts {
+pub struct SpeedParts<T = f64> {
     /// The GPU computes.
-    pub compute: f64,
+    pub compute: T,
     /// The GPU waits for other GPUs.
-    pub exposed_communication: f64,
+    pub exposed_communication: T,
     /// The pipeline fills and drains.
-    pub bubble: f64,
+    pub bubble: T,
     /// The GPU waits for the host's memory.
-    pub offload: f64,
+    pub offload: T,
     /// The optimizer's step.
-    pub optimizer: f64,
+    pub optimizer: T,
     /// The GPU waits for data; `None` where nothing says how fast they come, and they are taken to keep up.
-    pub input: Option<f64>,
+    pub input: Option<T>,
 }
 
 impl SpeedParts {

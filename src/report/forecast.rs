@@ -2,11 +2,11 @@
 
 use super::cost;
 use super::json::{
-    Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, Run, RunParts,
-    RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
+    Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, PartInterval,
+    Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
 use crate::ir::{Plan, Price};
-use crate::predict::{self, Prediction};
+use crate::predict::{self, Between, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
     Interval { low: interval.low, high: interval.high }
@@ -57,6 +57,49 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
             buffers: Some(buffers),
             reserve: Some(reserve),
         },
+        parts_interval: parts_interval(&memory.parts_between),
+    }
+}
+
+/// Bytes are whole, and so is what is counted: its ends are the figure as it is written.
+fn parts_interval(parts: &predict::MemoryParts<Between>) -> MemoryParts<PartInterval> {
+    let say = |part: Between| {
+        let Between { interval: predict::Interval { low, high }, basis } = part;
+        Some(PartInterval { low: low.round(), high: high.round(), origin: basis.word() })
+    };
+    MemoryParts {
+        parameters: say(parts.parameters),
+        gradients: say(parts.gradients),
+        optimizer: say(parts.optimizer),
+        activations: say(parts.activations),
+        gathered: say(parts.gathered),
+        logits: say(parts.logits),
+        buffers: say(parts.buffers),
+        reserve: say(parts.reserve),
+    }
+}
+
+fn speed_parts<T, U>(parts: predict::SpeedParts<T>, say: impl Fn(T) -> U) -> SpeedParts<U> {
+    SpeedParts {
+        compute: Some(say(parts.compute)),
+        exposed_communication: Some(say(parts.exposed_communication)),
+        bubble: Some(say(parts.bubble)),
+        offload: Some(say(parts.offload)),
+        optimizer: Some(say(parts.optimizer)),
+        input: parts.input.map(say),
+    }
+}
+
+/// The reduce-scatter is a part of `gather` and stands in it.
+fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -> Communication<U> {
+    Communication {
+        tensor: Some(say(links.tensor)),
+        pipeline: Some(say(links.pipeline)),
+        experts: Some(say(links.experts)),
+        context: Some(say(links.context)),
+        gather: Some(say(links.gather)),
+        replicas: Some(say(links.replicas)),
+        gradients: Some(say(links.gradients)),
     }
 }
 
@@ -91,23 +134,10 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             eight_n: Some(of_rate(speed.tflops.eight_n, speed)),
         },
         mfu_interval: Some(of_rate(speed.mfu, speed)),
-        parts: SpeedParts {
-            compute: Some(speed.parts.compute),
-            exposed_communication: Some(speed.parts.exposed_communication),
-            bubble: Some(speed.parts.bubble),
-            offload: Some(speed.parts.offload),
-            optimizer: Some(speed.parts.optimizer),
-            input: speed.parts.input,
-        },
-        communication: Communication {
-            tensor: Some(speed.communication.tensor),
-            pipeline: Some(speed.communication.pipeline),
-            experts: Some(speed.communication.experts),
-            context: Some(speed.communication.context),
-            gather: Some(speed.communication.gather),
-            replicas: Some(speed.communication.replicas),
-            gradients: Some(speed.communication.gradients),
-        },
+        parts: speed_parts(speed.parts, |seconds| seconds),
+        parts_interval: speed_parts(speed.parts_between(), interval),
+        communication: communication(speed.communication, |seconds| seconds),
+        communication_interval: communication(speed.communication_between(), interval),
     }
 }
 

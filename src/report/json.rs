@@ -174,19 +174,20 @@ pub struct Memory {
     pub peak_checkpoint_bytes: Option<u64>,
     pub peak_checkpoint_bytes_interval: Option<Interval>,
     pub parts: MemoryParts,
+    pub parts_interval: MemoryParts<PartInterval>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
-pub struct MemoryParts {
-    pub parameters: Option<u64>,
-    pub gradients: Option<u64>,
-    pub optimizer: Option<u64>,
-    pub activations: Option<u64>,
-    pub gathered: Option<u64>,
-    pub logits: Option<u64>,
-    pub buffers: Option<u64>,
-    pub reserve: Option<u64>,
+pub struct MemoryParts<T = u64> {
+    pub parameters: Option<T>,
+    pub gradients: Option<T>,
+    pub optimizer: Option<T>,
+    pub activations: Option<T>,
+    pub gathered: Option<T>,
+    pub logits: Option<T>,
+    pub buffers: Option<T>,
+    pub reserve: Option<T>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -205,30 +206,32 @@ pub struct Speed {
     pub tflops_interval: TflopsInterval,
     pub mfu_interval: Option<Interval>,
     pub parts: SpeedParts,
+    pub parts_interval: SpeedParts<Interval>,
     pub communication: Communication,
+    pub communication_interval: Communication<Interval>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
-pub struct Communication {
-    pub tensor: Option<f64>,
-    pub pipeline: Option<f64>,
-    pub experts: Option<f64>,
-    pub context: Option<f64>,
-    pub gather: Option<f64>,
-    pub replicas: Option<f64>,
-    pub gradients: Option<f64>,
+pub struct Communication<T = f64> {
+    pub tensor: Option<T>,
+    pub pipeline: Option<T>,
+    pub experts: Option<T>,
+    pub context: Option<T>,
+    pub gather: Option<T>,
+    pub replicas: Option<T>,
+    pub gradients: Option<T>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
-pub struct SpeedParts {
-    pub compute: Option<f64>,
-    pub exposed_communication: Option<f64>,
-    pub bubble: Option<f64>,
-    pub offload: Option<f64>,
-    pub optimizer: Option<f64>,
-    pub input: Option<f64>,
+pub struct SpeedParts<T = f64> {
+    pub compute: Option<T>,
+    pub exposed_communication: Option<T>,
+    pub bubble: Option<T>,
+    pub offload: Option<T>,
+    pub optimizer: Option<T>,
+    pub input: Option<T>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -291,6 +294,14 @@ pub struct Override {
 pub struct Interval {
     pub low: f64,
     pub high: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
+pub struct PartInterval {
+    pub low: f64,
+    pub high: f64,
+    pub origin: &'static str,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

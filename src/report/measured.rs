@@ -194,14 +194,13 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
             let of = |value: Option<f64>| {
                 value.map_or_else(|| "not known".to_owned(), |value| said(row.key, row.group, value))
             };
-            let predicted = match row.interval {
-                Some(interval) => format!(
-                    "{} [{} to {}]",
-                    of(row.predicted),
-                    said(row.key, row.group, interval.low),
-                    said(row.key, row.group, interval.high)
-                ),
-                None => of(row.predicted),
+            let ends = row
+                .interval
+                .map(|interval| [interval.low, interval.high].map(|end| said(row.key, row.group, end)));
+            let predicted = match ends {
+                // What is counted has one figure.
+                Some([low, high]) if low != high => format!("{} [{low} to {high}]", of(row.predicted)),
+                _ => of(row.predicted),
             };
             let measured = row.measured.map_or_else(
                 || not_measured(row).unwrap_or_default().to_owned(),

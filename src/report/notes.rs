@@ -156,7 +156,7 @@ fn reason<'a>(
             say("not known for this machine")
         }
         _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
-        "speed.parts.input" if prediction.speed.is_some() => {
+        "speed.parts.input" | "speed.parts_interval.input" if prediction.speed.is_some() => {
             let missing = plan.and_then(|plan| Input::of_plan(plan).err());
             say(missing.map_or("the program's data loader is taken to keep up", |unknown| unknown.0))
         }

@@ -19,6 +19,8 @@ pub struct Fitting {
     pub usd_per_hour: Option<f64>,
     /// On how many axes it differs from the manifest.
     pub changes: usize,
+    /// How many layouts of its shape fit, it among them.
+    pub alike: usize,
 }
 
 /// How much a layout does beside training, and how far it is from the manifest: of these the least is the mildest.
@@ -33,18 +35,33 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool) {
     )
 }
 
-/// For each number of nodes of each type the mildest layout that fits with room for what a prediction is off by in the mean;
-/// the fewest dollars an hour first, and of machines without a price the fewest. Whether it is quicker, nobody knows.
-pub fn fitting(space: &Space, constants: &Constants) -> Vec<Fitting> {
+/// What fits of a space.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fits {
+    /// Of each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first: where
+    /// a check refuses one, the next may stand in. The fewest dollars an hour first, and of machines without a price the
+    /// fewest. Whether they are quicker, nobody knows.
+    pub machines: Vec<Vec<Fitting>>,
+    /// Layouts that were looked at.
+    pub searched: usize,
+    /// Of them, those that fit with room for what a prediction is off by in the mean.
+    pub fit: usize,
+}
+
+/// What fits of a space by memory alone.
+pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     let memory_constants = MemoryConstants::of(constants);
-    let mut out: Vec<Fitting> = Vec::new();
+    let mut out = Fits::default();
+    let mut found: Vec<Fitting> = Vec::new();
     space.visit(|choice, layout| {
+        out.searched += 1;
         let Some(capacity_bytes) = layout.hardware.memory_bytes else { return };
         let Some(site) = space.sites.get(choice.site) else { return };
         let memory_bytes = of_gpu(layout, &memory_constants).total();
         if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
             return;
         }
+        out.fit += 1;
         let one = Fitting {
             choice: *choice,
             memory_bytes,
@@ -52,19 +69,46 @@ pub fn fitting(space: &Space, constants: &Constants) -> Vec<Fitting> {
             capacity_bytes,
             usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
             changes: space.changes(choice),
+            alike: 1,
         };
-        let place = |other: &Fitting| (other.choice.site, other.choice.nodes);
-        match out.iter_mut().find(|other| place(other) == place(&one)) {
-            None => out.push(one),
+        // Those of one shape are visited one after the other.
+        match found.iter_mut().rev().find(|other| is_alike(&other.choice, &one.choice)) {
+            None => found.push(one),
             Some(other) => {
-                let used = one.memory_bytes.total_cmp(&other.memory_bytes);
-                if mildness(&one).cmp(&mildness(other)).then(used).is_lt() {
-                    *other = one;
-                }
+                let alike = other.alike + 1;
+                let mildest = if milder(&one, other).is_lt() { one } else { *other };
+                *other = Fitting { alike, ..mildest };
             }
         }
     });
-    let price = |one: &Fitting| one.usd_per_hour.unwrap_or(f64::INFINITY);
-    out.sort_by(|a, b| price(a).total_cmp(&price(b)).then(a.choice.nodes.cmp(&b.choice.nodes)));
+    for one in found {
+        let place = |other: &Fitting| (other.choice.site, other.choice.nodes);
+        let same = |machine: &&mut Vec<Fitting>| machine.first().is_some_and(|it| place(it) == place(&one));
+        match out.machines.iter_mut().find(same) {
+            None => out.machines.push(vec![one]),
+            Some(machine) => machine.push(one),
+        }
+    }
+    for machine in &mut out.machines {
+        machine.sort_by(milder);
+    }
+    let key = |machine: &Vec<Fitting>| {
+        machine
+            .first()
+            .map_or((f64::INFINITY, 0), |one| (one.usd_per_hour.unwrap_or(f64::INFINITY), one.choice.nodes))
+    };
+    out.machines.sort_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+    });
     out
+}
+
+/// Whether two layouts are of one shape: a check that refuses one refuses the other.
+pub fn is_alike(a: &Choice, b: &Choice) -> bool {
+    a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.waiting == b.waiting
+}
+
+fn milder(a: &Fitting, b: &Fitting) -> std::cmp::Ordering {
+    mildness(a).cmp(&mildness(b)).then(a.memory_bytes.total_cmp(&b.memory_bytes))
 }

@@ -9,6 +9,7 @@
 pub mod edits;
 pub mod fitting;
 pub mod front;
+pub mod left_out;
 pub mod meshes;
 pub mod reasons;
 pub mod scaling;

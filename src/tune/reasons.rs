@@ -32,6 +32,8 @@ pub enum Reason {
         quicker: f64,
         /// How much less it costs, US dollars, where both prices are known.
         cheaper_usd: Option<f64>,
+        /// How much less of what it costs is measured by, dollars or the time of all nodes, a fraction.
+        less: f64,
     },
     /// It does not fit.
     TooLarge {
@@ -270,6 +272,7 @@ pub fn why(
                     by,
                     quicker: 1.0 - point.seconds / other.seconds,
                     cheaper_usd: other.usd.zip(point.usd).map(|(other, own)| other - own),
+                    less: 1.0 - measure.cost(point) / measure.cost(other),
                 });
             };
             let best = points.get(*front.get(by)?)?;

@@ -171,3 +171,13 @@ fn without_any_price_the_time_of_all_nodes_counts() {
     all[1].choice.nodes = 1;
     assert_eq!(front(&all), [1]);
 }
+
+/// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
+#[test]
+fn what_is_far_slower_is_not_called_quicker() {
+    let aside = super::Reason::Aside { by: 0, quicker: -1.0, cheaper_usd: None, less: 0.005 };
+    assert_eq!(
+        aside.to_string(),
+        "may not fit, and 1 surely does, 50 % quicker: 0.5 % less time of all nodes cannot be told apart"
+    );
+}

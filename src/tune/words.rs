@@ -171,7 +171,17 @@ impl std::fmt::Display for Reason {
                     because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
-            Self::Aside { by, quicker, cheaper_usd } => {
+            // The other is quicker by far, and all that speaks for this one is what cannot be told apart.
+            Self::Aside { by, quicker, cheaper_usd, less } if *quicker < 0.0 => {
+                let what = if cheaper_usd.is_some() { "cheaper" } else { "less time of all nodes" };
+                let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
+                let less = percent(less.max(0.0));
+                write!(
+                    f,
+                    "may not fit, and {by} surely does, {times} quicker: {less} {what} cannot be told apart"
+                )
+            }
+            Self::Aside { by, quicker, cheaper_usd, .. } => {
                 let by = by + 1;
                 write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
                 match cheaper_usd.filter(|less| *less >= 0.005) {

@@ -111,7 +111,7 @@ fn days_for_100_and_500_billion_tokens() {
 fn ranges_are_called_calibration() {
     let table = calibrate::read(&read("data/runs.csv")).unwrap();
     let verdict = calibrate::judge::judge(&table, Constants::shipped());
-    let words = calibrate::words::human(&verdict);
+    let words = calibrate::words::human(&verdict, false);
     let (_, shown) =
         words.split_once("varied over what it may have been: calibration, not evidence\n").unwrap();
     let range = &asked()["bert-squad-8n"];
@@ -126,7 +126,7 @@ fn ranges_are_called_calibration() {
     let runs = table.runs.into_iter().filter(|run| run.id.starts_with("lf-")).take(3).collect();
     let own = calibrate::Table { runs, impossible: Vec::new() };
     let own = calibrate::judge::judge(&own, Constants::shipped());
-    assert!(!calibrate::words::human(&own).contains("calibration, not evidence"));
+    assert!(!calibrate::words::human(&own, false).contains("calibration, not evidence"));
     assert_eq!(own.questions.len(), verdict.questions.len());
 }
 

@@ -152,7 +152,7 @@ fn a_few_runs_move_the_constants_from_where_they_are() {
     assert!((c.mean_error.unwrap() - before).abs() < 1e-6, "{c:?}");
     // Three rows are held to no goal, and rows without a measurement are fitted to nothing.
     assert!(verdict.summary.by_tier.values().all(|tier| tier.by_group.is_empty()));
-    let words = trainc::calibrate::words::human(&verdict);
+    let words = trainc::calibrate::words::human(&verdict, false);
     assert!(
         !words.contains("  goal: ") && !words.contains("tier A") && words.contains("by family"),
         "{words}"

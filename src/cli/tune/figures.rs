@@ -5,6 +5,37 @@ use crate::predict::{Interval, Run};
 use crate::text;
 use crate::tune::Point;
 
+/// In what the times of a page are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Hours.
+    Hours,
+    /// Minutes.
+    Minutes,
+}
+
+impl Unit {
+    /// Of these times, seconds.
+    pub(super) fn of(mut times: impl Iterator<Item = f64>) -> Self {
+        if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
+    }
+
+    /// The figure alone.
+    fn figure(self, seconds: f64) -> String {
+        match self {
+            Self::Hours => format!("{:.2}", seconds / 3_600.0),
+            Self::Minutes => format!("{:.1}", seconds / 60.0),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Hours => "h",
+            Self::Minutes => "min",
+        }
+    }
+}
+
 const GIB: f64 = 1_073_741_824.0;
 
 /// A row's figures as text.
@@ -21,7 +52,7 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Those of a layout, with what its own compilation predicts.
-    pub(super) fn of(sound: &Sound, point: &Point) -> Self {
+    pub(super) fn of(sound: &Sound, point: &Point, unit: Unit) -> Self {
         let prediction = &sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;
@@ -49,9 +80,14 @@ impl Figures {
         let high = sound.tight();
         let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
-            time: format!("{:.2} h", run.map_or(point.seconds, Run::expected_seconds) / 3_600.0),
-            time_between: hours
-                .map(|hours| format!("{:.2} and {:.2} h", hours.low / 3_600.0, hours.high / 3_600.0)),
+            time: format!(
+                "{} {}",
+                unit.figure(run.map_or(point.seconds, Run::expected_seconds)),
+                unit.word()
+            ),
+            time_between: hours.map(|hours| {
+                format!("{} and {} {}", unit.figure(hours.low), unit.figure(hours.high), unit.word())
+            }),
             money,
             money_between: dollars
                 .map(|usd| format!("{} and {}", text::dollars(usd.low), text::dollars(usd.high))),

@@ -19,6 +19,7 @@ use crate::tune::wider::{Wider, wider};
 use crate::tune::{Limits, Space, search};
 use std::fs;
 use std::path::PathBuf;
+use untimed::Unranked;
 
 /// Search the legal layouts of a job and show those that no other beats in time and money
 ///
@@ -122,12 +123,21 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         && base.problems.errors() == 0
         && let Err(why) = search(space, &limits, constants)
     {
-        if args.output != "json" {
-            io.print(&untimed::page(space, constants));
+        let found = Unranked::of(&mut held, &options, base, space, (&limits, constants), why.to_string());
+        io.print(&match args.output.as_str() {
+            "json" => found.json(),
+            "markdown" => found.markdown(),
+            _ => found.human(io.width),
+        });
+        if let Some(file) = &args.report {
+            let file = file.display();
+            io.note(&format!("note: `{file}` is not written: the page draws time against cost\n"));
         }
-        let help = untimed::help(plan, &held.path);
-        io.note(&format!("error: no layout can be ranked by time and cost: {why}\n{help}"));
-        return exit::MANIFEST;
+        io.note(&found.note(plan, &held.path));
+        return match args.write {
+            Some(number) => found.write(io, &mut held, &options, number),
+            None => exit::MANIFEST,
+        };
     }
     let searched = space.and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
     let (space, points) = match searched {

@@ -1,11 +1,12 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
-use super::figures::{Figures, beside};
+use super::figures::{Figures, Unit, beside};
 use super::sound::{Judged, Sound};
 use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
 use crate::text;
 use crate::tune::front::is_beaten;
+use crate::tune::left_out::left_out;
 use crate::tune::reasons::{next_best, why};
 use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ pub(super) struct Page<'a> {
     judged: &'a Judged,
     front: Vec<Row<'a>>,
     lost: Vec<Lost>,
+    /// Instance types of which no layout is ranked or fits, and why.
+    left_out: Vec<(&'a str, String)>,
     /// Whether money is bounded.
     is_bounded: bool,
 }
@@ -64,7 +67,14 @@ impl<'a> Page<'a> {
         let refused = judged.refused.iter().take(REFUSED.min(next));
         let mut lost: Vec<(usize, Reason)> =
             refused.map(|(at, refusal)| (*at, Reason::Refused(refusal.clone()))).collect();
-        for at in next_best(&judged.points, &places, next.saturating_sub(lost.len())) {
+        let written = space
+            .as_written()
+            .and_then(|written| judged.points.iter().position(|point| point.choice == *written))
+            .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
+        let others = next_best(&judged.points, &places, next.saturating_sub(lost.len()));
+        // What stands in the manifest comes first: it is what a change is weighed against.
+        let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
+        for at in others.take(next.saturating_sub(lost.len())) {
             let reason =
                 point(at).and_then(|point| why(space, limits, constants, &judged.points, &places, &point));
             lost.extend(reason.map(|reason| (at, reason)));
@@ -77,7 +87,8 @@ impl<'a> Page<'a> {
                 Some(Lost { point, sets, words, reason })
             })
             .collect();
-        Self { job, space, judged, front, lost, is_bounded: limits.max_usd.is_some() }
+        let left_out = left_out(space, constants, &judged.points);
+        Self { job, space, judged, front, lost, left_out, is_bounded: limits.max_usd.is_some() }
     }
 
     /// What comes next, in words, and why each lost.
@@ -94,8 +105,9 @@ impl<'a> Page<'a> {
                 text::wrap(&format!("{}, the fastest first", self.claim()), width.max(20), 0).join("\n")
             );
         }
+        let unit = self.unit();
         for (number, row) in (1..).zip(&self.front) {
-            let figures = row.figures();
+            let figures = row.figures(unit);
             let _ = writeln!(
                 out,
                 "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
@@ -112,7 +124,7 @@ impl<'a> Page<'a> {
                 paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
             }
         }
-        if self.front.iter().any(|row| row.figures().time_between.is_some()) {
+        if self.front.iter().any(|row| row.figures(unit).time_between.is_some()) {
             out.push_str("\nnine runs in ten lie between the two figures of their time\n");
         }
         if self.front.iter().any(|row| row.sound.tight().is_some()) {
@@ -122,6 +134,13 @@ impl<'a> Page<'a> {
             out.push_str(
                 "\nwhat has no known price cannot be weighed against what has one: `--price TYPE=USD` gives one\n",
             );
+        }
+        let is_unpriced = |row: &Row| row.point.usd.is_none() && row.point.most_usd.is_none();
+        if let Some(row) = self.front.first().filter(|_| self.front.iter().all(is_unpriced)) {
+            let _ = writeln!(out, "\n{}", self.space.unpriced(row.point.choice.site));
+        }
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "\n`{name}` is not among them: {why}");
         }
         if let Some(rest) = self.held_in_part() {
             let _ = writeln!(out, "\n{rest}");
@@ -133,7 +152,8 @@ impl<'a> Page<'a> {
             out.push_str("\nwhat comes next, and why it lost\n\n");
         }
         for lost in &self.lost {
-            let _ = writeln!(out, "  -  {}", wrapped(&lost.words, width));
+            let written = if lost.sets.is_empty() { ", as written" } else { "" };
+            let _ = writeln!(out, "  -  {}", wrapped(&format!("{}{written}", lost.words), width));
             paragraph(&mut out, &lost.reason.to_string(), width);
         }
         out.push('\n');
@@ -158,6 +178,11 @@ impl<'a> Page<'a> {
                 self.space.unpriced_file_systems()
             )
         })
+    }
+
+    /// In what times are said: minutes, where none of them comes to an hour.
+    fn unit(&self) -> Unit {
+        Unit::of(self.front.iter().map(|row| row.point.seconds))
     }
 
     /// What the front is, of what was looked at.
@@ -197,8 +222,9 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "{}:\n", capital(&self.claim()));
             out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         }
+        let unit = self.unit();
         for (number, row) in (1..).zip(&self.front) {
-            let f = row.figures();
+            let f = row.figures(unit);
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} | {} | {} |",
@@ -218,6 +244,9 @@ impl<'a> Page<'a> {
         for lost in &self.lost {
             let (words, reason) = (cell(&lost.words), cell(&lost.reason.to_string()));
             let _ = writeln!(out, "| {words} | {reason} | {} |", changed(&lost.sets));
+        }
+        for (name, why) in &self.left_out {
+            let _ = write!(out, "\n`{name}` is not among them: {}.\n", cell(why));
         }
         let _ = write!(
             out,
@@ -243,14 +272,16 @@ impl<'a> Page<'a> {
             "held": self.space.held(),
             "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
             "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(|(name, why)| json!({ "instance": name, "why": why })).collect::<Vec<_>>(),
+            "unranked": null,
         }));
         text.unwrap_or_default() + "\n"
     }
 }
 
 impl Row<'_> {
-    fn figures(&self) -> Figures {
-        Figures::of(self.sound, &self.point)
+    fn figures(&self, unit: Unit) -> Figures {
+        Figures::of(self.sound, &self.point, unit)
     }
 
     fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {
@@ -295,8 +326,8 @@ impl Lost {
                 })).collect::<Vec<_>>(),
                 "traits": traits,
             }),
-            Reason::Aside { by, quicker, cheaper_usd } => json!({
-                "kind": "aside", "by": by + 1, "quicker": quicker, "cheaper_usd": cheaper_usd,
+            Reason::Aside { by, quicker, cheaper_usd, less } => json!({
+                "kind": "aside", "by": by + 1, "quicker": quicker, "cheaper_usd": cheaper_usd, "less_cost": less,
             }),
             Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => json!({
                 "kind": "too-large", "needs_bytes": needs_bytes, "has_bytes": has_bytes,
@@ -332,20 +363,20 @@ impl Lost {
     }
 }
 
-fn texts(sets: &[Set]) -> Vec<String> {
+pub(super) fn texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
 }
 
-fn capital(words: &str) -> String {
+pub(super) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn changes(sets: &[Set]) -> String {
+pub(super) fn changes(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { texts(sets).join(" ") }
 }
 
-fn changed(sets: &[Set]) -> String {
+pub(super) fn changed(sets: &[Set]) -> String {
     if sets.is_empty() { "as written".to_owned() } else { text::ticked(&texts(sets), "and") }
 }
 
@@ -356,11 +387,11 @@ fn wrapped(words: &str, width: usize) -> String {
     wrapped_at(words, width, INDENT)
 }
 
-fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
     let gap = format!("\n{}", " ".repeat(indent));
     text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
 }
 
-fn paragraph(out: &mut String, words: &str, width: usize) {
+pub(super) fn paragraph(out: &mut String, words: &str, width: usize) {
     let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrapped(words, width));
 }

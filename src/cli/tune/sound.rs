@@ -3,8 +3,9 @@
 use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
 use crate::predict::Fit;
+use crate::tune::fitting::is_alike;
 use crate::tune::write::is_off;
-use crate::tune::{self, Point, Refusal, Space, Standing, offered};
+use crate::tune::{self, Choice, Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const SHOWN: usize = 12;
 
 /// The most layouts that are compiled: what is refused beyond it is left out unseen, and the output says so.
-const MOST_COMPILED: usize = 400;
+pub(super) const MOST_COMPILED: usize = 400;
 
 /// How many shapes of an instance type must be refused by one code at the type itself before the type is given up.
-const ENOUGH: usize = 3;
+pub(super) const ENOUGH: usize = 3;
 
 /// The warning that nothing reads a parameter of what is off.
 const UNREAD: &str = "T0347";
@@ -115,7 +116,6 @@ pub(super) fn judge(
     space: &Space,
     points: Vec<Point>,
 ) -> Judged {
-    let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
     let mut out = Judged { points, front: Vec::new(), refused: Vec::new(), dropped: 0, cut: false };
     // Of a dropped point only the standing changes, so that places stay.
     let mut alive = out.points.clone();
@@ -136,17 +136,9 @@ pub(super) fn judge(
             break;
         }
         let Some(point) = out.points.get(at).copied() else { break };
-        match compile(held, options, space, &point) {
+        match compile(held, options, space, &point.choice) {
             Ok(compiled) => {
-                let new = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
-                // What `--write` takes out with the offload is not left to be warned of.
-                let goes = space.sets(&point.choice).iter().any(is_off).then_some(UNREAD);
-                let mut warnings: Vec<String> = new
-                    .map(|one| one.code.id.to_owned())
-                    .filter(|id| !old.contains(id.as_str()) && Some(id.as_str()) != goes)
-                    .collect();
-                warnings.sort();
-                warnings.dedup();
+                let warnings = new_warnings(base, &compiled, space, &point.choice);
                 known.insert(at, (compiled, warnings));
             }
             Err(blame) => {
@@ -162,12 +154,9 @@ pub(super) fn judge(
                     None => out.refused.push((at, Refusal { code, message, layouts: 1 })),
                 }
                 for other in &mut alive {
-                    let same_shape = other.choice.nodes == point.choice.nodes
-                        && other.choice.degrees == point.choice.degrees
-                        && other.choice.waiting == point.choice.waiting;
+                    let site_is_given_up = whole_site && other.choice.site == site;
                     if other.standing == Standing::Sound
-                        && other.choice.site == site
-                        && (whole_site || same_shape)
+                        && (site_is_given_up || is_alike(&other.choice, &point.choice))
                     {
                         other.standing = Standing::Barred;
                         out.dropped += 1;
@@ -194,15 +183,31 @@ fn shown(points: &[Point]) -> Vec<usize> {
     places
 }
 
+/// Codes of warnings that a layout has and the manifest as it stands does not.
+pub(super) fn new_warnings(
+    base: &Compiled,
+    compiled: &Compiled,
+    space: &Space,
+    choice: &Choice,
+) -> Vec<String> {
+    let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
+    // What `--write` takes out with the offload is not left to be warned of.
+    let goes = space.sets(choice).iter().any(is_off).then_some(UNREAD);
+    let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
+    let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
+    let new = new.into_iter().filter(|id| !old.contains(id) && Some(*id) != goes);
+    new.map(str::to_owned).collect()
+}
+
 /// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.
-fn compile(
+pub(super) fn compile(
     held: &mut Held,
     options: &Options,
     space: &Space,
-    point: &Point,
+    choice: &Choice,
 ) -> Result<Compiled, Box<(Diagnostic, bool)>> {
     let mut options = options.clone();
-    options.choices.sets.extend(space.sets(&point.choice).iter().map(ToString::to_string));
+    options.choices.sets.extend(space.sets(choice).iter().map(ToString::to_string));
     let mut set = held.compile(&options);
     let compiled = set
         .manifests

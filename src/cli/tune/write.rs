@@ -7,7 +7,7 @@ use crate::cli::io::Io;
 use crate::cli::overlay::Overlay;
 use crate::emit::quoted;
 use crate::tune::write::{Heads, written};
-use crate::tune::{Point, Space};
+use crate::tune::{Choice, Point, Space};
 use crate::{Compiled, Options};
 use std::fs;
 use std::path::Path;
@@ -28,34 +28,8 @@ pub(super) fn write(
         io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
         return exit::USAGE;
     };
-    if held.path.starts_with('<') {
-        io.note("error: a manifest from standard input is no file that can be written\n");
-        return exit::USAGE;
-    }
-    let plan = sound.compiled.plan.as_ref();
-    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
-    let heads = Heads {
-        job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
-        instance: space.name(point.choice.site),
-        engine,
-    };
-    let text = match written(&held.text, heads, &space.sets(&point.choice)) {
-        Ok(text) => text,
-        Err(error) => {
-            io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));
-            return exit::MANIFEST;
-        }
-    };
-    // The next command reads the file without `--set`: without it the file must come to what is shown.
-    let plain = without_sets(options);
-    if !plans_to(held, &text, &plain, &sound.compiled) {
-        let with_sets = !options.choices.sets.is_empty() && plans_to(held, &text, options, &sound.compiled);
-        io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
-        return exit::MANIFEST;
-    }
-    if let Err(error) = fs::write(Path::new(&held.path), text) {
-        io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
-        return exit::USAGE;
+    if let Err(code) = put(io, held, options, space, &point.choice, &sound.compiled) {
+        return code;
     }
     // A faster one that surely fits is passed over for its price alone.
     let before = judged.front.iter().take(number.saturating_sub(1));
@@ -69,12 +43,56 @@ pub(super) fn write(
     };
     io.note(&format!("wrote {}: layout {number}{why}\n", held.path));
     if let Some(high) = sound.tight() {
-        let [high, has] = [high, point.capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
-        io.note(&format!(
-            "note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n"
-        ));
+        io.note(&tight(high, point.capacity_bytes));
     }
     exit::DONE
+}
+
+/// That a layout may not fit.
+pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
+    let [high, has] = [high_bytes, capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
+    format!("note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n")
+}
+
+/// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
+pub(super) fn put(
+    io: &mut Io,
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    choice: &Choice,
+    shown: &Compiled,
+) -> Result<(), u8> {
+    if held.path.starts_with('<') {
+        io.note("error: a manifest from standard input is no file that can be written\n");
+        return Err(exit::USAGE);
+    }
+    let plan = shown.plan.as_ref();
+    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
+    let heads = Heads {
+        job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
+        instance: space.name(choice.site),
+        engine,
+    };
+    let text = match written(&held.text, heads, &space.sets(choice)) {
+        Ok(text) => text,
+        Err(error) => {
+            io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));
+            return Err(exit::MANIFEST);
+        }
+    };
+    // The next command reads the file without `--set`: without it the file must come to what is shown.
+    let plain = without_sets(options);
+    if !plans_to(held, &text, &plain, shown) {
+        let with_sets = !options.choices.sets.is_empty() && plans_to(held, &text, options, shown);
+        io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
+        return Err(exit::MANIFEST);
+    }
+    if let Err(error) = fs::write(Path::new(&held.path), text) {
+        io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
+        return Err(exit::USAGE);
+    }
+    Ok(())
 }
 
 /// The options of a command that is typed without `--set`.

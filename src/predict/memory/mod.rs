@@ -28,6 +28,7 @@ pub use reserve::MeasuredAs;
 use reserve::Reserve;
 pub use states::{StateBytes, frozen_bytes_per_parameter, wide_moments};
 
+use super::between;
 use super::constants::Constants;
 use super::layout::{Layout, Offload, Quantisation, Sharding, System};
 use super::prediction::{Interval, Memory, MemoryParts};
@@ -80,17 +81,19 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         low: low * (1.0 - constants.below),
         high: high * (1.0 + constants.above),
     };
+    let interval = around(per_gpu_bytes, per_gpu_bytes);
     Memory {
         per_gpu_bytes,
         capacity_bytes,
         fits: capacity_bytes.map(|capacity| per_gpu_bytes <= capacity),
-        interval: around(per_gpu_bytes, per_gpu_bytes),
+        interval,
         host_bytes: Some(host::bytes(layout, constants)),
         host_interval: Some(host::between(layout, constants)),
         peak_checkpoint_bytes: Some(saving + beside),
         // No run of the table measured this moment: the errors of a step's peaks are carried over, and at the low end
         // no unit is gathered, since a sharded checkpoint needs none.
         peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
+        parts_between: between::shared(&parts, interval),
         parts,
     }
 }

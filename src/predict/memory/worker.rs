@@ -4,6 +4,7 @@
 //! Everything is stored in 32 bit: on CPUs bf16 is rounding (`worker/README.md`). `worker/src/fsdp/bytes.rs` is what the
 //! worker itself says; tests hold both together.
 
+use crate::predict::between::{Basis, Between};
 use crate::predict::layout::{Layout, Model};
 use crate::predict::prediction::{Interval, Memory, MemoryParts};
 
@@ -41,6 +42,7 @@ pub(super) fn memory(layout: &Layout) -> Memory {
         host_interval: Some(within(host)),
         peak_checkpoint_bytes: Some(total),
         peak_checkpoint_interval: Some(within(total)),
+        parts_between: parts.map(|bytes| Between { interval: within(bytes), basis: Basis::Account }),
         parts,
     }
 }

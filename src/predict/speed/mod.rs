@@ -10,6 +10,7 @@ mod links;
 #[cfg(test)]
 mod tests;
 
+use super::between::Widths;
 use super::beyond::Beyond;
 use super::constants::{Constants, Gpu, Name};
 use super::from_plan::Unknown;
@@ -129,7 +130,12 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let general = if known { Name::Known } else { Name::Unknown };
     let inside = machine.gpu.interval.unwrap_or_else(|| constants.get(general));
     let beyond = Beyond::of(layout, constants, inside);
-    let width = inside + constants.get(Name::Waiting) * waiting + beyond.width();
+    let widths = Widths {
+        work: inside + beyond.width(),
+        waiting: constants.get(Name::Waiting),
+        read_seconds: layout.input.map(|input| input.seconds(sequences)),
+    };
+    let width = widths.work + widths.waiting * waiting;
     Ok(Speed {
         step_seconds,
         tokens_per_second: tokens / step_seconds,
@@ -143,6 +149,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         mfu: rate(model_flops) * 1e12 / machine.peak,
         interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
         beyond,
+        widths,
         parts,
         communication,
     })

@@ -576,3 +576,30 @@ fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
     (layout.system, layout.code) = (System::Megatron, Code::MegatronDeepSpeed);
     assert!(seconds(&layout).communication.gradients > 2.0 * whole);
 }
+
+/// The half-width of a step is the mean of those of its parts, weighed by their time.
+#[test]
+fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
+    let speed = speed(&gpt2_30b(32.0, 128.0, 512.0, 4.0, 4096.0), Constants::shipped()).unwrap();
+    let (parts, ends) = (&speed.parts, speed.parts_between());
+    let pairs = [
+        (parts.compute, ends.compute),
+        (parts.exposed_communication, ends.exposed_communication),
+        (parts.bubble, ends.bubble),
+        (parts.offload, ends.offload),
+        (parts.optimizer, ends.optimizer),
+    ];
+    let mut mean = 0.0;
+    for (seconds, Interval { low, high }) in pairs {
+        assert!(low <= seconds && seconds <= high);
+        if seconds > 0.0 {
+            mean += seconds / speed.step_seconds * (high / seconds).ln();
+        }
+    }
+    let whole = (speed.interval.high / speed.step_seconds).ln();
+    assert!((mean - whole).abs() < 1e-9, "{mean} {whole}");
+    // What waits for links is more likely to be off.
+    let off = |figure: f64, ends: Interval| ends.high / figure;
+    assert!(off(parts.exposed_communication, ends.exposed_communication) > off(parts.compute, ends.compute));
+    assert_eq!(ends.input, None, "what is not known has no interval");
+}

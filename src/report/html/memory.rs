@@ -5,6 +5,7 @@ use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::stack::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::ir::size::GIB;
+use crate::predict::Basis;
 use crate::report::json::{Document, Interval, Memory};
 use crate::text;
 
@@ -49,6 +50,7 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
         return section;
     };
     let parts = parts(memory);
+    let ends = ends(memory);
     section.text.push(sentence(memory, bytes as f64));
     section.pictures.push(Picture::of(|width| draw(memory, bytes as f64, &parts, width)));
     let share =
@@ -59,18 +61,54 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
         .map(|(part, what)| {
             let number = part.number.unwrap_or(0);
             let name = Cell::part(part.name, part.class, number);
-            vec![name, gib(part.amount).into(), share(part.amount).into(), (*what).into()]
+            let between = ends.iter().find(|(name, _)| *name == part.name).map(|(_, ends)| ends.as_str());
+            let between = between.unwrap_or_default();
+            vec![name, gib(part.amount).into(), share(part.amount).into(), between.into(), (*what).into()]
         })
         .collect();
-    rows.push(vec!["peak of a step".into(), gib(bytes as f64).into(), share(bytes as f64).into(), "".into()]);
+    let whole = memory.interval.as_ref().map_or_else(String::new, |ends| range(ends.low, ends.high));
+    rows.push(vec![
+        "peak of a step".into(),
+        gib(bytes as f64).into(),
+        share(bytes as f64).into(),
+        whole.into(),
+        "".into(),
+    ]);
     section.tables.push(Table {
         summary: None,
-        head: vec![words("part"), figures("bytes"), figures(of), words("what it is")],
+        head: vec![words("part"), figures("bytes"), figures(of), words("expected"), words("what it is")],
         rows,
         has_sum: true,
         shape: "parts",
     });
     section
+}
+
+/// `18.4 to 24.0 GiB`.
+fn range(low: f64, high: f64) -> String {
+    format!("{} to {}", text::short(low / GIB as f64), gib(high))
+}
+
+/// Between what each part is expected, in words.
+fn ends(memory: &Memory) -> Vec<(&'static str, String)> {
+    let p = &memory.parts_interval;
+    [
+        ("parameters", &p.parameters),
+        ("gradients", &p.gradients),
+        ("optimizer", &p.optimizer),
+        ("activations", &p.activations),
+        ("gathered", &p.gathered),
+        ("logits", &p.logits),
+        ("buffers", &p.buffers),
+        ("reserve", &p.reserve),
+    ]
+    .into_iter()
+    .filter_map(|(name, ends)| {
+        let ends = ends.as_ref()?;
+        let is_exact = ends.origin == Basis::Counted.word();
+        Some((name, if is_exact { "counted".to_owned() } else { range(ends.low, ends.high) }))
+    })
+    .collect()
 }
 
 /// What is expected, how sure, and the host beside it.

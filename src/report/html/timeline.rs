@@ -7,7 +7,7 @@ use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::stack::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, Svg};
-use crate::predict::{Communication, SpeedParts};
+use crate::predict::{Communication, Interval, Speed, SpeedParts};
 use crate::report::json::Document;
 use crate::text;
 
@@ -83,12 +83,33 @@ pub(super) fn seconds(seconds: f64) -> String {
     }
 }
 
+/// `17 s to 21 s`.
+fn range(ends: Interval) -> String {
+    format!("{} to {}", seconds(ends.low), seconds(ends.high))
+}
+
+/// Where each part and each collective is expected, by the names of the tables.
+fn ends(speed: &Speed) -> Vec<(&'static str, Interval)> {
+    let (parts, links) = (speed.parts_between(), speed.communication_between());
+    vec![
+        ("input", parts.input.unwrap_or_default()),
+        ("compute", parts.compute),
+        ("waits for links", parts.exposed_communication),
+        ("bubble", parts.bubble),
+        ("offload", parts.offload),
+        ("optimizer", parts.optimizer),
+        ("gather and scatter", links.gather),
+        ("replicas", links.replicas),
+        ("gradients", links.gradients),
+        ("context", links.context),
+        ("tensor", links.tensor),
+        ("stages", links.pipeline),
+        ("experts", links.experts),
+    ]
+}
+
 /// The section; `why` where nothing is known.
-pub(super) fn section(
-    document: &Document,
-    speed: Option<&crate::predict::Speed>,
-    why: impl FnOnce() -> String,
-) -> Section {
+pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOnce() -> String) -> Section {
     let mut section = Section { id: "step", title: "A step", ..Section::default() };
     let Some(speed) = speed else {
         section.text.push(why());
@@ -111,13 +132,25 @@ pub(super) fn section(
         }
     };
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
+    let ends = ends(speed);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
-        vec![name, seconds(part.amount).into(), share(part.amount).into(), (*what).into()]
+        let between = ends.iter().find(|(name, _)| *name == part.name);
+        let between = between.map_or_else(String::new, |(_, ends)| range(*ends));
+        vec![name, seconds(part.amount).into(), share(part.amount).into(), between.into(), (*what).into()]
     };
     let mut rows: Vec<Vec<Cell>> = work.iter().map(row).collect();
-    rows.push(vec!["a step".into(), seconds(speed.step_seconds).into(), "100%".into(), "".into()]);
-    let head = |what| vec![words(what), figures("time"), figures("of the step"), words("what it is")];
+    let whole = range(speed.interval);
+    rows.push(vec![
+        "a step".into(),
+        seconds(speed.step_seconds).into(),
+        "100%".into(),
+        whole.into(),
+        "".into(),
+    ]);
+    let head = |what| {
+        vec![words(what), figures("time"), figures("of the step"), words("expected"), words("what it is")]
+    };
     section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true, shape: "parts" });
     if !links.is_empty() {
         let mut rows: Vec<Vec<Cell>> = links.iter().map(row).collect();
@@ -132,7 +165,13 @@ pub(super) fn section(
                 seconds(speed.parts.exposed_communication)
             )
         };
-        rows.push(vec!["over links".into(), seconds(total).into(), share(total).into(), words.into()]);
+        rows.push(vec![
+            "over links".into(),
+            seconds(total).into(),
+            share(total).into(),
+            "".into(),
+            words.into(),
+        ]);
         section.tables.push(Table {
             summary: None,
             head: head("the links"),
@@ -144,7 +183,7 @@ pub(super) fn section(
     section
 }
 
-fn sentence(document: &Document, speed: &crate::predict::Speed) -> String {
+fn sentence(document: &Document, speed: &Speed) -> String {
     let interval = &speed.interval;
     let mut out = format!(
         "A step takes {}, nine times in ten between {} and {}",
@@ -166,12 +205,7 @@ fn sentence(document: &Document, speed: &crate::predict::Speed) -> String {
     )
 }
 
-fn draw(
-    speed: &crate::predict::Speed,
-    work: &[(Part, &'static str)],
-    links: &[(Part, &'static str)],
-    wide: f64,
-) -> String {
+fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static str)], wide: f64) -> String {
     let (left, length) = (1.0, wide - 2.0);
     let begin = links_begin(&speed.parts, &speed.communication);
     let whole = speed.step_seconds.max(begin + speed.communication.total());

@@ -1,0 +1,201 @@
+//! Where each part of a prediction is expected. What was measured are wholes: peaks of a GPU and times of a step. A part
+//! that is counted is as it is; what the whole was off by lies in the others.
+
+use super::prediction::{Communication, Interval, MemoryParts, Speed, SpeedParts};
+
+/// What an interval of a part rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// Nothing is estimated of it: numbers, each of a known width, over known ranks. Both ends are the figure.
+    Counted,
+    /// The residuals of the whole: measured peaks or steps against predicted ones.
+    #[default]
+    Residuals,
+    /// The worker's own account of its memory, to which tests hold every part.
+    Account,
+}
+
+impl Basis {
+    /// Its word in the form for scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Residuals => "residuals",
+            Self::Account => "account",
+        }
+    }
+}
+
+/// Where a part is expected, and what says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Between {
+    /// Its ends, in the part's unit.
+    pub interval: Interval,
+    /// What they rest on.
+    pub basis: Basis,
+}
+
+impl MemoryParts {
+    /// The same of every part.
+    pub fn map<T>(&self, say: impl Fn(f64) -> T) -> MemoryParts<T> {
+        MemoryParts {
+            parameters: say(self.parameters),
+            gradients: say(self.gradients),
+            optimizer: say(self.optimizer),
+            activations: say(self.activations),
+            gathered: say(self.gathered),
+            logits: say(self.logits),
+            buffers: say(self.buffers),
+            reserve: say(self.reserve),
+        }
+    }
+}
+
+/// Where the parts of a peak are expected that as a whole is expected in `whole`, bytes.
+///
+/// Weights, gradients and states that stay are counted. Which of the others a peak was off by, no measured run tells:
+/// each takes of it by its bytes, so that the lower ends add up to the lower end of the whole, but where that would ask
+/// for less than nothing, and the upper ends to its upper end.
+pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<Between> {
+    let counted = parts.parameters + parts.gradients + parts.optimizer;
+    let estimated = parts.total() - counted;
+    let share = |end: f64| if estimated > 0.0 { ((end - counted) / estimated).max(0.0) } else { 1.0 };
+    // What rounding makes of a whole without errors keeps the part inside.
+    let (low, high) = (share(whole.low).min(1.0), share(whole.high).max(1.0));
+    let exact =
+        |bytes: f64| Between { interval: Interval { low: bytes, high: bytes }, basis: Basis::Counted };
+    let rest = |bytes: f64| Between {
+        interval: Interval { low: bytes * low, high: bytes * high },
+        basis: Basis::Residuals,
+    };
+    MemoryParts {
+        parameters: exact(parts.parameters),
+        gradients: exact(parts.gradients),
+        optimizer: exact(parts.optimizer),
+        ..parts.map(rest)
+    }
+}
+
+/// Of what the interval of a step is made. Its half-width is the mean of those of its parts, weighed by their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Widths {
+    /// Half-width of what the GPU does itself, a natural logarithm.
+    pub work: f64,
+    /// How much wider that of what waits is.
+    pub waiting: f64,
+    /// What reading the sequences of a step takes, seconds, where that is known.
+    pub read_seconds: Option<f64>,
+}
+
+impl Widths {
+    fn worked(&self, seconds: f64) -> Interval {
+        around(seconds, self.work)
+    }
+
+    fn waited(&self, seconds: f64) -> Interval {
+        around(seconds, self.work + self.waiting)
+    }
+}
+
+fn around(seconds: f64, width: f64) -> Interval {
+    Interval { low: seconds * (-width).exp(), high: seconds * width.exp() }
+}
+
+impl Speed {
+    /// Where each part of the step is expected, seconds: as far off as whole steps are (`interval` of the constants),
+    /// what waits further than what works.
+    ///
+    /// What is read ahead is waited for where the rest of the step is over before it: its ends are those of reading
+    /// against the rest's.
+    pub fn parts_between(&self) -> SpeedParts<Interval> {
+        let (widths, parts) = (&self.widths, &self.parts);
+        let mut out = SpeedParts {
+            compute: widths.worked(parts.compute),
+            exposed_communication: widths.waited(parts.exposed_communication),
+            bubble: widths.waited(parts.bubble),
+            offload: widths.waited(parts.offload),
+            optimizer: widths.worked(parts.optimizer),
+            input: None,
+        };
+        let rest = [out.compute, out.exposed_communication, out.bubble, out.offload, out.optimizer];
+        let (low, high): (f64, f64) =
+            (rest.iter().map(|part| part.low).sum(), rest.iter().map(|part| part.high).sum());
+        out.input = parts.input.zip(widths.read_seconds).map(|(input, read)| {
+            let read = widths.waited(read);
+            // Within what rounding does the figure lies inside.
+            Interval { low: (read.low - high).max(0.0).min(input), high: (read.high - low).max(input) }
+        });
+        out
+    }
+
+    /// Where what goes over links is expected, seconds.
+    pub fn communication_between(&self) -> Communication<Interval> {
+        let (widths, links) = (&self.widths, &self.communication);
+        Communication {
+            tensor: widths.waited(links.tensor),
+            pipeline: widths.waited(links.pipeline),
+            experts: widths.waited(links.experts),
+            context: widths.waited(links.context),
+            gather: widths.waited(links.gather),
+            scatter: widths.waited(links.scatter),
+            replicas: widths.waited(links.replicas),
+            gradients: widths.waited(links.gradients),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is counted is as it is, what is not is as far off as the whole: ends add up to those of the whole.
+        #[test]
+        fn parts_of_a_peak_add_up_to_its_ends(
+            parts in proptest::array::uniform8(0.0_f64..4e10), below in 0.0_f64..0.2, above in 0.0_f64..0.3
+        ) {
+            let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
+            let parts = MemoryParts {
+                parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve: reserve + 1e9,
+            };
+            let whole =
+                Interval { low: parts.total() * (1.0 - below), high: parts.total() * (1.0 + above) };
+            let found = shared(&parts, whole);
+            let counted = parameters + gradients + optimizer;
+            let ends = [found.parameters, found.gradients, found.optimizer, found.activations, found.gathered,
+                found.logits, found.buffers, found.reserve];
+            let figures = [parameters, gradients, optimizer, activations, gathered, logits, buffers, parts.reserve];
+            for (at, (found, figure)) in ends.iter().zip(figures).enumerate() {
+                let Interval { low, high } = found.interval;
+                prop_assert!((0.0..=figure).contains(&low) && high >= figure && high.is_finite());
+                prop_assert_eq!(found.basis == Basis::Counted, at < 3);
+                prop_assert!(at >= 3 || low == high);
+            }
+            let sum = |of: fn(&Between) -> f64| ends.iter().map(of).sum::<f64>();
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
+            prop_assert!(near(sum(|one| one.interval.high), whole.high));
+            prop_assert!(near(sum(|one| one.interval.low), whole.low.max(counted)));
+        }
+    }
+
+    /// By hand: work of 10 s within a natural logarithm of 0.1 is 9.048 to 11.052 s; reading of 10.5 s with 0.1 more is
+    /// 8.597 to 12.825 s: of it 0 to 3.777 s are waited for, where 0.5 are predicted.
+    #[test]
+    fn reading_is_waited_for_where_the_rest_is_over_before_it() {
+        let speed = Speed {
+            parts: SpeedParts { compute: 10.0, input: Some(0.5), ..SpeedParts::default() },
+            widths: Widths { work: 0.1, waiting: 0.1, read_seconds: Some(10.5) },
+            ..Speed::default()
+        };
+        let input = speed.parts_between().input.unwrap();
+        assert!(input.low == 0.0 && (input.high - 3.777).abs() < 1e-3, "{input:?}");
+        // What is read in half the time is hidden behind the slowest step that is expected.
+        let quick = Speed {
+            parts: SpeedParts { input: Some(0.0), ..speed.parts },
+            widths: Widths { read_seconds: Some(5.0), ..speed.widths },
+            ..speed
+        };
+        assert_eq!(quick.parts_between().input, Some(Interval::default()));
+    }
+}
