@@ -1,6 +1,7 @@
 //! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
 
 mod one;
+mod standing;
 
 use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
