@@ -102,7 +102,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
-        Ok(accounts) => accounts,
+        Ok(accounts) => accounts.predicting(input.overlay.constants()),
         Err(words) => {
             io.note(&words);
             return exit::USAGE;
