@@ -448,12 +448,12 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         assert!(updates.iter().all(|call| *call != Call::UpdateFileSystem), "{updates:?}");
         // More than there is raises it for whoever uses it, and the other takes nothing of it back.
         let more = wanting(&a, 2000);
+        updated(&fake);
         let prospect = run(&fake, look(&fake).prospect(&more, PLAIN)).unwrap().unwrap().unwrap();
         let change = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
         assert!(change.because.ends_with(", raised in place for this job, shared with `b`"), "{change:?}");
         let [one] = change.differences.as_slice() else { panic!("{change:?}") };
         assert_eq!((one.found.as_str(), one.wanted.as_str()), ("1000", "2000"));
-        updated(&fake);
         applied(&fake, &more);
         updated(&fake);
         assert!(seen(&fake, &b).2);
@@ -466,6 +466,24 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         applied(&fake, &b);
         assert!(seen(&fake, &b).2 && throughput(&fake) == Some(second));
     }
+}
+
+/// FSx takes one change at a time. Nobody waits for that with a job that could start, and it is said.
+#[test]
+fn what_is_being_changed_is_changed_by_a_later_apply() {
+    let plans = jobs(&["a", "b"]);
+    let fake = Fake::default();
+    applied(&fake, &wanting(&plans[0], 250));
+    applied(&fake, &wanting(&plans[1], 500));
+    let more = wanting(&plans[0], 1000);
+    let (action, because, nothing) = seen(&fake, &more);
+    assert!(action == Action::Update && !nothing, "{because}");
+    assert!(because.contains("until that is through: apply again then, shared with `b`"), "{because}");
+    applied(&fake, &more);
+    assert_eq!(throughput(&fake), Some(500));
+    updated(&fake);
+    applied(&fake, &more);
+    assert_eq!(throughput(&fake), Some(1000));
 }
 
 #[test]

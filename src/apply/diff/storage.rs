@@ -144,7 +144,8 @@ pub fn file_system(
     let shared_with: Vec<String> = others.iter().map(|other| (*other).to_owned()).collect();
     // The service takes no update while the file system is being made; it is compared again afterwards.
     let creating = system.lifecycle == "CREATING";
-    if in_place.update != FileSystemChange::default() && !creating && system.lifecycle != "UPDATING" {
+    let is_waiting = in_place.update != FileSystemChange::default() && system.lifecycle == "UPDATING";
+    if in_place.update != FileSystemChange::default() && !creating && !is_waiting {
         steps.push(FileSystemStep::Update { id: system.id.clone(), change: in_place.update });
     }
     let (action, because) = match system.lifecycle.as_str() {
@@ -160,6 +161,11 @@ pub fn file_system(
             (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags)))
         }
         "CREATING" => (Action::Wait, format!("{} is being made{with}", system.id)),
+        _ if is_waiting => {
+            let because =
+                "is being changed, and takes no other change until that is through: apply again then";
+            (Action::Update, format!("{} {because}{with}", system.id))
+        }
         _ if joins && raised => {
             (Action::Update, format!("{} is there, and raised for this job{with}", system.id))
         }
