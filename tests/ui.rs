@@ -44,6 +44,8 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0607", "apply/verdicts: an account in memory"),
     ("T0670", "apply/verdicts: an account in memory"),
     ("T0671", "apply/shared: a file system that fifty tags fill"),
+    ("T0672", "apply/destroys: a job that is started while the question is answered"),
+    ("T0673", "apply/shared: what comes or goes between the look and the answer"),
     ("T0669", "apply/scenarios: the run after the 999th"),
     ("T0608", "apply/verdicts: an account in memory"),
     ("T0609", "apply/verdicts: an account in memory"),

@@ -138,6 +138,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             action: Action::Stop(Obstacle::Started),
             because: format!("`{}` was started since the account was looked at: {}", job.name, job.status),
             differences: Vec::new(),
+            shared_with: Vec::new(),
         };
         self.telling.failed(&Item::new("training-job", &job.name), Cause::Obstacle(change));
     }
@@ -220,11 +221,12 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let change = Change {
             kind: "file-system",
             name: id.to_owned(),
-            action: Action::Stop(Obstacle::Started),
+            action: Action::Stop(Obstacle::Alone),
             because: format!(
                 "the other jobs have left `{id}` since the account was looked at: it is this one's alone"
             ),
             differences: Vec::new(),
+            shared_with: Vec::new(),
         };
         self.telling.failed(item, Cause::Obstacle(change));
     }

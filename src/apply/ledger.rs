@@ -47,6 +47,8 @@ pub enum Event {
         what: &'static str,
         /// Its id, where AWS gives one.
         id: Option<String>,
+        /// The other jobs that use it, where it is one that jobs share.
+        with: Vec<String>,
     },
     /// Something takes its time.
     Waiting {
@@ -133,6 +135,17 @@ impl Ledger {
         };
         self.events.borrow().iter().filter_map(done).collect()
     }
+
+    /// The file systems that are as they should be, each with the other jobs that use it.
+    pub fn file_systems(&self) -> Vec<(String, Vec<String>)> {
+        let there = |event: &Event| match event {
+            Event::Done { item, with, .. } if item.kind == "file-system" => {
+                Some((item.name.clone(), with.clone()))
+            }
+            _ => None,
+        };
+        self.events.borrow().iter().filter_map(there).collect()
+    }
 }
 
 /// Who is told what happens, as it happens.
@@ -177,7 +190,13 @@ impl Telling<'_> {
 
     /// It is as it should be.
     pub fn done(&self, item: &Item, what: &'static str, id: Option<&str>) {
-        self.tell(Event::Done { item: item.clone(), what, id: id.map(str::to_owned) });
+        self.done_with(item, what, id, &[]);
+    }
+
+    /// The same of what other jobs use as well.
+    pub fn done_with(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
+        let with = others.iter().map(|other| (*other).to_owned()).collect();
+        self.tell(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
     }
 
     /// It takes its time. Looks are many, so only the listener hears of them.

@@ -18,7 +18,8 @@ use crate::ir::Plan;
 use crate::source::Span;
 use crate::text;
 
-pub use obstacle::obstacle;
+pub use obstacle::{in_the_way, obstacle};
+use region::in_region;
 pub(in crate::apply) use room::is_count;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
@@ -43,12 +44,24 @@ declare_code!(T0645, "two-versions-run", Error, "two versions of the job run sid
 declare_code!(T0670, "fixed-limit", Error, "a limit of a service that no quota raises");
 declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
 declare_code!(T0671, "too-many-users", Error, "a file system that so many jobs use that no other fits");
+declare_code!(
+    T0672,
+    "started-meanwhile",
+    Error,
+    "a training job that was started after the account was looked at"
+);
+declare_code!(
+    T0673,
+    "alone-meanwhile",
+    Error,
+    "a file system that other jobs left after the account was looked at"
+);
 declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
-    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671, &T0672, &T0673,
 ];
 
 /// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
@@ -226,15 +239,6 @@ fn of_plan(verdict: Verdict) -> Verdict {
     let help =
         format!("`trainc catalog permissions --manifest {MANIFEST}` prints the policy that this job needs");
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
-}
-
-/// With the job's region in commands of the AWS CLI, whose own may be another.
-fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
-    const COMMAND: &str = "`aws fsx describe-file-systems`";
-    if let (Some(help), Some(region)) = (&mut verdict.diagnostic.help, plan.job.region.value()) {
-        *help = help.replace(COMMAND, &format!("`aws fsx describe-file-systems --region {region}`"));
-    }
-    verdict
 }
 
 /// A look at the account failed that no plan asked for.

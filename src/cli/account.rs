@@ -3,11 +3,12 @@
 use super::exit;
 use super::io::Io;
 use crate::apply::cloud::{Clock, Cloud};
-use crate::apply::fake::{Account, Fake};
+use crate::apply::fake::{Account, Fake, Pace};
 use crate::apply::observed::Look;
 use crate::apply::patience::Patience;
 use crate::apply::turns::{CALLS_AT_ONCE, Turns};
 use crate::ir::Plan;
+use crate::predict::{self, Constants};
 use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -59,6 +60,8 @@ pub(super) struct Accounts {
     simulated: Option<(Fake, Option<PathBuf>)>,
     runtime: tokio::runtime::Runtime,
     patience: Patience,
+    /// By what a simulated job that is started trains as fast as its plan says.
+    constants: Option<Constants>,
 }
 
 impl Accounts {
@@ -82,7 +85,21 @@ impl Accounts {
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
             patience.poll = interval(&text)?;
         }
-        Ok(Self { simulated, runtime, patience })
+        Ok(Self { simulated, runtime, patience, constants: None })
+    }
+
+    /// The same, where a simulated job that is started trains as fast as these constants predict.
+    #[must_use]
+    pub(super) fn predicting(self, constants: &Constants) -> Self {
+        Self { constants: Some(constants.clone()), ..self }
+    }
+
+    /// How fast a job trains that a command starts in a simulated account; nothing where nothing is predicted of it.
+    fn pace(&self, plan: &Plan) -> Option<Pace> {
+        let speed = predict::of_plan(plan, self.constants.as_ref()?).speed?;
+        let (step_seconds, tokens_per_second, mfu) = (speed.step_seconds, speed.tokens_per_second, speed.mfu);
+        let is_known = [step_seconds, tokens_per_second].iter().all(|one| one.is_finite() && *one > 0.0);
+        is_known.then_some(Pace { step_seconds, tokens_per_second, mfu })
     }
 
     /// Whether nothing real is touched.
@@ -104,7 +121,7 @@ impl Accounts {
                 .runtime
                 .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
         };
-        let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps) };
+        let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps, None) };
         let look = Look {
             cloud: &seen,
             clock: &seen,
@@ -130,7 +147,10 @@ impl Accounts {
         };
         let seen: Vec<Fake> = plans
             .iter()
-            .map(|plan| fake.at(&region(plan), plan.run.steps.as_ref().map(|steps| steps.value)))
+            .map(|plan| {
+                let steps = plan.run.steps.as_ref().map(|steps| steps.value);
+                fake.at(&region(plan), steps, self.pace(plan))
+            })
             .collect();
         let looks: Vec<Look<'_, Fake, Fake>> = seen
             .iter()

@@ -12,6 +12,7 @@ use crate::compare::{self, Change, Edit, Figures, Key, Side, pairs};
 use crate::diag::{Format, Problems};
 use crate::ir::SourceTree;
 use crate::report::bill::{self, Base, Bill, Job, Seen};
+use crate::report::once::made;
 use crate::resolve::{LayerFault, Loaded, Loader, Merged};
 use crate::source::SourceMap;
 use crate::syntax::ast::{Node, Value};
@@ -261,7 +262,10 @@ fn figures(compiled: &Compiled) -> Figures {
 }
 
 fn seen(manifest: &Manifest) -> Seen<'_> {
+    let compiled = &manifest.compiled;
+    let run = compiled.plan.as_ref().zip(compiled.prediction.run.as_ref());
     Seen {
+        made: run.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default(),
         path: &manifest.path,
         job: manifest.compiled.job.as_deref(),
         figures: figures(&manifest.compiled),

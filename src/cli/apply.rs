@@ -1,6 +1,7 @@
 //! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
 
 mod one;
+mod standing;
 
 use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
@@ -101,7 +102,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
-        Ok(accounts) => accounts,
+        Ok(accounts) => accounts.predicting(input.overlay.constants()),
         Err(words) => {
             io.note(&words);
             return exit::USAGE;

@@ -8,7 +8,7 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const MANIFEST: u8 = 3;
 /// The training itself failed or was stopped.
 pub(super) const FAILED: u8 = 8;
-/// Differences.
+/// Differences; also between a manifest and an account that has no training job of it, where one is asked for.
 pub(super) const DIFFERENT: u8 = 4;
 /// Incomplete, safe to run again.
 pub(super) const INCOMPLETE: u8 = 5;

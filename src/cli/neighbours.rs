@@ -136,7 +136,7 @@ fn made(plan: &Plan) -> Vec<Made> {
     made.collect()
 }
 
-/// File systems that jobs share and ask different things of: each apply sets them to its own.
+/// File systems that jobs share and ask different things of: the most stays, or each apply sets them to its own.
 fn file_systems(manifests: &mut [Manifest]) {
     let mut seen: BTreeMap<String, (String, Made)> = BTreeMap::new();
     for manifest in manifests {
@@ -165,7 +165,7 @@ fn differs(one: &Made, job: &str, other: &Made, first: &str) -> Option<Diagnosti
         format!("jobs `{first}` and `{job}` share the file system `{name}`, and ask different things of it");
     let mut diagnostic = Diagnostic::new(&T0144, *span, message)
         .help("write the same in both, or give one of them another `name=`: then it makes one of its own")
-        .note("jobs that agree in name, network, links and what cannot change later share one file system; each apply sets the rest to its own, and storage only grows");
+        .note("jobs that agree in name, network, links and what cannot change later share one file system; of storage, throughput and metadata IOPS the most that any of them asks for stays while they share it, and the rest each apply sets to its own");
     for ((what, mine), theirs) in apart {
         diagnostic = diagnostic.note(format!("{what}: `{theirs}` in `{first}`, `{mine}` in `{job}`"));
     }

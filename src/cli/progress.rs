@@ -188,12 +188,17 @@ impl Listener for Progress {
                     self.line(&format!("  {}", difference(one)));
                 }
             }
-            Event::Done { item, what, id } => {
+            Event::Done { item, what, id, with } => {
                 if let Some(bar) = self.bars.borrow_mut().remove(item) {
                     bar.finish_and_clear();
                 }
                 let id = id.as_ref().map_or_else(String::new, |id| format!(" ({id})"));
-                self.line(&format!("{} {}: {what}{id}", item.kind, item.name));
+                let with = match (with.as_slice(), *what) {
+                    ([], _) => String::new(),
+                    (others, "shared") => format!(" with {}", text::ticked(others, "and")),
+                    (others, _) => format!(", shared with {}", text::ticked(others, "and")),
+                };
+                self.line(&format!("{} {}: {what}{with}{id}", item.kind, item.name));
             }
             Event::Waiting { item, state, seconds, retry } => {
                 let since = match retry {
@@ -250,8 +255,13 @@ fn as_json(event: &Event) -> Value {
             json!({"type": "taking", "kind": item.kind, "name": item.name, "because": because,
                 "differences": differences})
         }
-        Event::Done { item, what, id } => {
-            json!({"type": "done", "kind": item.kind, "name": item.name, "what": what, "id": id})
+        Event::Done { item, what, id, with } => {
+            let mut line =
+                json!({"type": "done", "kind": item.kind, "name": item.name, "what": what, "id": id});
+            if let Some(members) = line.as_object_mut().filter(|_| !with.is_empty()) {
+                members.insert("shared_with".to_owned(), json!(with));
+            }
+            line
         }
         Event::Waiting { item, state, seconds, retry } => {
             json!({"type": "waiting", "kind": item.kind, "name": item.name, "state": state, "seconds": seconds,

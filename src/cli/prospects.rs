@@ -101,8 +101,7 @@ async fn one<C: Observe, K: Clock>(
         // In nobody's way: the run was started, and apply leaves it as it is.
         if !prospect.is_settled(choices) {
             for change in crate::apply::diff::spoiled(&prospect.desired, &prospect.observed) {
-                let item = crate::apply::ledger::Item::new(change.kind, &change.name);
-                let said = verdict::obstacle(&change, verdict::place(plan, &item)).diagnostic;
+                let said = verdict::in_the_way(plan, &change).diagnostic;
                 findings.push(said.severity(Severity::Warning));
             }
         }
@@ -113,10 +112,7 @@ async fn one<C: Observe, K: Clock>(
     }
     let obstacles = survey
         .obstacles()
-        .map(|(change, _)| {
-            let item = crate::apply::ledger::Item::new(change.kind, &change.name);
-            verdict::obstacle(change, verdict::place(plan, &item))
-        })
+        .map(|(change, _)| verdict::in_the_way(plan, change))
         .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
     if unseen.is_empty() {
@@ -161,6 +157,7 @@ impl Looked {
                     name: change.name.clone(),
                     action: change.action.word(),
                     because: because(change),
+                    shared_with: change.shared_with.clone(),
                 };
             }
         }

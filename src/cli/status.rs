@@ -18,6 +18,8 @@ use serde_json::json;
 use std::rc::Rc;
 
 /// Show where the job stands: its states so far, its figures, what it has cost
+///
+/// Exits with 4 if the account has no training job of the manifest: the two differ.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc status job.kdl\n  trainc status job.kdl -o json")]
 pub(super) struct Args {

@@ -30,7 +30,7 @@ use serde_json::json;
 
 /// Follow the job until it ends: its states, loss and rate, and what it costs
 ///
-/// Exits with 0 if the job completed, and with 8 if it failed or was stopped.
+/// Exits with 0 if the job completed, with 8 if it failed or was stopped, and with 4 if the account has none.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc watch job.kdl\n  trainc watch job.kdl -o json")]
 pub(super) struct Args {

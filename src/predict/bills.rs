@@ -65,8 +65,7 @@ impl Bills {
     pub(super) fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
         let volumes = self.volume.zip(self.volumes_beside);
-        // A sum of nothing is -0.0.
-        let a_while = |usd_per_month: f64| (usd_per_month + 0.0) * hours / HOURS_PER_MONTH;
+        let a_while = |usd_per_month: f64| a_while(usd_per_month, seconds);
         CostParts {
             instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
             volumes: volumes
@@ -75,6 +74,12 @@ impl Bills {
             least_file_systems: a_while(self.file_systems.iter().flatten().sum()),
         }
     }
+}
+
+/// US dollars of what costs so many a month, for so many seconds.
+pub fn a_while(usd_per_month: f64, seconds: f64) -> f64 {
+    // A sum of nothing is -0.0.
+    (usd_per_month + 0.0) * (seconds / HOUR) / HOURS_PER_MONTH
 }
 
 /// An instance group on which no rank runs.

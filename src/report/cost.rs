@@ -127,7 +127,12 @@ fn usd_per_hour(plan: &Plan) -> Option<f64> {
 /// What the job costs if it runs until max-run stops it, US dollars, as far as prices are known.
 pub(super) fn most_usd(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
-    at_most(plan, plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64).least_usd()
+    at_most(plan, max_run_seconds(plan)?).least_usd()
+}
+
+/// When max-run stops the job, seconds.
+pub(super) fn max_run_seconds(plan: &Plan) -> Option<f64> {
+    Some(plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64)
 }
 
 /// What the warm pool costs if no further job takes it, US dollars.

@@ -3,7 +3,7 @@
 use super::bars::{Part, bar};
 use super::json::Document;
 use super::page::{Options, Page};
-use super::{Subject, cost, links, origins, pace, picture, problems, sections};
+use super::{Subject, cost, links, once, origins, pace, picture, problems, sections};
 use crate::ir::size::GIB;
 use crate::ir::{Override, Plan};
 use crate::text;
@@ -86,14 +86,19 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let mut page = Page::new(options);
     let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
     let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(crate::ir::Mesh::gpus).sum();
-    let known: Vec<f64> = plans.iter().filter_map(|plan| cost::most_usd(plan)).collect();
+    let known: Vec<(f64, Vec<once::Made>)> = plans
+        .iter()
+        .filter_map(|plan| Some((cost::most_usd(plan)?, once::made(plan, cost::max_run_seconds(plan)?))))
+        .collect();
     let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
         if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
     });
     let mut line = format!("{}, {}", text::count(plans.len() as u64, "job"), text::count(gpus, noun));
     if !known.is_empty() {
-        let _ =
-            write!(line, ", at most {} if each runs until its max-run", text::dollars(known.iter().sum()));
+        let once = once::once(known.iter().map(|(_, made)| made.as_slice()));
+        let sum = known.iter().map(|(usd, _)| usd).sum::<f64>() - once.usd;
+        let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(sum));
+        line.push_str(&once.words());
     }
     let unknown = plans.len() - known.len();
     if unknown > 0 && !known.is_empty() {
@@ -265,6 +270,10 @@ fn resources(page: &mut Page, document: &Document, depth: Depth) {
         let action = format!("{:<6}", resource.action);
         let kind = resource.kind.replace('-', " ");
         match depth {
+            // What others use as well is no matter of this job alone: all of it is said.
+            Depth::Screen if !resource.shared_with.is_empty() => {
+                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+            }
             Depth::Screen => {
                 page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because);
             }

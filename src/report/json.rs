@@ -278,6 +278,8 @@ pub struct Resource {
     pub name: String,
     pub action: &'static str,
     pub because: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shared_with: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -15,6 +15,7 @@ mod links;
 pub mod markdown;
 pub mod measured;
 mod notes;
+pub mod once;
 pub mod origins;
 mod pace;
 mod page;

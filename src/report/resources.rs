@@ -18,7 +18,8 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
                 Some(storage) => format!("{}; {}", resource.because, made(storage)),
                 None => resource.because,
             };
-            Resource { kind: resource.kind, name: resource.name, action, because }
+            let (kind, name) = (resource.kind, resource.name);
+            Resource { kind, name, action, because, shared_with: Vec::new() }
         })
         .collect()
 }

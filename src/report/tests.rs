@@ -124,6 +124,31 @@ fn a_total() {
     insta::assert_snapshot!(text);
 }
 
+/// Each of them says what it costs with its file system; together they make one.
+#[test]
+fn a_file_system_that_jobs_share_is_in_a_total_once() {
+    let (llama, other) = (sample(LLAMA, &[]), sample(LLAMA, &["storage.corpus.kms=alias/own"]));
+    let total = |samples: &[&Sample]| {
+        let subjects: Vec<_> = samples.iter().map(|one| one.subject()).collect();
+        let text = human::total(&subjects, Options { width: 400, ..Options::default() });
+        let dollars = text.split_once('$').unwrap().1.split_once(' ').unwrap().0;
+        (dollars.replace(',', "").parse::<f64>().unwrap(), text)
+    };
+    let plan = llama.compiled.plan.as_ref().unwrap();
+    let (storage, price) = plan.made_file_systems().next().unwrap();
+    let month = price.unwrap().usd_per_month(storage.capacity_bytes.get().unwrap());
+    // By hand: it is there for the five days of max-run.
+    let paid = month * 5.0 * 24.0 / 730.0;
+    let (alone, text) = total(&[&llama]);
+    assert!(!text.contains("counted once"), "{text}");
+    let (two, text) = total(&[&llama, &llama]);
+    assert!(text.contains("; shared file system `corpus` counted once"), "{text}");
+    assert!((2.0 * alone - two - paid).abs() < 2.0, "{alone} {two} {paid}");
+    // Another key makes another file system.
+    let (apart, text) = total(&[&llama, &other]);
+    assert!((apart - 2.0 * alone).abs() < 2.0 && !text.contains("counted once"), "{apart} {text}");
+}
+
 #[test]
 fn trainium_has_chips() {
     const SET: &[&str] = &["cluster=ml.trn1.32xlarge", "cluster.nodes=2"];
@@ -212,6 +237,9 @@ fn predicted(sample: &Sample) -> Document {
     document.run.cost_usd = Some(449.0);
     document.compared_with = Some("111122223333".to_owned());
     document.changes = Some(true);
+    if let Some(resource) = document.resources.first_mut() {
+        resource.shared_with = vec!["other".to_owned()];
+    }
     document.blocked = Some(super::json::Blocked { exit: 7, codes: vec!["T0605"] });
     document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
     document
@@ -250,10 +278,10 @@ fn the_schema_describes_no_more_than_is_written() {
 fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            // An edit is not always there; the list of files is only in what `emit` wrote, the comparison only in a plan
+            // An edit is not always there, nor are other jobs that share something; the list of files is only in what `emit` wrote, the comparison only in a plan
             // against an account, the prices of groups only where there are groups.
             let optional = |name: &str| {
-                name == "fix"
+                matches!(name, "fix" | "shared_with")
                     || (at.is_empty()
                         && matches!(name, "files" | "compared_with" | "changes" | "blocked" | "group_prices"))
             };

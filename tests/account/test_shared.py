@@ -92,3 +92,18 @@ def test_a_file_system_goes_with_the_last_of_its_jobs(account, repo):
     done = trainc(account, repo, "apply", ".", "--yes", "--wait")
     assert done.returncode == 0, done
     assert systems(account) == []
+
+
+def test_the_most_throughput_that_sharers_ask_for_stays(account, repo):
+    manifest = repo / "b.kdl"
+    manifest.write_text(manifest.read_text().replace("throughput=250", "throughput=500"))
+    for name in "abab":
+        done = trainc(account, repo, "apply", f"{name}.kdl", "--yes")
+        assert done.returncode == 0, done
+    calls = [e["call"] for e in account.requests()]
+    assert calls.count("fsx:UpdateFileSystem") == 1, "raised once, and never back"
+    planned = trainc(account, repo, "plan", "a.kdl", "--detailed-exit-code")
+    assert planned.returncode == 0, planned
+    said = " ".join(planned.stdout.split())
+    kept = "shared with `b`, which may need more: PerUnitStorageThroughput stays 500 (this job asks for 250)"
+    assert kept in said, planned

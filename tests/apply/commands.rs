@@ -141,9 +141,9 @@ fn a_run_is_shown_against_its_plan() {
     let told = one_line(&shown.out);
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
     let grouped = trainc::text::group(Duration::from_secs_f64(rate.round()).as_secs());
-    assert!(told.contains(&format!("tokens/s 41,250 of {grouped} planned")), "{told}");
+    assert!(told.contains(&format!(" of {grouped} planned mfu ")), "{told}");
     // All four words of the trade, by the expressions of the starter's own manifest, and in what a script reads.
-    for (word, value) in [("step", "1,000"), ("loss", "2.2539"), ("mfu", "0.412")] {
+    for (word, value) in [("step", "1,000"), ("loss", "2.2539")] {
         assert!(
             shown.out.lines().any(|line| line.split_whitespace().eq([word, value])),
             "{word}: {}",
@@ -151,8 +151,20 @@ fn a_run_is_shown_against_its_plan() {
         );
     }
     let metrics = repo.run(&["status", path, "-o", "json"]).json()["metrics"].clone();
-    assert_eq!(metrics["tokens/s"].as_f64(), Some(41_250.0), "{metrics}");
-    assert_eq!(metrics["mfu"].as_f64(), Some(0.412), "{metrics}");
+    // The run in memory goes as it was planned, but for a little.
+    let close = |word: &str, planned: f64| {
+        let said = metrics[word].as_f64().unwrap();
+        assert!((said / planned - 1.0).abs() < 0.02, "{word}: {said} of {planned}");
+    };
+    close("tokens/s", rate);
+    close("mfu", plan["speed"]["mfu"].as_f64().unwrap());
+    let trained = plan["run"]["steps"].as_f64().unwrap() * plan["speed"]["step_seconds"].as_f64().unwrap();
+    let transitions = status["transitions"].clone();
+    assert_eq!(transitions[0]["status"], "Starting", "{transitions}");
+    let ended = repo.run(&["status", path, "-o", "json"]).json()["transitions"].clone();
+    let training = ended.as_array().unwrap().iter().find(|one| one["status"] == "Training").unwrap();
+    let lasted = training["end"].as_f64().unwrap() - training["start"].as_f64().unwrap();
+    assert!((lasted - trained).abs() < 0.01, "{lasted} of {trained}");
     // A run of something else is not held against what the manifest says now.
     repo.edit(path, "steps 1000", "steps 2000");
     let other = repo.run(&["status", path, "-o", "json"]).json();

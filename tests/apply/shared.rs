@@ -5,7 +5,7 @@ use super::{End, apply, cloud, counts, look, plan, run};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use trainc::apply::calls::Call;
-use trainc::apply::cloud::Observe as _;
+use trainc::apply::cloud::{Clock as _, Observe as _};
 use trainc::apply::desired::Desired;
 use trainc::apply::destroy::{Consent, Remains, Remover};
 use trainc::apply::diff::{Action, Choices, Obstacle};
@@ -219,7 +219,9 @@ fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
         panic!("{failed:?}")
     };
     let verdict = trainc::apply::verdict::obstacle(change, b.job.span);
-    assert!(verdict.exit == 5 && verdict.diagnostic.message.contains("this one's alone"), "{verdict:?}");
+    let said = &verdict.diagnostic;
+    assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0673", "alone-meanwhile", 5));
+    assert!(said.message.contains("this one's alone"), "{said:?}");
     assert_eq!(
         fake.account().file_systems.values().filter(|one| one.system.lifecycle == "AVAILABLE").count(),
         1
@@ -328,6 +330,47 @@ fn one_that_failed_for_one_job_is_made_again_for_another() {
     assert!(seen(&fake, &b).2);
 }
 
+/// Two use it when it fails: what is to be typed works for each of them, in either order, and leaves nothing.
+#[test]
+fn one_that_failed_for_all_its_jobs_is_left_and_made_again() {
+    let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
+    let fake = Fake::default();
+    applied(&fake, &a);
+    applied(&fake, &b);
+    let mut account = fake.account();
+    for state in account.file_systems.values_mut() {
+        "FAILED".clone_into(&mut state.system.lifecycle);
+    }
+    for [first, second] in [[&a, &b], [&b, &a]] {
+        let fake = Fake::new(account.clone());
+        for plan in [first, second] {
+            let prospect = run(&fake, look(&fake).prospect(plan, PLAIN)).unwrap().unwrap().unwrap();
+            let found: Vec<_> = prospect.obstacles().collect();
+            let [(change, Obstacle::Broken)] = found.as_slice() else { panic!("{found:?}") };
+            let verdict = trainc::apply::verdict::in_the_way(plan, change);
+            let other = if std::ptr::eq(plan, &raw const a) { "`b`" } else { "`a`" };
+            let said = format!(", shared with {other}, has failed: ");
+            assert!(verdict.diagnostic.message.contains(&said), "{verdict:?}");
+            let help = verdict.diagnostic.help.unwrap();
+            assert_eq!(help, "trainc destroy MANIFEST && trainc apply MANIFEST --new-run");
+        }
+        assert_eq!(run(&fake, destroy(&fake, first, Consent::default())).unwrap().1, 0);
+        let again = Choices { new_run: true, ..PLAIN };
+        let end = run(&fake, apply(&fake, first, again)).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        assert_eq!(fake.account().file_systems.len(), 2);
+        // The other one finds what was made, and is still told of the failed one, which is its own by now.
+        let (action, because, _) = seen(&fake, second);
+        assert!(action == Action::Update && because.contains(" is there, shared with "), "{because}");
+        let end = run(&fake, apply(&fake, second, again)).unwrap();
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        for plan in [first, second] {
+            assert_eq!(run(&fake, destroy(&fake, plan, ALL)).unwrap().1, 0);
+        }
+        assert_eq!(&counts(&fake.account())[..3], [0, 0, 0]);
+    }
+}
+
 #[test]
 fn a_file_system_that_fifty_tags_fill_takes_no_further_job() {
     let [a, b] = jobs(&["a", "b"]).try_into().unwrap();
@@ -346,4 +389,164 @@ fn a_file_system_that_fifty_tags_fill_takes_no_further_job() {
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0671", 3));
     assert!(verdict.diagnostic.message.contains("use it"), "{}", verdict.diagnostic.message);
     assert!(seen(&full, &a).2, "whoever uses it goes on");
+}
+
+/// The same job, which wants so much throughput of its file system, MB/s/TiB.
+fn wanting(plan: &Plan, throughput: u64) -> Plan {
+    let mut plan = plan.clone();
+    *plan.job.storage[0].throughput_mb_s_tib.value_mut().unwrap() = throughput;
+    plan
+}
+
+fn throughput(cloud: &Fake) -> Option<u64> {
+    let account = cloud.account();
+    let systems: Vec<_> = account.file_systems.values().map(|state| state.system.throughput).collect();
+    let [one] = systems.as_slice() else { panic!("{} file systems", systems.len()) };
+    *one
+}
+
+/// An update takes its time, and the service takes no second one meanwhile.
+fn updated(cloud: &Fake) {
+    run(cloud, cloud.sleep(std::time::Duration::from_mins(10))).unwrap();
+}
+
+#[test]
+fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
+    let plans = jobs(&["a", "b"]);
+    for [first, second] in [[250, 1000], [1000, 250]] {
+        let (a, b) = (wanting(&plans[0], first), wanting(&plans[1], second));
+        let fake = Fake::default();
+        applied(&fake, &a);
+        assert_eq!(throughput(&fake), Some(first));
+        // Who comes raises what is there, and leaves more as it is; it says so before.
+        let (action, because, _) = seen(&fake, &b);
+        assert_eq!(action, Action::Update);
+        let said = if second > first {
+            " is there, and raised for this job, shared with `a`"
+        } else {
+            " is there, shared with `a`, which may need more: PerUnitStorageThroughput stays 1000 (this job asks for 250)"
+        };
+        assert!(because.ends_with(said), "{because}");
+        applied(&fake, &b);
+        // A second round, in either order, has nothing to do and writes nothing.
+        let before = fake.calls().len();
+        for (plan, wants, other) in [(&a, first, "`b`"), (&b, second, "`a`"), (&a, first, "`b`")] {
+            let (action, because, nothing) = seen(&fake, plan);
+            assert!(action == Action::Unchanged && nothing, "{because}");
+            let said = if wants == 1000 {
+                format!(", as the plan has it, shared with {other}")
+            } else {
+                format!(
+                    ", shared with {other}, which may need more: PerUnitStorageThroughput stays 1000 (this job asks for 250)"
+                )
+            };
+            assert!(because.ends_with(&said), "{because}");
+            applied(&fake, plan);
+            assert_eq!(throughput(&fake), Some(1000));
+        }
+        let updates = fake.calls().split_off(before);
+        assert!(updates.iter().all(|call| *call != Call::UpdateFileSystem), "{updates:?}");
+        // More than there is raises it for whoever uses it, and the other takes nothing of it back.
+        let more = wanting(&a, 2000);
+        updated(&fake);
+        let prospect = run(&fake, look(&fake).prospect(&more, PLAIN)).unwrap().unwrap().unwrap();
+        let change = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
+        assert!(change.because.ends_with(", raised in place for this job, shared with `b`"), "{change:?}");
+        let [one] = change.differences.as_slice() else { panic!("{change:?}") };
+        assert_eq!((one.found.as_str(), one.wanted.as_str()), ("1000", "2000"));
+        applied(&fake, &more);
+        updated(&fake);
+        assert!(seen(&fake, &b).2);
+        assert_eq!(throughput(&fake), Some(2000));
+        // Alone again, it is set to what the one that stays asks for.
+        assert_eq!(run(&fake, destroy(&fake, &a, ALL)).unwrap().1, 0);
+        let (action, because, _) = seen(&fake, &b);
+        assert_eq!(action, Action::Update);
+        assert!(because.ends_with(", changed in place"), "{because}");
+        applied(&fake, &b);
+        assert!(seen(&fake, &b).2 && throughput(&fake) == Some(second));
+    }
+}
+
+/// FSx takes one change at a time. Nobody waits for that with a job that could start, and it is said.
+#[test]
+fn what_is_being_changed_is_changed_by_a_later_apply() {
+    let plans = jobs(&["a", "b"]);
+    let fake = Fake::default();
+    applied(&fake, &wanting(&plans[0], 250));
+    applied(&fake, &wanting(&plans[1], 500));
+    let more = wanting(&plans[0], 1000);
+    let (action, because, nothing) = seen(&fake, &more);
+    assert!(action == Action::Update && !nothing, "{because}");
+    assert!(because.contains("until that is through: apply again then, shared with `b`"), "{because}");
+    applied(&fake, &more);
+    assert_eq!(throughput(&fake), Some(500));
+    updated(&fake);
+    applied(&fake, &more);
+    assert_eq!(throughput(&fake), Some(1000));
+}
+
+#[test]
+fn applied_at_the_same_time_the_most_throughput_stays() {
+    let names = jobs(&["a", "b", "c"]);
+    let orders = [[500, 1000, 125], [125, 500, 1000], [1000, 125, 500], [125, 1000, 500]];
+    for (lag, wishes) in [0, 5, 11].into_iter().flat_map(|lag| orders.map(|wishes| (lag, wishes))) {
+        let plans: Vec<Plan> = names.iter().zip(wishes).map(|(plan, wants)| wanting(plan, wants)).collect();
+        let fake = cloud(Account::default(), Faults { lag, ..Faults::default() });
+        let ends = run(&fake, join_all(plans.iter().map(|plan| apply(&fake, plan, PLAIN)))).unwrap();
+        assert!(ends.iter().all(|end| matches!(end, End::Done(_))), "lag {lag} {wishes:?}: {ends:?}");
+        let calm = Fake::new(fake.account());
+        for plan in &plans {
+            updated(&calm);
+            applied(&calm, plan);
+        }
+        assert_eq!(throughput(&calm), Some(1000), "lag {lag} {wishes:?}");
+        assert!(plans.iter().all(|plan| seen(&calm, plan).2), "lag {lag} {wishes:?}");
+    }
+}
+
+/// Who comes to what another made is told so while it is applied, and by the plan what stays for whom.
+#[test]
+fn whoever_comes_is_told_with_whom_it_shares() {
+    let repo = super::commands::Repo::new("apply-shared", &["llama-7b-fsdp"]);
+    let first = "llama-7b-fsdp/trainc.kdl";
+    let text = std::fs::read_to_string(repo.0.0.join(first)).unwrap();
+    let text = text.replace("job \"llama-7b-fsdp\"", "job \"second\"");
+    repo.0.write("llama-7b-fsdp/second.kdl", text.replace("throughput=250", "throughput=125"));
+    let second = "llama-7b-fsdp/second.kdl";
+    assert_eq!(repo.run(&["apply", first, "--yes"]).code, Some(0));
+    let came = repo.run(&["apply", second, "--yes"]);
+    assert_eq!(came.code, Some(0), "{}{}", came.out, came.err);
+    let line = came.err.lines().find(|line| line.starts_with("file-system corpus: shared")).unwrap();
+    assert!(line.starts_with("file-system corpus: shared with `llama-7b-fsdp` (fs-"), "{line}");
+    let planned = repo.run(&["plan", second, "--detailed-exit-code"]);
+    assert_eq!(planned.code, Some(0), "{}{}", planned.out, planned.err);
+    let kept = ", shared with `llama-7b-fsdp`, which may need more: PerUnitStorageThroughput stays 250 (this job asks for 125)";
+    let said = planned.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(kept), "{}", planned.out);
+    let json = repo.run(&["plan", second, "-o", "json"]).json();
+    let all = json["resources"].as_array().unwrap();
+    let one = all.iter().find(|one| one["kind"] == "file-system").unwrap();
+    assert!(one["because"].as_str().unwrap().ends_with(kept), "{one}");
+    assert_eq!(one["shared_with"], serde_json::json!(["llama-7b-fsdp"]), "{one}");
+    let again = repo.run(&[
+        "apply",
+        second,
+        "--yes",
+        "--new-run",
+        "--set",
+        "program.hyperparameter.lr=1e-4",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
+    let done = again.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut done = done.filter(|one| one["type"] == "done" && one["kind"] == "file-system");
+    let one = done.next().unwrap();
+    assert_eq!(one["shared_with"], serde_json::json!(["llama-7b-fsdp"]), "{one}");
+    // Together they cost one file system.
+    repo.edit(second, "throughput=125", "throughput=250");
+    let both = repo.run_plain(&["plan", "llama-7b-fsdp", "--offline"]);
+    let said = both.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("; shared file system `corpus` counted once"), "{}", both.out);
 }

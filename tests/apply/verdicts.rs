@@ -293,12 +293,7 @@ fn obstacles_say_whose_they_are_and_what_differs() {
         let plan = plan(EXAMPLE, sets);
         let prospect =
             run(&cloud, super::look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-        prospect
-            .obstacles()
-            .map(|(change, _)| {
-                verdict::obstacle(change, verdict::place(&plan, &Item::new(change.kind, &change.name)))
-            })
-            .collect::<Vec<_>>()
+        prospect.obstacles().map(|(change, _)| verdict::in_the_way(&plan, change)).collect::<Vec<_>>()
     };
     let changed = verdicts(&["program.hyperparameter.lr=1e-4"], &|_| {});
     sound(&changed[0], "T0606", 4);
@@ -334,8 +329,9 @@ fn obstacles_say_whose_they_are_and_what_differs() {
     // A failed link goes alone.
     let failed = link("FAILED");
     assert!(
-        failed.starts_with("aws fsx delete-data-repository-association --association-id dra-")
-            && failed.ends_with(" && trainc apply MANIFEST"),
+        failed.starts_with(
+            "aws fsx delete-data-repository-association --region us-west-2 --association-id dra-"
+        ) && failed.ends_with(" && trainc apply MANIFEST"),
         "{failed}"
     );
 }

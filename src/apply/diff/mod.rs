@@ -5,6 +5,7 @@
 mod job;
 mod policy;
 mod role;
+mod settings;
 mod storage;
 mod users;
 
@@ -54,8 +55,10 @@ pub enum Obstacle {
     OtherDigest,
     /// A run of another digest of the job runs beside this one's, and nobody asked for both.
     Beside,
-    /// A run of the job that was started meanwhile.
+    /// A run of the job that was started since the account was looked at.
     Started,
+    /// It was shown as shared, and the other jobs have left it since: nobody has agreed that it goes.
+    Alone,
     /// It differs in what can only be changed by making it anew, and data would go.
     Replace,
     /// It failed, and stays so.
@@ -80,7 +83,9 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
             Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
-            Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started) => "differs",
+            Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started | Obstacle::Alone) => {
+                "differs"
+            }
             Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => "broken",
             Self::Stop(Obstacle::LastRun | Obstacle::Crowded) => "full",
         }
@@ -118,11 +123,14 @@ pub struct Change {
     pub because: String,
     /// What differs.
     pub differences: Vec<Difference>,
+    /// The other jobs that use it, where it is there.
+    pub shared_with: Vec<String>,
 }
 
 impl Change {
     fn new(kind: &'static str, name: &str, action: Action, because: impl Into<String>) -> Self {
-        Self { kind, name: name.to_owned(), action, because: because.into(), differences: Vec::new() }
+        let (name, because) = (name.to_owned(), because.into());
+        Self { kind, name, action, because, differences: Vec::new(), shared_with: Vec::new() }
     }
 }
 

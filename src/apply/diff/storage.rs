@@ -1,6 +1,7 @@
 //! File systems and their links to S3.
 
-use super::{Action, Change, Choices, Difference, Obstacle, missing_tags, owner, tag_differences, users};
+use super::settings::{CAPACITY, immutable, mutable};
+use super::{Action, Change, Choices, Obstacle, missing_tags, owner, tag_differences, users};
 use crate::apply::account::{Association, FileSystem, FileSystemChange, Tags};
 use crate::apply::desired::{WantedAssociation, WantedFileSystem, tags_of};
 
@@ -52,7 +53,14 @@ pub fn file_system(
         let mine = |one: &&FileSystem| users::uses(&one.tags, job_of(&tags));
         if let Some(failed) = found.iter().filter(mine).find(|one| one.lifecycle == "FAILED") {
             let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
-            let because = format!("{} failed while it was made: {why}", failed.id);
+            let others = users::others(&failed.tags, job_of(&tags));
+            let because = match others.as_slice() {
+                [] => format!("{} has failed: {why}", failed.id),
+                others => {
+                    let others = crate::text::ticked(others, "and");
+                    format!("{}, {SHARED_WITH} {others}, has failed: {why}", failed.id)
+                }
+            };
             return (Change::new("file-system", name, Action::Stop(Obstacle::Broken), because), Vec::new());
         }
         let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
@@ -91,7 +99,7 @@ pub fn file_system(
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
         change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
         change.differences.extend(fixed);
-        change.differences.extend(mutable(wanted, system).1);
+        change.differences.extend(mutable(wanted, system, false).differences);
         return (change, Vec::new());
     }
     if !fixed.is_empty() {
@@ -116,19 +124,29 @@ pub fn file_system(
         missing.extend(users::joining(&tags, &system.tags));
     }
     let mut differences = tag_differences(&missing, &system.tags);
+    // Who is taken over from uses it no longer.
+    let mut written = system.tags.clone();
+    written.extend(missing.clone());
+    let others = users::others(&written, job_of(&tags));
     if !missing.is_empty() {
         steps.push(FileSystemStep::Tag { arn: system.arn.clone(), tags: missing });
     }
-    let (update, changed) = mutable(wanted, system);
-    differences.extend(changed);
+    let in_place = mutable(wanted, system, !others.is_empty());
+    differences.extend(in_place.differences.clone());
     let with = match others.as_slice() {
         [] => String::new(),
-        others => format!(", {SHARED_WITH} {}", crate::text::ticked(others, "and")),
+        others => {
+            let others = crate::text::ticked(others, "and");
+            format!(", {SHARED_WITH} {others}{}", in_place.kept_words())
+        }
     };
+    let raised = in_place.raises() && !others.is_empty();
+    let shared_with: Vec<String> = others.iter().map(|other| (*other).to_owned()).collect();
     // The service takes no update while the file system is being made; it is compared again afterwards.
     let creating = system.lifecycle == "CREATING";
-    if update != FileSystemChange::default() && !creating && system.lifecycle != "UPDATING" {
-        steps.push(FileSystemStep::Update { id: system.id.clone(), change: update });
+    let is_waiting = in_place.update != FileSystemChange::default() && system.lifecycle == "UPDATING";
+    if in_place.update != FileSystemChange::default() && !creating && !is_waiting {
+        steps.push(FileSystemStep::Update { id: system.id.clone(), change: in_place.update });
     }
     let (action, because) = match system.lifecycle.as_str() {
         "MISCONFIGURED" => (
@@ -143,119 +161,33 @@ pub fn file_system(
             (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags)))
         }
         "CREATING" => (Action::Wait, format!("{} is being made{with}", system.id)),
+        _ if is_waiting => {
+            let because =
+                "is being changed, and takes no other change until that is through: apply again then";
+            (Action::Update, format!("{} {because}{with}", system.id))
+        }
+        _ if joins && raised => {
+            (Action::Update, format!("{} is there, and raised for this job{with}", system.id))
+        }
         _ if joins => (Action::Update, format!("{} is there{with}", system.id)),
-        _ if differences.is_empty() => {
+        _ if differences.is_empty() && in_place.kept.is_empty() => {
             (Action::Unchanged, format!("{}, as the plan has it{with}", system.id))
         }
+        _ if differences.is_empty() => (Action::Unchanged, format!("{}{with}", system.id)),
+        _ if raised => (Action::Update, format!("{}, raised in place for this job{with}", system.id)),
         _ => (Action::Update, format!("{}, changed in place{with}", system.id)),
     };
     let mut change = Change::new("file-system", name, action, because);
     change.differences = differences;
+    change.shared_with = shared_with;
     if matches!(change.action, Action::Stop(_)) {
         steps.clear();
     }
     (change, steps)
 }
 
-/// Whether a key is the one that was written: ids, ARNs and what the service gives back name the same key.
-pub(in crate::apply) fn kms_is(wanted: &str, found: &str) -> bool {
-    let id = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
-    // An alias is not given back: what it leads to cannot be compared here.
-    wanted.contains("alias/") || id(wanted) == id(found)
-}
-
 /// How a change says that other jobs use the file system; their names follow.
 pub(in crate::apply) const SHARED_WITH: &str = "shared with";
-
-/// The member that only grows.
-const CAPACITY: &str = "StorageCapacity";
-
-fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
-    let lustre = &wanted.create.lustre_configuration;
-    let mut out = Vec::new();
-    let mut text = |what: &str, wanted: &str, found: &str| {
-        if wanted != found {
-            out.push(Difference::of(what, found, wanted));
-        }
-    };
-    if let (Some(wanted), Some(found)) = (&lustre.deployment_type, &found.deployment) {
-        text("DeploymentType", wanted, found);
-    }
-    if !found.storage_type.is_empty() {
-        text("StorageType", &wanted.create.storage_type, &found.storage_type);
-    }
-    text("SubnetIds", &wanted.create.subnet_ids.join(", "), &found.subnets.join(", "));
-    if let (Some(wanted), Some(found)) = (&lustre.drive_cache_type, &found.drive_cache) {
-        text("DriveCacheType", wanted, found);
-    }
-    let efa = lustre.efa_enabled.unwrap_or_default();
-    if efa != found.efa.unwrap_or_default() {
-        text("EfaEnabled", &efa.to_string(), &found.efa.unwrap_or_default().to_string());
-    }
-    if let Some(wanted) = &wanted.create.kms_key_id {
-        let found = found.kms.as_deref().unwrap_or("none");
-        if !kms_is(wanted, found) {
-            text("KmsKeyId", wanted, found);
-        }
-    }
-    // Storage only grows.
-    if wanted.create.storage_capacity < found.capacity_gib {
-        text(
-            CAPACITY,
-            &format!("{} GiB", wanted.create.storage_capacity),
-            &format!("{} GiB", found.capacity_gib),
-        );
-    }
-    out
-}
-
-fn mutable(wanted: &WantedFileSystem, found: &FileSystem) -> (FileSystemChange, Vec<Difference>) {
-    let lustre = &wanted.create.lustre_configuration;
-    let mut change = FileSystemChange::default();
-    let mut out = Vec::new();
-    if wanted.create.storage_capacity > found.capacity_gib {
-        change.capacity_gib = Some(wanted.create.storage_capacity);
-        out.push(Difference::of(
-            CAPACITY,
-            format!("{} GiB", found.capacity_gib),
-            format!("{} GiB", wanted.create.storage_capacity),
-        ));
-    }
-    if lustre.per_unit_storage_throughput.is_some() && lustre.per_unit_storage_throughput != found.throughput
-    {
-        change.throughput = lustre.per_unit_storage_throughput;
-        out.push(Difference::of(
-            "PerUnitStorageThroughput",
-            number(found.throughput),
-            number(lustre.per_unit_storage_throughput),
-        ));
-    }
-    // What the manifest does not say, the service fills in: no difference.
-    let compression = found.compression.as_deref().unwrap_or("NONE");
-    if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
-        change.compression = Some(wanted.to_owned());
-        out.push(Difference::of("DataCompressionType", compression, wanted));
-    }
-    let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
-    if iops.is_some() && iops != found.metadata_iops {
-        change.metadata_iops = iops;
-        out.push(Difference::of("MetadataConfiguration.Iops", number(found.metadata_iops), number(iops)));
-    }
-    let maintenance = lustre.weekly_maintenance_start_time.as_ref();
-    if maintenance.is_some() && maintenance != found.maintenance.as_ref() {
-        change.maintenance = maintenance.cloned();
-        out.push(Difference::of(
-            "WeeklyMaintenanceStartTime",
-            found.maintenance.as_deref().unwrap_or("none"),
-            maintenance.map_or("", String::as_str),
-        ));
-    }
-    (change, out)
-}
-
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
-}
 
 /// What becomes of an association: it is known by the pair that it links.
 pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
@@ -385,7 +317,7 @@ pub(in crate::apply) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> C
     );
     let mut change = Change::new("file-system", &wanted.name, Action::Stop(Obstacle::Foreign), because);
     change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);
-    change.differences.extend(mutable(wanted, found).1);
+    change.differences.extend(mutable(wanted, found, false).differences);
     change
 }
 

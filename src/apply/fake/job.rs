@@ -1,5 +1,6 @@
 //! A simulated training job: its states by the time, and how it ends.
 
+use super::pace::{fails_after, training};
 use super::state::JobState;
 use crate::apply::account::Transition;
 use serde::{Deserialize, Serialize};
@@ -30,18 +31,15 @@ pub enum Outcome {
 /// Seconds of each state of a simulated job.
 const STARTING: f64 = 120.0;
 const DOWNLOADING: f64 = 180.0;
-/// Seconds of training.
-pub(super) const TRAINING: f64 = 3_600.0;
 const UPLOADING: f64 = 40.0;
-/// After so many seconds of training a job that fails in its program does.
-pub(super) const FAILS_AFTER: f64 = 600.0;
 /// SIGTERM, then two minutes (developer guide, "How Amazon SageMaker stops training").
 const STOPPING: f64 = 30.0;
 
 impl Outcome {
-    /// The state that it fails in, after how many seconds since the start, and the service's words.
-    fn failure(self) -> Option<(&'static str, f64, &'static str)> {
-        let training = STARTING + DOWNLOADING + FAILS_AFTER;
+    /// The state that it fails in, after how many seconds since the start, and the service's words; a program fails
+    /// `after` so many seconds of training.
+    fn failure(self, after: f64) -> Option<(&'static str, f64, &'static str)> {
+        let training = STARTING + DOWNLOADING + after;
         let script = "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"\"";
         Some(match self {
             Self::Completes => return None,
@@ -71,7 +69,8 @@ pub(super) fn settle_job(state: &mut JobState, now: f64) {
         return;
     }
     let start = state.job.created;
-    let failure = state.outcome.failure();
+    let failure = state.outcome.failure(fails_after(state));
+    let trained = start + STARTING + DOWNLOADING + training(state);
     let mut marks: Vec<(&str, f64, &str)> = vec![
         ("Starting", start, "Preparing the instances for training"),
         ("Downloading", start + STARTING, "Downloading the training image and the input data"),
@@ -80,8 +79,8 @@ pub(super) fn settle_job(state: &mut JobState, now: f64) {
             start + STARTING + DOWNLOADING,
             "Training image download completed. Training in progress.",
         ),
-        ("Uploading", start + STARTING + DOWNLOADING + TRAINING, "Uploading generated training model"),
-        ("Completed", start + STARTING + DOWNLOADING + TRAINING + UPLOADING, "Training job completed"),
+        ("Uploading", trained, "Uploading generated training model"),
+        ("Completed", trained + UPLOADING, "Training job completed"),
     ];
     if let Some((within, after, words)) = failure {
         let at = marks.iter().position(|(name, ..)| *name == within).map_or(marks.len(), |at| at + 1);

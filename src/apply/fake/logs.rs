@@ -1,13 +1,17 @@
 //! The logs of a simulated job: each line is made when it is asked for, so that a long log takes no memory.
 
-use super::job::{FAILS_AFTER, Outcome, TRAINING};
+use super::job::Outcome;
+use super::pace;
 use super::state::JobState;
 use crate::apply::account::{LogEvent, LogFrom, LogPage, LogStream};
 
-/// Lines that a host writes while it trains, evenly over its steps.
-const LINES: u64 = 120;
 /// Lines before the first step.
 const GREETING: u64 = 3;
+/// Seconds until the first step begins.
+const BEGIN: f64 = 4.0;
+/// Seconds before a program's failure from which it says nothing of its steps any more, and when it says why.
+const SILENT: f64 = 30.0;
+const LAST_WORDS: f64 = 20.0;
 /// Lines of one page at most (GetLogEvents gives up to 10,000).
 const PAGE: u64 = 500;
 
@@ -57,7 +61,6 @@ pub(super) fn events(
 fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     let failing =
         matches!(state.outcome, Outcome::OutOfMemory | Outcome::Nccl | Outcome::Disk | Outcome::UserCode);
-    let each = TRAINING / LINES as f64;
     // Hosts do not write at the same millisecond.
     let shift = host as f64 * 0.007;
     let event = |seconds: f64, text: String| LogEvent { time: milliseconds(start + seconds + shift), text };
@@ -70,21 +73,28 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
         return Some(event(at as f64, text));
     }
     let number = at - GREETING + 1;
-    let seconds = 4.0 + number as f64 * each;
-    if failing && seconds >= FAILS_AFTER - 30.0 {
-        let last_step = ((FAILS_AFTER - 34.0) / each).ceil();
-        let since = number as f64 - last_step;
-        return (since < 4.0)
-            .then(|| event(FAILS_AFTER - 20.0 + since, last_words(state.outcome, host, since)));
-    }
-    if number > LINES {
-        return None;
-    }
-    let share = number as f64 / LINES as f64;
-    let step = state.steps.max(1) * number / LINES;
-    let loss = 2.1 + 8.4 * (-4.0 * share).exp();
-    let text = format!("step={step} loss={loss:.4} grad_norm=0.81 lr=0.0003 tokens_per_s=41250 mfu=0.412");
-    Some(event(seconds, text))
+    let said = pace::line(state, number).filter(|line| !failing || is_before(state, line));
+    let Some(line) = said else {
+        if !failing {
+            return None;
+        }
+        let before =
+            (1..number).rev().find(|one| pace::line(state, *one).is_some_and(|one| is_before(state, &one)));
+        let since = (number - before.unwrap_or(0) - 1) as f64;
+        let seconds = pace::fails_after(state) - LAST_WORDS + since;
+        return (since < 4.0).then(|| event(seconds, last_words(state.outcome, host, since)));
+    };
+    let share = line.step as f64 / state.steps.max(1) as f64;
+    let (step, loss) = (line.step, 2.1 + 8.4 * (-4.0 * share).exp());
+    let (rate, mfu) = (line.tokens_per_second, line.mfu);
+    let text =
+        format!("step={step} loss={loss:.4} grad_norm=0.81 lr=0.0003 tokens_per_s={rate:.0} mfu={mfu:.3}");
+    Some(event(BEGIN + line.seconds, text))
+}
+
+/// Whether a line of a program that fails comes before it falls silent.
+fn is_before(state: &JobState, line: &pace::Line) -> bool {
+    BEGIN + line.seconds < pace::fails_after(state) - SILENT
 }
 
 /// What the hosts say at the end: the first host with the cause, the others with what follows from it.

@@ -10,11 +10,13 @@ mod furnished;
 mod job;
 mod logs;
 mod observe;
+mod pace;
 mod start;
 mod state;
 
 pub use fault::{Faults, Moment, Refusal};
 pub use job::Outcome;
+pub use pace::Pace;
 pub use state::{Account, FileSystemState, JobState, RoleState};
 
 use super::calls::{Call, Effect};
@@ -35,8 +37,16 @@ const CALL_SECONDS: f64 = 0.05;
 pub struct Fake {
     shared: Rc<Shared>,
     faults: Rc<Faults>,
-    /// The region that is looked at, and the steps of the jobs that are started; else what the account holds.
-    place: Option<(String, Option<u64>)>,
+    /// From where it is looked at; else as the account holds it.
+    place: Option<Place>,
+}
+
+/// The region that is looked at, and what is known of the jobs that are started there.
+#[derive(Clone, Debug)]
+struct Place {
+    region: String,
+    steps: Option<u64>,
+    pace: Option<Pace>,
 }
 
 /// What all who use an account share.
@@ -73,10 +83,10 @@ impl Fake {
         account
     }
 
-    /// The same account, seen in another region, where jobs have so many steps.
+    /// The same account, seen in another region, where jobs have so many steps at such a pace.
     #[must_use]
-    pub fn at(&self, region: &str, steps: Option<u64>) -> Self {
-        Self { place: Some((region.to_owned(), steps)), ..self.clone() }
+    pub fn at(&self, region: &str, steps: Option<u64>, pace: Option<Pace>) -> Self {
+        Self { place: Some(Place { region: region.to_owned(), steps, pace }), ..self.clone() }
     }
 
     /// The calls that were made, in order.
@@ -154,9 +164,10 @@ impl Fake {
 
     /// The account as it is seen from here.
     fn stand_in(&self, account: &mut Account) {
-        let Some((region, steps)) = &self.place else { return };
-        region.clone_into(&mut account.region);
-        account.steps = steps.unwrap_or(account.steps);
+        let Some(place) = &self.place else { return };
+        place.region.clone_into(&mut account.region);
+        account.steps = place.steps.unwrap_or(account.steps);
+        account.pace = place.pace;
     }
 
     fn remember(&self) {

@@ -58,7 +58,7 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
     } else {
         account.outcome
     };
-    let mut state = JobState { job, tags, steps: account.steps, outcome, stopped: None };
+    let mut state = JobState { job, tags, steps: account.steps, pace: account.pace, outcome, stopped: None };
     super::job::settle_job(&mut state, now);
     account.jobs.insert(name.to_owned(), state);
     Ok(())

@@ -2,6 +2,7 @@
 //! account that has everything a manifest names, and room for it.
 
 use super::job::{Outcome, settle_job};
+use super::pace::Pace;
 use crate::apply::account::{
     Association, Endpoint, FileSystem, Role, Route, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
 };
@@ -66,6 +67,8 @@ pub struct Account {
     pub assume_seconds: f64,
     /// Optimizer steps of the next jobs.
     pub steps: u64,
+    /// How fast the next jobs train, where that is predicted.
+    pub pace: Option<Pace>,
     /// How the next jobs end.
     pub outcome: Outcome,
     /// Seconds until a line that a host wrote can be read.
@@ -107,6 +110,7 @@ impl Default for Account {
             making_seconds: 420.0,
             assume_seconds: 9.0,
             steps: 120,
+            pace: None,
             outcome: Outcome::Completes,
             log_seconds: 0.0,
             without_capacity: 0,
@@ -163,6 +167,9 @@ pub struct JobState {
     pub tags: Tags,
     /// Its optimizer steps.
     pub steps: u64,
+    /// How fast it trains, where that is predicted.
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// How it ends by itself.
     pub outcome: Outcome,
     /// When somebody stopped it, seconds since 1970.

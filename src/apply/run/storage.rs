@@ -4,7 +4,7 @@ use super::{Driver, Mounted, said};
 use crate::apply::account::FileSystem;
 use crate::apply::cloud::{Answer, Clock, Cloud};
 use crate::apply::desired::{WantedAssociation, WantedFileSystem};
-use crate::apply::diff::{self, Action, FileSystemStep, association_change, file_system_change};
+use crate::apply::diff::{self, Action, Difference, FileSystemStep, association_change, file_system_change};
 use crate::apply::fault::{Class, Fault};
 use crate::apply::ledger::{Cause, Item};
 use crate::apply::patience::{Wait, absent};
@@ -12,6 +12,8 @@ use crate::apply::verdict::is_count;
 use crate::catalog::quotas;
 use crate::emit::fsx::{association_token, next_token};
 
+/// The most times that one apply changes the settings of a file system, where others change them at the same time.
+const MOST_UPDATES: u32 = 5;
 /// The most generations of one token that are tried.
 const MOST_GENERATIONS: u32 = 9;
 
@@ -62,6 +64,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut generation = 1;
         let (mut adopted, mut joined, mut seen) = (false, false, false);
         let mut mismatch: Option<Fault> = None;
+        // What an update was to change, and how often it was made.
+        let (mut updated, mut updates) = (Vec::new(), 0);
         // Of the jobs of this run that share it one makes it, and the others come to it once it is seen.
         let turns = self.shared.turns(&Item::new(item.kind, &wanted.create.client_request_token));
         let mut turn = Some(turns.take().await);
@@ -142,10 +146,24 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 "updated" if joined && made.len() == 1 => "shared",
                 said => said,
             };
+            let settings: Vec<Difference> =
+                change.differences.iter().filter(|one| !one.what.starts_with("tag ")).cloned().collect();
+            let is_update = |step: &FileSystemStep| matches!(step, FileSystemStep::Update { .. });
+            // What this one raised, another job's apply may have set from what it saw before: then it is raised again.
+            if updates < MOST_UPDATES && !settings.is_empty() && settings != updated {
+                made.retain(|step| !is_update(step));
+            }
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
                 self.telling.doing(item, "update");
                 match self.file_system_step(step).await {
-                    Ok(()) => made.push(step.clone()),
+                    Ok(()) => {
+                        if is_update(step) {
+                            (updated, updates) = (settings, updates + 1);
+                        }
+                        made.push(step.clone());
+                        // How long the file system took to be made is no part of this wait.
+                        unseen = self.unseen();
+                    }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }
                 continue;
@@ -175,7 +193,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         system: &FileSystem,
         mount: &str,
     ) -> (FileSystem, String) {
-        self.telling.done(item, what, Some(&system.id));
+        let others = diff::other_users(&system.tags, &self.desired.job);
+        self.telling.done_with(item, what, Some(&system.id), &others);
         (system.clone(), mount.to_owned())
     }
 

@@ -1,13 +1,24 @@
 //! What stands in the way of a resource, in words.
 
-use super::{DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, Verdict, exit};
+use super::{
+    DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, in_region,
+    place,
+};
 use crate::apply::diff::{Action, Change, Obstacle, SHARED_WITH};
+use crate::apply::ledger::Item;
 use crate::diag::Diagnostic;
+use crate::ir::Plan;
 use crate::source::Span;
 use crate::text;
 
 /// The most characters of a value that differs.
 const MOST_CHARACTERS: usize = 60;
+
+/// What stands in the way of a plan's resource, at its place in the manifest, with commands of the job's region.
+pub fn in_the_way(plan: &Plan, change: &Change) -> Verdict {
+    let item = Item::new(change.kind, &change.name);
+    in_region(plan, obstacle(change, place(plan, &item)))
+}
 
 /// What an obstacle means.
 pub fn obstacle(change: &Change, span: Span) -> Verdict {
@@ -23,7 +34,8 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
         Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
-        Obstacle::Started => (&T0606, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::Started => (&T0672, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::Alone => (&T0673, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
         Obstacle::Broken | Obstacle::Misconfigured => {
             (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE)
@@ -56,7 +68,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Beside => diagnostic
             .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
             .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
-        Obstacle::Started if change.kind == "file-system" => diagnostic
+        Obstacle::Alone => diagnostic
             .help("run `trainc destroy MANIFEST --delete-data` again: it shows the file system first")
             .note("nothing is deleted that was not shown"),
         Obstacle::Started => diagnostic
@@ -102,13 +114,21 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 change.because.split_whitespace().next().unwrap_or("ID")
             ))
             .note("FSx cannot recover a failed link; without it the file system and what is in it stay (FSx for Lustre, data repository association lifecycle state)"),
-        Obstacle::Broken => diagnostic.help("delete it with `trainc destroy MANIFEST --delete-data`, and apply again"),
+        // It is not this job's alone to delete: it leaves it, and what it makes then the others come to.
+        Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
+            .help("trainc destroy MANIFEST && trainc apply MANIFEST --new-run")
+            .note("`destroy` leaves the failed one to the jobs that it is shared with; `apply` makes another, which they find when they are applied")
+            .note("FSx cannot recover a failed file system (FSx for Lustre, file system status); the last of its jobs deletes it with `trainc destroy --delete-data`"),
+        Obstacle::Broken => diagnostic
+            .help("trainc destroy MANIFEST --delete-data && trainc apply MANIFEST --new-run")
+            .note("FSx cannot recover a failed file system: what was in it is lost (FSx for Lustre, file system status)"),
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
         Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
         Obstacle::Unlike
         | Obstacle::Started
+        | Obstacle::Alone
         | Obstacle::Replace
         | Obstacle::Broken
         | Obstacle::Misconfigured

@@ -1,9 +1,10 @@
-//! A call that S3 answers from another region.
+//! The region of a job: where its commands go, and a call that S3 answers from another one.
 
-use super::words;
+use super::{Verdict, words};
 use crate::apply::fault::Fault;
 use crate::apply::preflight::T0629;
 use crate::diag::Diagnostic;
+use crate::ir::Plan;
 use crate::source::Span;
 
 /// A bucket of another region than the job's; `what` says whose bucket, and ends with a space.
@@ -17,4 +18,22 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     .help("name a bucket of the job's region: `upload=\"s3://…\"` in `program`")
     .note(words(fault))
     .fact("region", there)
+}
+
+/// With the job's region in commands of the AWS CLI, whose own may be another.
+pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
+    const COMMAND: &str = "aws fsx ";
+    let Some(region) = plan.job.region.value() else { return verdict };
+    if let Some(help) = verdict.diagnostic.help.as_mut().filter(|help| !help.contains("--region")) {
+        let mut parts = help.split(COMMAND);
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let verb =
+                part.find(|sign: char| !(sign.is_ascii_lowercase() || sign == '-')).unwrap_or(part.len());
+            let (verb, rest) = part.split_at(verb);
+            out.push_str(&format!("{COMMAND}{verb} --region {region}{rest}"));
+        }
+        *help = out;
+    }
+    verdict
 }

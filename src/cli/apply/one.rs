@@ -1,6 +1,7 @@
 //! One job of an apply: looked at, shown, made, reported.
 
 use super::Args;
+use super::standing::standing;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{self, Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
@@ -246,10 +247,15 @@ impl One<'_> {
                 .iter()
                 .map(|change| {
                     let differences: Vec<Value> = change.differences.iter().map(difference_json).collect();
-                    json!({
+                    let mut line = json!({
                         "kind": change.kind, "name": change.name, "action": change.action.word(),
                         "because": change.because, "differences": differences,
-                    })
+                    });
+                    let shared = Some(&change.shared_with).filter(|others| !others.is_empty());
+                    if let (Some(others), Some(members)) = (shared, line.as_object_mut()) {
+                        members.insert("shared_with".to_owned(), json!(others));
+                    }
+                    line
                 })
                 .collect();
             let object = json!({
@@ -336,17 +342,10 @@ impl One<'_> {
 
     /// File systems that are there without their job: they cost money until they go.
     fn billed(&self, ledger: &Ledger) -> String {
-        let done = ledger.done();
-        let there = done.iter().filter(|(item, _)| item.kind == "file-system");
-        let names: Vec<&str> = there.map(|(item, _)| item.name.as_str()).collect();
-        if names.is_empty() || self.simulated {
+        if self.simulated {
             return String::new();
         }
-        format!(
-            "  file system {} stays and is billed: trainc destroy {} --delete-data removes it, unless another job uses it\n",
-            crate::text::ticked(&names, "and"),
-            self.path()
-        )
+        standing(&ledger.file_systems(), &self.path().to_string())
     }
 
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {

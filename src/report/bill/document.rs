@@ -40,6 +40,7 @@ pub struct Total {
     pub after_usd: f64,
     pub difference_usd: f64,
     pub jobs_not_counted: u64,
+    pub file_systems_counted_once: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -107,7 +108,13 @@ pub fn document(bill: &Bill) -> Document {
         trainc_version: env!("CARGO_PKG_VERSION"),
         catalog_version: crate::catalog::VERSION,
         against: Against { name: bill.base.name.clone(), commit: bill.base.commit.clone() },
-        total: Total { before_usd, after_usd, difference_usd: after_usd - before_usd, jobs_not_counted },
+        total: Total {
+            before_usd,
+            after_usd,
+            difference_usd: after_usd - before_usd,
+            jobs_not_counted,
+            file_systems_counted_once: bill.counted_once().names.into_iter().collect(),
+        },
         jobs: bill.jobs.iter().map(|job| line(bill.sources, job)).collect(),
     }
 }

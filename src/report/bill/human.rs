@@ -40,6 +40,7 @@ pub(super) fn total(bill: &Bill) -> String {
             words::difference(Figure::Cost, before, after)
         ));
     }
+    out.push_str(&bill.counted_once().words());
     if unknown > 0 {
         out.push_str(&format!("; without {} whose cost is not known", text::count(unknown, "job")));
     }

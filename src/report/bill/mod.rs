@@ -11,6 +11,7 @@ pub use document::{Document, SCHEMA, document};
 pub use human::human;
 pub use markdown::{MARKER, markdown};
 
+use super::once::{Made, Once, once};
 use crate::compare::{Change, Figure, Figures};
 use crate::diag::Problems;
 use crate::source::SourceMap;
@@ -33,6 +34,8 @@ pub struct Seen<'a> {
     pub job: Option<&'a str>,
     /// Its figures.
     pub figures: Figures,
+    /// The file systems that it makes, which other jobs may share, for as long as its run is expected to take.
+    pub made: Vec<Made>,
     /// Its problems.
     pub problems: &'a Problems,
 }
@@ -138,7 +141,29 @@ impl Bill<'_> {
         self.jobs.iter().filter(|job| job.state() == state).count() as u64
     }
 
-    /// Dollars of all jobs on each side, and how many jobs are in neither sum because a side of theirs has no price.
+    /// What the sum of each side's jobs counts more than once, of those that are in it.
+    fn once(&self) -> [Once; 2] {
+        let counted = |job: &&Job| match (job.figure(Figure::Cost), &job.before, &job.after) {
+            ((Some(_), Some(_)), ..) => true,
+            ((before, after), was, is) => {
+                before.is_some() && is.is_none() || after.is_some() && was.is_none()
+            }
+        };
+        let jobs = || self.jobs.iter().filter(counted);
+        [
+            once(jobs().filter_map(|job| job.before.as_ref()).map(|seen| seen.made.as_slice())),
+            once(jobs().filter_map(|job| job.after.as_ref()).map(|seen| seen.made.as_slice())),
+        ]
+    }
+
+    /// The names of the file systems that a sum counts once though several of its jobs have them.
+    fn counted_once(&self) -> Once {
+        let [before, after] = self.once();
+        Once { usd: 0.0, names: before.names.into_iter().chain(after.names).collect() }
+    }
+
+    /// Dollars of all jobs on each side, what they share counted once, and how many jobs are in neither sum because a side
+    /// of theirs has no price.
     fn total(&self) -> (f64, f64, u64) {
         let mut total = (0.0, 0.0, 0);
         for job in &self.jobs {
@@ -152,6 +177,9 @@ impl Bill<'_> {
                 _ => total.2 += 1,
             }
         }
+        let [before, after] = self.once();
+        total.0 -= before.usd;
+        total.1 -= after.usd;
         total
     }
 }

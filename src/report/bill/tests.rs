@@ -4,6 +4,7 @@ use super::*;
 use crate::compare::{Side, compare};
 use crate::diag::judge;
 use crate::report::Options;
+use crate::report::once::made;
 use crate::report::samples::Nowhere;
 use crate::resolve::Merged;
 use crate::source::SourceMap;
@@ -39,7 +40,9 @@ impl Two {
             one.plan.as_ref().map(|plan| Figures::of(plan, &one.prediction)).unwrap_or_default()
         }
         fn seen<'a>(path: &'a str, one: &'a Compiled) -> Seen<'a> {
-            Seen { path, job: one.job.as_deref(), figures: figures(one), problems: &one.problems }
+            let plan = one.plan.as_ref().zip(one.prediction.run.as_ref());
+            let made = plan.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default();
+            Seen { path, job: one.job.as_deref(), figures: figures(one), made, problems: &one.problems }
         }
         let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {
             let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
@@ -230,6 +233,32 @@ fn the_schema_describes_every_bill() {
     let described = judge::described(SCHEMA);
     let missing: Vec<&String> = described.iter().filter(|key| !written.contains(*key)).collect();
     assert!(missing.is_empty(), "described and never written: {missing:?}");
+}
+
+/// Both sides of a sum have what two jobs share once.
+#[test]
+fn a_file_system_that_jobs_share_is_in_each_sum_once() {
+    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
+    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let mut bill = two.bill();
+    let (before, after, _) = bill.total();
+    let one = bill.jobs[0].clone();
+    bill.jobs.push(one);
+    let storage = |compiled: &Option<Compiled>| {
+        let run = compiled.as_ref().unwrap().prediction.run.as_ref();
+        run.unwrap().cost_parts.file_systems.unwrap()
+    };
+    let (was, is, unknown) = bill.total();
+    assert_eq!(unknown, 0);
+    assert!((was - (2.0 * before - storage(&two.before))).abs() < 1e-6, "{was} {before}");
+    assert!((is - (2.0 * after - storage(&two.after))).abs() < 1e-6, "{is} {after}");
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("; shared file system `corpus` counted once"), "{text}");
+    }
+    let document = serde_json::to_value(document(&bill)).unwrap();
+    assert_eq!(judge::against(SCHEMA, &document), Vec::<String>::new());
+    assert_eq!(document["total"]["file_systems_counted_once"], serde_json::json!(["corpus"]));
 }
 
 #[test]
