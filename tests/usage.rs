@@ -215,6 +215,16 @@ fn import_writes_in_the_format_that_is_asked_for() {
     assert_eq!(fs::read_to_string(dir.0.join("job.kdl")).unwrap(), plain.out);
     assert!(both.out.contains(&format!("```kdl\n{}```\n", plain.out)), "{}", both.out);
 
+    // A container that is cut off from the network takes its code from a channel, which this request has not.
+    let text = fs::read_to_string(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
+    let mut isolated: serde_json::Value = serde_json::from_str(&text).unwrap();
+    isolated["EnableNetworkIsolation"] = true.into();
+    dir.write("isolated.json", isolated.to_string());
+    let document = run(&dir.0, &["import", "isolated.json", "-o", "json"]).json();
+    assert_eq!(document["same_request"], false, "{}", document["lost"]);
+    let lost = document["lost"].to_string();
+    assert!(lost.contains("the request that the manifest makes has a channel `code` more"), "{lost}");
+
     dir.write("broken.json", "{");
     let broken = run(&dir.0, &["import", "broken.json", "-o", "json"]);
     assert_eq!(broken.code, Some(3));

@@ -318,10 +318,20 @@ fn markdown(imported: &Imported, review: &Review) -> String {
 /// Lines of the manifest that its own request does not give back: emitted and imported again, they are missing.
 fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     let Some(plan) = compiled.checked() else { return Vec::new() };
-    let request = emit::training_job(plan, &emit::identity(plan)).to_string();
-    let Some(again) = import::import(crate::source::SourceId(0), &request, &mut Problems::default()) else {
+    let made = emit::training_job(plan, &emit::identity(plan));
+    let Some(again) = import::import(crate::source::SourceId(0), &made.to_string(), &mut Problems::default())
+    else {
         return Vec::new();
     };
+    let channels = |request: &Value| -> Vec<String> {
+        let all = request["InputDataConfig"].as_array().map_or(&[][..], Vec::as_slice);
+        all.iter().filter_map(|channel| channel["ChannelName"].as_str()).map(str::to_owned).collect()
+    };
+    let given = channels(&imported.request);
+    let more = channels(&made)
+        .into_iter()
+        .filter(|name| !given.contains(name))
+        .map(|name| format!("the request that the manifest makes has a channel `{name}` more"));
     let lines = |text: &str| -> Vec<String> {
         text.lines()
             .map(|line| line.trim().to_owned())
@@ -333,5 +343,6 @@ fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
         .into_iter()
         .filter(|line| !there.contains(line))
         .map(|line| format!("the request that the manifest makes lacks `{line}`"))
+        .chain(more)
         .collect()
 }
