@@ -65,6 +65,44 @@ fn fifteen_mistakes_are_fifteen_problems() {
     assert_eq!(found, wanted, "\n{}", outcome.lines());
 }
 
+/// What fingers do to a sound manifest: one problem each, and where it says what to write, that leaves none.
+fn one_slip_is_one_problem(starter: &str) {
+    for (from, to, code, fixed) in [
+        ("source=\"./scripts\" {", "source=\"./scripts\" {}", "T0105", true),
+        ("micro-batch 8", "micro-batch (8)", "T0101", true),
+        ("micro-batch 8", "micro-batch=8", "T0101", true),
+        ("micro-batch 8", "micro-batch = 8", "T0101", true),
+        ("region \"us-west-2\"", "region=\"us-west-2\"", "T0101", true),
+        ("lr=2e-5", "lr=2e-5 betas=(0.9,0.95)", "T0101", true),
+        ("lr=2e-5", "lr=2e-5 betas=[0.9, 0.95]", "T0101", true),
+        ("nodes=1", "nodes: 1", "T0128", true),
+        ("nodes=1", "nodes:1", "T0128", true),
+        ("nodes=1", "nodes 1", "T0128", true),
+        ("precision \"bf16\"", "precision \"bf16\",", "T0101", true),
+        ("steps 1000\n        seed 7", "steps 1000, seed 7", "T0101", true),
+        ("\"{{ run.steps }}\"", "{{ run.steps }}", "T0102", true),
+        ("max-run \"4h\"", "max-run 4h\"", "T0106", true),
+        ("max-run \"4h\"", "max-run (4h", "T0101", false),
+    ] {
+        assert!(starter.contains(from), "{from}");
+        let dir = Scratch::new("many-slip");
+        let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+        let place = dir.write("trainc.kdl", starter.replacen(from, to, 1));
+        dir.write("scripts/train.py", "");
+        let shown = place.to_string_lossy().into_owned();
+        let codes = || {
+            let ran = run(&["check", "-q", "-o", "json", &shown]).json();
+            let problems = ran["manifests"][0]["problems"].as_array().cloned().unwrap_or_default();
+            problems.iter().map(|one| one["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(), [code], "{to}");
+        if fixed {
+            let ran = run(&["check", "-q", "--fix", code, &shown]);
+            assert_eq!((ran.code, codes().len()), (Some(0), 0), "{to}\n{}{}", ran.out, ran.err);
+        }
+    }
+}
+
 /// A brace or a quote hides none of the others, where it is plain what it hides: nothing.
 #[test]
 fn a_brace_or_a_quote_is_one_more() {
@@ -122,6 +160,7 @@ fn a_brace_or_a_quote_is_one_more() {
         quoted += 1;
     }
     assert!(quoted > 20, "{quoted} strings");
+    one_slip_is_one_problem(&starter);
     // A block that ends too early, or too late, moves what stands behind it: what seems missing is not said then.
     for (from, to, code) in [
         ("    cluster \"ml.p4d.24xlarge\" nodes=2 {", "    cluster \"ml.p4d.24xlarge\" nodes=2", "T0105"),

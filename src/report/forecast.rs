@@ -39,7 +39,7 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
     let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
     Memory {
         // The parts add up to the whole, rounded as they are.
-        per_gpu_bytes: Some(parts.iter().sum()),
+        per_gpu_bytes: Some(parts.iter().copied().fold(0, u64::saturating_add)),
         capacity_bytes,
         fits: memory.fits,
         interval: Some(interval(memory.interval)),

@@ -85,7 +85,11 @@ pub fn plan(
 pub fn total(subjects: &[Subject], options: Options) -> String {
     let mut page = Page::new(options);
     let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
-    let gpus: u64 = plans.iter().filter_map(|plan| plan.mesh.as_ref()).map(crate::ir::Mesh::gpus).sum();
+    let gpus: u64 = plans
+        .iter()
+        .filter_map(|plan| plan.mesh.as_ref())
+        .map(crate::ir::Mesh::gpus)
+        .fold(0, u64::saturating_add);
     let known: Vec<(f64, Vec<once::Made>)> = plans
         .iter()
         .filter_map(|plan| Some((cost::most_usd(plan)?, once::made(plan, cost::max_run_seconds(plan)?))))

@@ -178,6 +178,12 @@ impl Pairs {
     /// then the block is read as if it had it.
     fn surplus(&mut self, index: usize, token: Token, tokens: &[Token], opener: Option<Line>) {
         let fault = Fault::new(FaultKind::SurplusBrace, token.start, token.end);
+        let early = opener.filter(|line| line.deeper).and_then(|line| {
+            tokens.get(line.last).filter(|last| last.kind == Kind::Open)?;
+            let behind = tokens.get(line.last + 1..)?.iter();
+            let at = line.last + 1 + behind.take_while(|token| token.kind == Kind::Space).count();
+            Some((at, *tokens.get(at).filter(|brace| brace.kind == Kind::Close)?, line.first))
+        });
         let opener = opener.and_then(|line| {
             let end = line.end?;
             let last = tokens.get(line.last)?;
@@ -186,7 +192,14 @@ impl Pairs {
                 && !matches!(last.kind, Kind::Open | Kind::Close | Kind::Semicolon);
             (line.deeper && sound).then_some((line, end, last.end))
         });
-        if let Some((line, end, at)) = opener {
+        if let Some((index, brace, first)) = early {
+            // `program "train.py" {}`, and the lines of the block after it: this brace closes what that one has closed.
+            self.faults.push(Fault {
+                other: Some((first.start, brace.end)),
+                ..Fault::new(FaultKind::SurplusBrace, brace.start, brace.end)
+            });
+            self.dropped.push(index);
+        } else if let Some((line, end, at)) = opener {
             self.faults.push(Fault { other: Some((line.first.start, at)), ..fault });
             self.inserts.push((end, Token { kind: Kind::Open, start: at, end: at }));
         } else {

@@ -3,10 +3,10 @@
 //! In: a [`Fault`] of the reader and the text. Out: one [`Diagnostic`], with the edit that mends it where there is
 //! only one.
 
+use super::edits_of_faults::{alone, inside, one_text, touches};
 use super::lex::{self, Fault, FaultKind};
-use super::literal::{number_before, shortened};
 use super::open_string;
-use super::recover::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, quoted};
+use super::recover::{T0101, T0103, T0104, T0105, T0106, T0109, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
 use crate::text;
@@ -63,7 +63,9 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         FaultKind::BadCharacter
         | FaultKind::StrayBackslash
         | FaultKind::Comma
+        | FaultKind::CommaForSemicolon
         | FaultKind::Bracket
+        | FaultKind::BracketValue
         | FaultKind::StrayEquals
         | FaultKind::NodeEquals
         | FaultKind::StrayParen
@@ -162,7 +164,7 @@ fn values(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
     match fault.kind {
-        FaultKind::NeedsQuotes => needs_quotes(span, raw),
+        FaultKind::NeedsQuotes => open_string::needs_quotes(span, raw),
         FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
             .here("a keyword needs its `#`")
             .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
@@ -182,14 +184,16 @@ fn values(place: &Place) -> Diagnostic {
         FaultKind::MissingValue => {
             place.error(format!("`{shown}` has no value")).here("a value is expected behind this")
         }
-        FaultKind::BadType => place
-            .error("`(` starts a type, as in `(name)value`".to_owned())
-            .here(if raw.ends_with(')') {
-                "no type name, or nothing that has the type"
-            } else {
-                "never closed"
-            })
-            .help("remove the parentheses, or quote the value"),
+        FaultKind::BadType => {
+            let what = "no type name, or nothing that has the type";
+            let one = place
+                .error("`(` starts a type, as in `(name)value`".to_owned())
+                .here(if raw.ends_with(')') { what } else { "never closed" });
+            match inside(raw) {
+                Some(value) => one.help(format!("write `{}`", short(&value))).fix(span, value),
+                None => one.help("remove the parentheses, or quote the value"),
+            }
+        }
         _ => place
             .error(format!("`{shown}` is no name"))
             .here("a name is expected here")
@@ -212,6 +216,11 @@ fn marks(place: &Place) -> Diagnostic {
             .error("`\\` stands at the end of a line only, or in a string".to_owned())
             .here("the line goes on after it")
             .help("remove it, or quote the value"),
+        FaultKind::CommaForSemicolon => place
+            .error("nodes of one line are parted by `;`, not by commas".to_owned())
+            .here("a comma")
+            .help("write `;`, or start a new line")
+            .fix(span, ";"),
         FaultKind::Comma => place
             .error("values are separated by blanks, not by commas".to_owned())
             .here("a comma")
@@ -224,6 +233,14 @@ fn marks(place: &Place) -> Diagnostic {
                     " "
                 },
             ),
+        FaultKind::BracketValue => {
+            let one = one_text(raw);
+            place
+                .error("a property has one value, and no list".to_owned())
+                .here("several values are one text, parted by commas")
+                .help(format!("write `{}`", short(&one)))
+                .fix(span, one)
+        }
         FaultKind::Bracket => place
             .error(format!("`{raw}` has no meaning outside of strings"))
             .here("several values stand one after the other, without brackets")
@@ -245,7 +262,7 @@ fn marks(place: &Place) -> Diagnostic {
                 .error(format!("the value of `{name}` follows without `=`"))
                 .here("only properties have one, after the node's name")
                 .help(format!("write `{name} {}`", short(value)))
-                .fix(span, "")
+                .fix(alone(text, span), if touches(text, fault) { " " } else { "" })
         }
         FaultKind::StrayParen => place
             .error("`)` closes nothing".to_owned())
@@ -278,6 +295,15 @@ fn blocks(place: &Place) -> Diagnostic {
         FaultKind::SurplusBrace => {
             let diagnostic = Diagnostic::new(&T0105, span, "`}` closes nothing".to_owned());
             match other {
+                // The block that it closes is closed before what belongs in it.
+                Some((line, _)) if line.end >= span.end => Diagnostic::new(
+                    &T0105,
+                    span,
+                    "the block ends here, before the lines that are in it".to_owned(),
+                )
+                .here("one `}` too many")
+                .help("remove it")
+                .fix(span, ""),
                 Some((line, text)) => diagnostic
                     .here("no block is open here")
                     .label(line, "its block has no `{`")
@@ -316,45 +342,6 @@ pub(super) fn short(text: &str) -> String {
 fn closing_of(open: &str) -> String {
     let hashes = open.len() - open.trim_start_matches('#').len();
     format!("\"\"\"{}", "#".repeat(hashes))
-}
-
-fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
-    let text = quoted(raw);
-    let shown = short(raw);
-    let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
-    let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
-    if let Some(digits) = pointed {
-        return diagnostic
-            .here("a number starts with a digit")
-            .help(format!("write `0.{digits}`"))
-            .fix(span, format!("0.{digits}"));
-    }
-    let plain = raw.replace(',', "");
-    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
-        let grouped = raw.replace(',', "_");
-        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
-            .here("thousands are parted by `_`, or by nothing")
-            .help(format!("write `{plain}` or `{grouped}`"))
-            .fix(span, grouped);
-    }
-    if let numbers @ [_, ..] = shortened(raw).as_slice() {
-        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
-            .here("a number with something behind it")
-            .help(format!("write {} for the number, or `{text}` for the text", text::ticked(numbers, "or")));
-    }
-    if let Some(number) = number_before(raw) {
-        // Which of the two is meant is not known: there is no edit.
-        return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
-            .here("neither a number nor a text")
-            .help(format!("write `{number}` for the number, or `{text}` for the text"));
-    }
-    let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
-        "a number with something behind it"
-    } else {
-        "only names go without quotes"
-    };
-    diagnostic.here(here).help(format!("write `{text}`"))
 }
 
 fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {

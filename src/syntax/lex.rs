@@ -98,6 +98,10 @@ pub(super) enum FaultKind {
     BadCharacter,
     StrayBackslash,
     Comma,
+    /// Between two nodes of one line.
+    CommaForSemicolon,
+    /// `betas=[0.9, 0.95]`.
+    BracketValue,
     Bracket,
     StrayEquals,
     /// `region = "…"`.
@@ -276,6 +280,11 @@ impl Lexer<'_> {
             '#' => self.hash(),
             '/' => self.slash(),
             '\\' => self.backslash(),
+            '[' if self.list().is_some() => {
+                let end = self.list().unwrap_or(after);
+                self.fault(FaultKind::BracketValue, self.at, end);
+                self.push(Kind::Broken, end);
+            }
             '[' | ']' => {
                 self.fault(FaultKind::Bracket, at, after);
                 self.push(Kind::Space, after);
@@ -343,6 +352,15 @@ impl Lexer<'_> {
             let bad_end = self.run(start + bad, is_disallowed);
             self.fault(FaultKind::BadCharacter, start + bad, bad_end);
         }
+    }
+
+    /// The end of a list in brackets, on this line, that is the value of a property.
+    fn list(&self) -> Option<usize> {
+        const LONGEST: usize = 500;
+        self.tokens.last().filter(|token| token.kind == Kind::Equals)?;
+        let rest = self.rest_from(self.at);
+        let end = rest.find(|c| is_newline(c) || matches!(c, ']' | ';' | '{' | '}' | '='))?;
+        (end <= LONGEST && rest.get(end..)?.starts_with(']')).then_some(self.at + end + 1)
     }
 
     /// The end of a placeholder, `{{ model.name }}`, that begins here: in KDL two braces stand nowhere side by side.
@@ -432,12 +450,13 @@ impl Lexer<'_> {
         } else if looks_numeric(&word) {
             self.number(&word, end);
         } else if word == "," {
-            self.fault(FaultKind::Comma, at, end);
-            self.push(Kind::Space, end);
+            self.comma(end);
         } else if word.starts_with(',') && self.tokens.last().is_some_and(|last| last.kind.is_value()) {
             // `"a","b"` and `"a",b`: the comma belongs to nobody.
-            self.fault(FaultKind::Comma, at, at + 1);
-            self.push(Kind::Space, at + 1);
+            self.comma(at + 1);
+        } else if word.len() > 1 && word.ends_with(',') && self.begins_node(end) {
+            self.push(Kind::Word, end - 1);
+            self.comma(end);
         } else {
             self.push(Kind::Word, end);
         }
@@ -459,9 +478,37 @@ impl Lexer<'_> {
             literal::Number::Value(_) => self.push(Kind::Number, at + sound.len()),
         }
         if self.at < end {
+            self.comma(end);
+        }
+    }
+
+    /// Commas up to `end`: between two nodes of one line they were meant to part them, elsewhere they belong to nobody.
+    fn comma(&mut self, end: usize) {
+        const MOST: usize = 64;
+        let parts =
+            |token: &Token| matches!(token.kind, Kind::Newline | Kind::Semicolon | Kind::Open | Kind::Close);
+        let node = self.tokens.iter().rev().take(MOST).take_while(|token| !parts(token));
+        // A node has a name and a value before it; a list in brackets goes on.
+        let start = node.clone().last().map_or(self.at, |first| first.start);
+        let is_list = self.text.get(start..self.at).is_some_and(|text| text.contains(['[', '(']));
+        if node.filter(|token| token.kind.is_value()).count() > 1 && !is_list && self.begins_node(end) {
+            self.fault(FaultKind::CommaForSemicolon, self.at, end);
+            self.push(Kind::Semicolon, end);
+        } else {
             self.fault(FaultKind::Comma, self.at, end);
             self.push(Kind::Space, end);
         }
+    }
+
+    /// Whether a name follows here, and a value or a block behind it.
+    fn begins_node(&self, at: usize) -> bool {
+        let rest = self.rest_from(at).trim_start_matches(is_space);
+        let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-".contains(c)).unwrap_or(rest.len());
+        let behind = rest.get(name..).unwrap_or("");
+        let value = behind.trim_start_matches(is_space);
+        rest.starts_with(|c: char| c.is_ascii_alphabetic())
+            && behind.starts_with(is_space)
+            && value.starts_with(|c: char| c.is_ascii_alphanumeric() || "\"#-+{".contains(c))
     }
 
     fn hash(&mut self) {

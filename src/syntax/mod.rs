@@ -7,6 +7,7 @@
 pub mod ast;
 mod braces;
 pub mod edit;
+mod edits_of_faults;
 mod faults;
 pub mod format;
 mod free;

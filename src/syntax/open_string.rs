@@ -1,13 +1,15 @@
-//! A string of one line without its closing quote: where it was meant to end.
+//! Texts that lack a quote or both: where one was meant to end, and what to write.
 //!
 //! In: the rest of a line from the string's quote on. Out: the place of the properties that it would swallow, and the
 //! words for the mistake.
 
 use super::faults::short;
 use super::lex::is_space;
-use super::recover::T0106;
+use super::literal::{number_before, shortened};
+use super::recover::{T0102, T0106, quoted};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use crate::text;
 
 /// Bytes of a line beyond which nobody looks for its properties.
 const LONGEST: usize = 4_096;
@@ -91,6 +93,45 @@ fn closed(raw: &str) -> Option<String> {
     let text = raw.trim_end().strip_prefix('"')?;
     let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
     plain.then(|| format!("\"{text}\""))
+}
+
+pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
+    let text = quoted(raw);
+    let shown = short(raw);
+    let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
+    let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+    if let Some(digits) = pointed {
+        return diagnostic
+            .here("a number starts with a digit")
+            .help(format!("write `0.{digits}`"))
+            .fix(span, format!("0.{digits}"));
+    }
+    let plain = raw.replace(',', "");
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
+        let grouped = raw.replace(',', "_");
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
+            .here("thousands are parted by `_`, or by nothing")
+            .help(format!("write `{plain}` or `{grouped}`"))
+            .fix(span, grouped);
+    }
+    if let numbers @ [_, ..] = shortened(raw).as_slice() {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
+            .here("a number with something behind it")
+            .help(format!("write {} for the number, or `{text}` for the text", text::ticked(numbers, "or")));
+    }
+    if let Some(number) = number_before(raw) {
+        // Which of the two is meant is not known: there is no edit.
+        return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
+            .here("neither a number nor a text")
+            .help(format!("write `{number}` for the number, or `{text}` for the text"));
+    }
+    let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
+        "a number with something behind it"
+    } else {
+        "only names go without quotes"
+    };
+    diagnostic.here(here).help(format!("write `{text}`"))
 }
 
 #[cfg(test)]

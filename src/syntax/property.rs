@@ -2,7 +2,8 @@
 
 use super::ast::{Node, Twin, Value};
 use super::meant::{left_out, other_property, other_spelling, parents_of};
-use super::read::{Reader, T0120, T0123};
+use super::read::{Reader, T0120, T0123, T0128, is_bare};
+use super::recover;
 use super::require;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
 use super::value::typed;
@@ -104,6 +105,60 @@ fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
 }
 
 impl Reader<'_> {
+    /// Reads `lr 2e-5`, `lr: 2e-5` and `lr:2e-5` for `lr=2e-5`; tells how many arguments were that.
+    pub(super) fn lacks_equals(
+        &mut self,
+        entry: &KdlEntry,
+        next: Option<&KdlEntry>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> usize {
+        if spec.arg(read.args.len()).is_some() {
+            return 0;
+        }
+        // Of a node that takes any property every name is one, as `environment "A" "b"`.
+        let takes = |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
+        let Some(word) = entry.value().as_string() else { return 0 };
+        // An ARN or an address in quotes is a value, whatever it begins with.
+        let is_bare = recover::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
+        let (prop, behind) = match word.split_once(':').filter(|_| is_bare) {
+            Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
+                (name, Some(value).filter(|value| !value.is_empty()))
+            }
+            _ if takes(word) => (word, None),
+            _ => return 0,
+        };
+        let name = self.value_span(entry);
+        let next = next.filter(|next| next.name().is_none() && behind.is_none());
+        let value = next.map(|next| self.value_span(next));
+        let of_next =
+            value.map(|value| self.text.get(value.start as usize..value.end as usize).unwrap_or("…"));
+        let Some(shown) = behind.or(of_next) else { return 0 };
+        let joined = format!("{prop}={shown}");
+        self.push(
+            Diagnostic::new(
+                &T0128,
+                name,
+                if word == prop {
+                    format!("surplus argument {prop}; it is a property")
+                } else {
+                    format!("surplus argument {word}; `{prop}` is a property")
+                },
+            )
+            .help(format!("write `{joined}`"))
+            .fix(value.map_or(name, |value| name.to(value)), joined),
+        );
+        let key = Spanned::new(prop.to_owned(), name);
+        let Some(next) = next else {
+            // Its value is a part of a word, and was not read.
+            read.props.push((key, Spanned::new(Value::Bad, name)));
+            return 1;
+        };
+        self.property(next, key, spec, read, seen);
+        2
+    }
+
     /// Reads a child that is called as a property of its parent is; tells whether it was one.
     pub(super) fn property_as_child(
         &mut self,

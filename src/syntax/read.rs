@@ -108,10 +108,13 @@ impl Reader<'_> {
         while let Some(entry) = entries.next() {
             self.annotation(entry);
             match entry.name() {
-                None if self.lacks_equals(entry, entries.peek().copied(), spec, &mut read, &mut seen) => {
-                    entries.next();
-                }
-                None => surplus |= !self.argument(node, entry, spec, &mut read),
+                None => match self.lacks_equals(entry, entries.peek().copied(), spec, &mut read, &mut seen) {
+                    0 => surplus |= !self.argument(node, entry, spec, &mut read),
+                    1 => {}
+                    _ => {
+                        entries.next();
+                    }
+                },
                 Some(key) => {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
                     surplus |= !self.property(entry, key, spec, &mut read, &mut seen);
@@ -163,34 +166,6 @@ impl Reader<'_> {
                 .help("remove it; every place knows its type"),
             );
         }
-    }
-
-    /// Reads `lr 2e-5` for `lr=2e-5`; tells whether the two arguments were that.
-    fn lacks_equals(
-        &mut self,
-        entry: &KdlEntry,
-        next: Option<&KdlEntry>,
-        spec: &'static NodeSpec,
-        read: &mut Node,
-        seen: &mut BTreeMap<String, Span>,
-    ) -> bool {
-        if spec.arg(read.args.len()).is_some() {
-            return false;
-        }
-        // Of a node that takes any property every name is one, as `environment "A" "b"`.
-        let takes = |name: &&str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
-        let Some(prop) = entry.value().as_string().filter(takes) else { return false };
-        let Some(next) = next.filter(|next| next.name().is_none()) else { return false };
-        let (name, value) = (self.value_span(entry), self.value_span(next));
-        let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
-        let joined = format!("{prop}={shown}");
-        self.push(
-            Diagnostic::new(&T0128, name, format!("surplus argument {prop}; it is a property"))
-                .help(format!("write `{joined}`"))
-                .fix(name.to(value), joined),
-        );
-        self.property(next, Spanned::new(prop.to_owned(), name), spec, read, seen);
-        true
     }
 
     /// Reads an argument; tells whether the node takes it.
@@ -496,7 +471,7 @@ impl Reader<'_> {
 }
 
 /// Whether a name may stand without quotes.
-fn is_bare(name: &str) -> bool {
+pub(super) fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))

@@ -118,11 +118,12 @@ pub fn is_mended(entry: &KdlEntry) -> bool {
     entry.ty().is_some_and(|ty| ty.value() == MENDED)
 }
 
-/// Whether an entry is a string of one line that lacks its end and may have taken in what was meant to stand behind it:
-/// nothing is known of the node's entries from here on.
+/// Whether an entry is a string of one line that lacks its end and may have taken in what was meant to stand behind it,
+/// or a list in brackets: nothing is known of its value, nor, of the string, of what the node has from there on.
 pub fn is_open(entry: &KdlEntry) -> bool {
     let written = written(entry);
     is_mended(entry) && written.starts_with(['"', '#']) && written.contains(lex::is_space)
+        || is_mended(entry) && written.starts_with('[')
 }
 
 /// The type tag that the user wrote: `(u8)2`.

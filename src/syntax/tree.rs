@@ -130,6 +130,15 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     let mut faults = reader.faults;
     faults.sort_by_key(|fault| (fault.start, fault.end));
     faults.dedup_by_key(|fault| (fault.start, fault.kind));
+    // What stands in parentheses that are no type is one mistake.
+    let mut past = 0;
+    faults.retain(|fault| {
+        let inside = fault.start < past && fault.kind != FaultKind::BadType;
+        if fault.kind == FaultKind::BadType {
+            past = past.max(fault.end);
+        }
+        !inside
+    });
     Ok(Tree { items, faults })
 }
 
@@ -644,7 +653,8 @@ impl Reader<'_> {
             entry.mended |= ty.name.is_none();
             let after = self.at;
             let odd = self.skip(false, &mut inside);
-            if self.kind().is_some_and(Kind::is_value) {
+            let is_its = |next: &Token| next.kind.is_value() && (ty.name.is_some() || next.start == ty.end);
+            if self.peek().as_ref().is_some_and(is_its) {
                 entry.odd |= odd;
             } else {
                 self.at = after;
@@ -652,7 +662,7 @@ impl Reader<'_> {
                     self.faults.push(Fault::new(FaultKind::MissingValue, entry.start, ty.end));
                 }
                 entry.mended = true;
-                return entry.key.is_some().then_some(entry);
+                return (entry.key.is_some() || ty.name.is_none()).then_some(entry);
             }
             entry.odd |= self.text.get(ty.start..ty.end).is_some_and(|text| text.contains(['/', '\\']));
         }
