@@ -138,9 +138,13 @@ fn seconds(amount: f64) -> String {
     if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
 }
 
-/// Seconds of a run as hours and minutes.
-pub fn hours(amount: f64) -> String {
-    format!("{:.2} h", amount / 3_600.0)
+/// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
+fn time(amount: f64) -> String {
+    match amount {
+        short if short < 60.0 => format!("{} s", text::short(short)),
+        short if short < 3_600.0 => format!("{} min", text::short(short / 60.0)),
+        long => format!("{:.2} h", long / 3_600.0),
+    }
 }
 
 impl std::fmt::Display for Because {
@@ -205,7 +209,12 @@ impl std::fmt::Display for Reason {
                 part_bytes / GIB
             ),
             Self::Late { seconds, deadline_seconds } => {
-                write!(f, "too late: {} of at most {}", hours(*seconds), hours(*deadline_seconds))
+                let [is, most] = [*seconds, *deadline_seconds].map(time);
+                if is == most {
+                    write!(f, "too late by {}: {most} at most", time(seconds - deadline_seconds))
+                } else {
+                    write!(f, "too late: {is} of at most {most}")
+                }
             }
             Self::Dear { usd: Some(amount), most_usd, .. } => {
                 write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
