@@ -172,6 +172,17 @@ fn without_any_price_the_time_of_all_nodes_counts() {
     assert_eq!(front(&all), [1]);
 }
 
+/// A card is said alike wherever it stands: to the tenth where it has tenths.
+#[test]
+fn cards_are_rounded_alike() {
+    let tight = |has: f64| {
+        let (needs_bytes, has_bytes) = (20.0 * 1_073_741_824.0, has * 1_073_741_824.0);
+        super::Reason::Tight { needs_bytes, has_bytes }.to_string()
+    };
+    assert!(tight(22.38).starts_with("too little room: 20.0 of 22.4 GiB, "), "{}", tight(22.38));
+    assert!(tight(40.0).starts_with("too little room: 20.0 of 40 GiB, "), "{}", tight(40.0));
+}
+
 /// Each in the unit that shows it, and a hair's breadth is not hidden by rounding.
 #[test]
 fn what_is_too_late_says_both_times_so_that_they_differ() {

@@ -138,6 +138,11 @@ fn seconds(amount: f64) -> String {
     if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
 }
 
+/// What a card has, GiB of these bytes, as everywhere it is said: `22.4`, `40`.
+pub fn card(bytes: f64) -> String {
+    text::short(bytes / GIB)
+}
+
 /// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
 fn time(amount: f64) -> String {
     match amount {
@@ -196,16 +201,16 @@ impl std::fmt::Display for Reason {
             }
             Self::Tight { needs_bytes, has_bytes } => write!(
                 f,
-                "too little room: {:.1} of {:.1} GiB, and a predicted memory is off by {:.1}% in the mean",
+                "too little room: {:.1} of {} GiB, and a predicted memory is off by {:.1}% in the mean",
                 needs_bytes / GIB,
-                has_bytes / GIB,
+                card(*has_bytes),
                 100.0 * MEAN_ERROR
             ),
             Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
                 f,
-                "does not fit: {:.1} of {:.1} GiB, {part} {:.1} GiB of them",
+                "does not fit: {:.1} of {} GiB, {part} {:.1} GiB of them",
                 needs_bytes / GIB,
-                has_bytes / GIB,
+                card(*has_bytes),
                 part_bytes / GIB
             ),
             Self::Late { seconds, deadline_seconds } => {

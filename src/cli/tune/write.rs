@@ -6,6 +6,7 @@ use crate::cli::held::Held;
 use crate::cli::io::Io;
 use crate::cli::overlay::Overlay;
 use crate::emit::quoted;
+use crate::tune::words::card;
 use crate::tune::write::{Heads, written};
 use crate::tune::{Choice, Point, Space};
 use crate::{Compiled, Options};
@@ -70,8 +71,8 @@ impl Put {
 
 /// That a layout may not fit.
 pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
-    let [high, has] = [high_bytes, capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
-    format!("note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n")
+    let (high, has) = (high_bytes / f64::from(1 << 30), card(capacity_bytes));
+    format!("note: the layout may need up to {high:.1} GiB of {has}: try a few steps before the run\n")
 }
 
 /// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
