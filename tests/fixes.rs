@@ -417,6 +417,22 @@ fn what_surely_fits_is_written_first() {
     );
 }
 
+/// An edit of what the command line holds says why it cannot be written, and stands there as it would be typed.
+#[test]
+fn what_the_command_line_holds_is_said() {
+    let said = |sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        let args: Vec<&str> =
+            ["check", "examples/gpt2-30b-sharded/trainc.kdl"].into_iter().chain(sets).collect();
+        let ran = trainc_in(root(), &args, b"", Duration::from_mins(1));
+        format!("{}{}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let held = said(&["parallel.shard-degree=32", "cluster.nodes=16"]);
+    assert!(held.contains("or `shard-degree 128` (−9.62 GiB, +1% time, `--set` holds its value)"), "{held}");
+    assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +7% time)"), "{held}");
+    assert_eq!(held.matches("holds its value").count(), 2, "{held}");
+}
+
 /// Of what is written and may not fit it is said how much is predicted, at the upper end too.
 #[test]
 fn what_is_written_and_may_not_fit_is_said() {

@@ -192,7 +192,7 @@ pub(super) fn fix(context: &Context, edits: &[Edit]) -> Option<Written> {
     let range = edit::locate(&source.text, &top).ok()?;
     let mut text = source.text.to_string();
     for line in edits.iter().flat_map(|edit| of_edit(context.plan, *edit)) {
-        if overridden(context, &line, id, &range) {
+        if overridden(context, &line, id, &range).is_some() {
             return None;
         }
         text = written(&text, &top, &line)?;
@@ -201,13 +201,30 @@ pub(super) fn fix(context: &Context, edits: &[Edit]) -> Option<Written> {
     Some(Written { span: Span::new(id, start, end), text: new.to_owned() })
 }
 
-/// Whether the value stands where a text in the job would not change it: in an environment or on the command line.
+/// Why an edit cannot be written into the job, where a value that it changes is held from outside: a fragment.
+pub(super) fn held(context: &Context, edits: &[Edit]) -> Option<String> {
+    let job = &context.plan.job;
+    let id = job.span.source;
+    let range =
+        edit::locate(&context.sources.get(id)?.text, &[PathStep::with("job", job.name.value()?)]).ok()?;
+    let mut lines = edits.iter().flat_map(|edit| of_edit(context.plan, *edit));
+    let span = lines.find_map(|line| overridden(context, &line, id, &range))?;
+    let source = context.sources.get(span.source)?;
+    if source.name.starts_with("<--set") {
+        return Some("`--set` holds its value".to_owned());
+    }
+    // Of a manifest that is no file nothing can be written, whatever stands in it.
+    let (line, _) = source.line_column(span.start);
+    (!source.name.starts_with('<')).then(|| format!("{}:{line} holds its value", source.name))
+}
+
+/// Where the value stands if a text in the job would not change it: in an environment or on the command line.
 fn overridden(
     context: &Context,
     line: &Line,
     id: crate::source::SourceId,
     job: &std::ops::Range<usize>,
-) -> bool {
+) -> Option<Span> {
     let plan = &context.plan.job;
     let (train, parallel) = (&plan.train, plan.parallel.as_ref());
     let span = match (line.node, line.child) {
@@ -230,7 +247,7 @@ fn overridden(
         _ => None,
     };
     let gone = line.without.and_then(|_| parallel.and_then(|parallel| parallel.launcher.span()));
-    [span, gone].into_iter().flatten().any(|span| {
+    [span, gone].into_iter().flatten().find(|span| {
         let file = context.sources.get(span.source).is_some_and(|source| !source.name.starts_with('<'));
         let outside = (span.start as usize) < job.start || (span.end as usize) > job.end;
         !file || span.source == id && outside

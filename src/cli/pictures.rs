@@ -3,7 +3,7 @@
 use super::manifests::{Manifest, Set};
 use crate::diag::Problems;
 use crate::ir::Plan;
-use crate::predict::{Constants, Prediction};
+use crate::predict::{Constants, Fit, Prediction};
 use crate::report::Subject;
 use crate::report::html::{self, Outcome, Point, Runs, Scaling};
 use crate::report::json::Document;
@@ -62,6 +62,7 @@ fn point(one: Scaled, plan: &Plan) -> Point {
 
 fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
     let speed = prediction.speed.as_ref()?;
+    let memory = prediction.memory.as_ref()?;
     let tokens = speed.tokens_per_second * speed.step_seconds;
     Some(Runs {
         layout: layout(plan),
@@ -70,7 +71,8 @@ fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
             low: tokens / speed.interval.high,
             high: tokens / speed.interval.low,
         },
-        memory_bytes: prediction.memory.as_ref()?.per_gpu_bytes,
+        memory_bytes: memory.per_gpu_bytes,
+        may_need_bytes: memory.fit().filter(|fit| *fit != Fit::Surely).map(|_| memory.interval.high),
         run_seconds: prediction.run.as_ref().map(crate::predict::Run::expected_seconds),
         cost_usd: prediction.run.as_ref().and_then(|run| run.cost_usd),
     })

@@ -172,6 +172,28 @@ fn without_any_price_the_time_of_all_nodes_counts() {
     assert_eq!(front(&all), [1]);
 }
 
+/// A card is said alike wherever it stands: to the tenth where it has tenths.
+#[test]
+fn cards_are_rounded_alike() {
+    let tight = |has: f64| {
+        let (needs_bytes, has_bytes) = (20.0 * 1_073_741_824.0, has * 1_073_741_824.0);
+        super::Reason::Tight { needs_bytes, has_bytes }.to_string()
+    };
+    assert!(tight(22.38).starts_with("too little room: 20.0 of 22.4 GiB, "), "{}", tight(22.38));
+    assert!(tight(40.0).starts_with("too little room: 20.0 of 40 GiB, "), "{}", tight(40.0));
+}
+
+/// Each in the unit that shows it, and a hair's breadth is not hidden by rounding.
+#[test]
+fn what_is_too_late_says_both_times_so_that_they_differ() {
+    let late = |seconds, deadline_seconds| super::Reason::Late { seconds, deadline_seconds }.to_string();
+    assert_eq!(late(2_196.0, 1.0), "too late: 36.6 min of at most 1 s");
+    assert_eq!(late(2_196.0, 1_800.0), "too late: 36.6 min of at most 30 min");
+    assert_eq!(late(4_104.0, 1_800.0), "too late: 1.14 h of at most 30 min");
+    assert_eq!(late(46_800.0, 43_200.0), "too late: 13.00 h of at most 12.00 h");
+    assert_eq!(late(43_205.0, 43_200.0), "too late by 5 s: 12.00 h at most");
+}
+
 /// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
 #[test]
 fn what_is_far_slower_is_not_called_quicker() {

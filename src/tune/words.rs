@@ -138,9 +138,18 @@ fn seconds(amount: f64) -> String {
     if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
 }
 
-/// Seconds of a run as hours and minutes.
-pub fn hours(amount: f64) -> String {
-    format!("{:.2} h", amount / 3_600.0)
+/// What a card has, GiB of these bytes, as everywhere it is said: `22.4`, `40`.
+pub fn card(bytes: f64) -> String {
+    text::short(bytes / GIB)
+}
+
+/// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
+fn time(amount: f64) -> String {
+    match amount {
+        short if short < 60.0 => format!("{} s", text::short(short)),
+        short if short < 3_600.0 => format!("{} min", text::short(short / 60.0)),
+        long => format!("{:.2} h", long / 3_600.0),
+    }
 }
 
 impl std::fmt::Display for Because {
@@ -192,20 +201,25 @@ impl std::fmt::Display for Reason {
             }
             Self::Tight { needs_bytes, has_bytes } => write!(
                 f,
-                "too little room: {:.1} of {:.1} GiB, and a predicted memory is off by {:.1}% in the mean",
+                "too little room: {:.1} of {} GiB, and a predicted memory is off by {:.1}% in the mean",
                 needs_bytes / GIB,
-                has_bytes / GIB,
+                card(*has_bytes),
                 100.0 * MEAN_ERROR
             ),
             Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
                 f,
-                "does not fit: {:.1} of {:.1} GiB, {part} {:.1} GiB of them",
+                "does not fit: {:.1} of {} GiB, {part} {:.1} GiB of them",
                 needs_bytes / GIB,
-                has_bytes / GIB,
+                card(*has_bytes),
                 part_bytes / GIB
             ),
             Self::Late { seconds, deadline_seconds } => {
-                write!(f, "too late: {} of at most {}", hours(*seconds), hours(*deadline_seconds))
+                let [is, most] = [*seconds, *deadline_seconds].map(time);
+                if is == most {
+                    write!(f, "too late by {}: {most} at most", time(seconds - deadline_seconds))
+                } else {
+                    write!(f, "too late: {is} of at most {most}")
+                }
             }
             Self::Dear { usd: Some(amount), most_usd, .. } => {
                 write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))

@@ -300,11 +300,12 @@ fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remed
     });
     let nodes = of_machines(context, layout, remedy);
     let room = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
+    let held = remedy::held(context, &remedy.edits).map_or_else(String::new, |why| format!(", {why}"));
     let gone: Vec<String> = remedy::removed(context.plan, &remedy.edits)
         .iter()
         .map(|path| format!(" without `{path}`"))
         .collect();
-    format!("{}{} ({saved}{time}{nodes}{room})", text::list(&lines, "and"), gone.concat())
+    format!("{}{} ({saved}{time}{nodes}{room}{held})", text::list(&lines, "and"), gone.concat())
 }
 
 fn parts(memory: &Memory) -> String {

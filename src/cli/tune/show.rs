@@ -8,7 +8,7 @@ use crate::text;
 use crate::tune::front::is_beaten;
 use crate::tune::left_out::left_out;
 use crate::tune::reasons::{next_best, why};
-use crate::tune::{Limits, Point, Reason, Set, Space, Standing};
+use crate::tune::{Limits, Point, Reason, Set, Space};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ impl<'a> Page<'a> {
             .as_written()
             .and_then(|written| judged.points.iter().position(|point| point.choice == *written))
             .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
-        let others = next_best(&judged.points, &places, next.saturating_sub(lost.len()));
+        let others = next_best(&judged.weighed(), &places, next.saturating_sub(lost.len()));
         // What stands in the manifest comes first: it is what a change is weighed against.
         let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
         for at in others.take(next.saturating_sub(lost.len())) {
@@ -196,8 +196,7 @@ impl<'a> Page<'a> {
     fn counts(&self) -> String {
         let dropped = self.judged.dropped;
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
-        let tight =
-            self.judged.points.iter().filter(|point| point.standing == Standing::Tight).count() as u64;
+        let tight = self.judged.tight() as u64;
         let tight = if tight > 0 {
             format!(", {} more would with too little room", text::group(tight))
         } else {

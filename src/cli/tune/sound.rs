@@ -52,6 +52,8 @@ pub(super) struct Judged {
     pub(super) dropped: usize,
     /// Whether there were too many to look at them all.
     pub(super) cut: bool,
+    /// Instance types of which every layout that has room is refused, some for the type itself.
+    off_types: BTreeSet<usize>,
 }
 
 impl Judged {
@@ -90,6 +92,20 @@ impl Judged {
         }
     }
 
+    /// The points as what comes next is chosen among them: of a type that is refused none is shown as if but for memory or
+    /// a bound it could be had.
+    pub(super) fn weighed(&self) -> Vec<Point> {
+        let standing = |point: &Point| {
+            if self.off_types.contains(&point.choice.site) { Standing::Barred } else { point.standing }
+        };
+        self.points.iter().map(|point| Point { standing: standing(point), ..*point }).collect()
+    }
+
+    /// Layouts that would fit with too little room, and that nothing refuses.
+    pub(super) fn tight(&self) -> usize {
+        self.weighed().iter().filter(|point| point.standing == Standing::Tight).count()
+    }
+
     fn count(&self, standings: &[Standing]) -> usize {
         self.points.iter().filter(|point| standings.contains(&point.standing)).count()
     }
@@ -116,7 +132,14 @@ pub(super) fn judge(
     space: &Space,
     points: Vec<Point>,
 ) -> Judged {
-    let mut out = Judged { points, front: Vec::new(), refused: Vec::new(), dropped: 0, cut: false };
+    let mut out = Judged {
+        points,
+        front: Vec::new(),
+        refused: Vec::new(),
+        dropped: 0,
+        cut: false,
+        off_types: BTreeSet::new(),
+    };
     // Of a dropped point only the standing changes, so that places stay.
     let mut alive = out.points.clone();
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
@@ -166,6 +189,12 @@ pub(super) fn judge(
         }
     }
     out.points = alive;
+    let stands = |site: usize| {
+        let mut sound = out.points.iter().filter(|point| point.standing == Standing::Sound);
+        sound.any(|point| point.choice.site == site)
+    };
+    let blamed = blamed.into_iter().filter(|(_, times)| *times > 0).map(|((site, _), _)| site);
+    out.off_types = blamed.filter(|site| !stands(*site)).collect();
     out
 }
 

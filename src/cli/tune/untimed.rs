@@ -290,10 +290,10 @@ impl<'a> Unranked<'a> {
             io.note(&format!("error: there is no layout {number}: there are {}\n", self.rows.len()));
             return exit::USAGE;
         };
-        if let Err(code) = write::put(io, held, options, self.space, &row.one.choice, &row.compiled) {
-            return code;
+        match write::put(io, held, options, self.space, &row.one.choice, &row.compiled) {
+            Ok(put) => io.note(&put.words(&held.path, number, "")),
+            Err(code) => return code,
         }
-        io.note(&format!("wrote {}: layout {number}\n", held.path));
         if let Some(high) = row.tight() {
             io.note(&write::tight(high, row.one.capacity_bytes));
         }

@@ -6,6 +6,7 @@ use crate::cli::held::Held;
 use crate::cli::io::Io;
 use crate::cli::overlay::Overlay;
 use crate::emit::quoted;
+use crate::tune::words::card;
 use crate::tune::write::{Heads, written};
 use crate::tune::{Choice, Point, Space};
 use crate::{Compiled, Options};
@@ -28,9 +29,10 @@ pub(super) fn write(
         io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
         return exit::USAGE;
     };
-    if let Err(code) = put(io, held, options, space, &point.choice, &sound.compiled) {
-        return code;
-    }
+    let put = match put(io, held, options, space, &point.choice, &sound.compiled) {
+        Ok(put) => put,
+        Err(code) => return code,
+    };
     // A faster one that surely fits is passed over for its price alone.
     let before = judged.front.iter().take(number.saturating_sub(1));
     let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
@@ -41,17 +43,36 @@ pub(super) fn write(
         (false, true, _) => ", the fastest that surely fits",
         (false, false, _) => ", the fastest; none surely fits",
     };
-    io.note(&format!("wrote {}: layout {number}{why}\n", held.path));
+    io.note(&put.words(&held.path, number, why));
     if let Some(high) = sound.tight() {
         io.note(&tight(high, point.capacity_bytes));
     }
     exit::DONE
 }
 
+/// What came of putting a layout into the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// The file has it now.
+    Written,
+    /// The file had it before, to the letter.
+    Stood,
+}
+
+impl Put {
+    /// What to say of it; `why` is what the number was chosen for, where nobody chose it.
+    pub(super) fn words(self, path: &str, number: usize, why: &str) -> String {
+        match self {
+            Self::Written => format!("wrote {path}: layout {number}{why}\n"),
+            Self::Stood => format!("{path} is layout {number}{why}, as it stands: nothing to write\n"),
+        }
+    }
+}
+
 /// That a layout may not fit.
 pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
-    let [high, has] = [high_bytes, capacity_bytes].map(|bytes| bytes / f64::from(1 << 30));
-    format!("note: the layout may need up to {high:.1} GiB of {has:.0}: try a few steps before the run\n")
+    let (high, has) = (high_bytes / f64::from(1 << 30), card(capacity_bytes));
+    format!("note: the layout may need up to {high:.1} GiB of {has}: try a few steps before the run\n")
 }
 
 /// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
@@ -62,7 +83,7 @@ pub(super) fn put(
     space: &Space,
     choice: &Choice,
     shown: &Compiled,
-) -> Result<(), u8> {
+) -> Result<Put, u8> {
     if held.path.starts_with('<') {
         io.note("error: a manifest from standard input is no file that can be written\n");
         return Err(exit::USAGE);
@@ -88,11 +109,14 @@ pub(super) fn put(
         io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
         return Err(exit::MANIFEST);
     }
+    if text == held.text {
+        return Ok(Put::Stood);
+    }
     if let Err(error) = fs::write(Path::new(&held.path), text) {
         io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
         return Err(exit::USAGE);
     }
-    Ok(())
+    Ok(Put::Written)
 }
 
 /// The options of a command that is typed without `--set`.

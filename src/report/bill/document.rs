@@ -36,9 +36,9 @@ pub struct Against {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Total {
-    pub before_usd: f64,
-    pub after_usd: f64,
-    pub difference_usd: f64,
+    pub before_usd: Option<f64>,
+    pub after_usd: Option<f64>,
+    pub difference_usd: Option<f64>,
     pub jobs_not_counted: u64,
     pub file_systems_counted_once: Vec<String>,
 }
@@ -102,17 +102,17 @@ pub struct Share {
 
 /// The bill for scripts.
 pub fn document(bill: &Bill) -> Document {
-    let (before_usd, after_usd, jobs_not_counted) = bill.total();
+    let total = bill.total();
     Document {
         format_version: FORMAT_VERSION,
         trainc_version: env!("CARGO_PKG_VERSION"),
         catalog_version: crate::catalog::VERSION,
         against: Against { name: bill.base.name.clone(), commit: bill.base.commit.clone() },
         total: Total {
-            before_usd,
-            after_usd,
-            difference_usd: after_usd - before_usd,
-            jobs_not_counted,
+            before_usd: total.usd.map(|(before, _)| before),
+            after_usd: total.usd.map(|(_, after)| after),
+            difference_usd: total.usd.map(|(before, after)| after - before),
+            jobs_not_counted: total.unknown,
             file_systems_counted_once: bill.counted_once().names.into_iter().collect(),
         },
         jobs: bill.jobs.iter().map(|job| line(bill.sources, job)).collect(),

@@ -23,13 +23,17 @@ pub fn human(bill: &Bill, options: Options) -> String {
 
 /// The sum of all jobs.
 pub(super) fn total(bill: &Bill) -> String {
-    let (before, after, unknown) = bill.total();
+    let super::Total { usd, unknown } = bill.total();
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
         .into_iter()
         .filter(|state| bill.count(*state) > 0)
         .map(|state| format!("{} {}", text::group(bill.count(state)), state.word()))
         .collect();
     let mut out = format!("{}: {}", text::count(bill.jobs.len() as u64, "job"), counts.join(", "));
+    let Some((before, after)) = usd else {
+        let whose = if unknown == 1 { "its cost is not known" } else { "none of their costs is known" };
+        return format!("{out}; {whose}, so the sum is not");
+    };
     if before == after && before > 0.0 {
         out.push_str(&format!("; {} as before", text::dollars(before)));
     } else if before > 0.0 || after > 0.0 {

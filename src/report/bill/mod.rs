@@ -53,6 +53,15 @@ pub struct Job<'a> {
     pub program: bool,
 }
 
+/// What all jobs of a bill cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Total {
+    /// US dollars before and after, of the jobs that have a cost on each side they have; none where none of them has.
+    usd: Option<(f64, f64)>,
+    /// How many jobs are in neither sum because a side of theirs has no known cost.
+    unknown: u64,
+}
+
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -162,24 +171,23 @@ impl Bill<'_> {
         Once { usd: 0.0, names: before.names.into_iter().chain(after.names).collect() }
     }
 
-    /// Dollars of all jobs on each side, what they share counted once, and how many jobs are in neither sum because a side
-    /// of theirs has no price.
-    fn total(&self) -> (f64, f64, u64) {
-        let mut total = (0.0, 0.0, 0);
+    /// What all jobs cost on each side, what they share counted once.
+    fn total(&self) -> Total {
+        let (mut old, mut new, mut unknown) = (0.0, 0.0, 0);
         for job in &self.jobs {
             match (job.figure(Figure::Cost), &job.before, &job.after) {
                 ((Some(before), Some(after)), ..) => {
-                    total.0 += before;
-                    total.1 += after;
+                    old += before;
+                    new += after;
                 }
-                ((None, Some(after)), None, _) => total.1 += after,
-                ((Some(before), None), _, None) => total.0 += before,
-                _ => total.2 += 1,
+                ((None, Some(after)), None, _) => new += after,
+                ((Some(before), None), _, None) => old += before,
+                _ => unknown += 1,
             }
         }
         let [before, after] = self.once();
-        total.0 -= before.usd;
-        total.1 -= after.usd;
-        total
+        // A sum of no job at all is not $0: a gate on the difference would let any change pass.
+        let known = unknown == 0 || unknown < self.jobs.len() as u64;
+        Total { usd: known.then_some((old - before.usd, new - after.usd)), unknown }
     }
 }

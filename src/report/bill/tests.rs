@@ -117,14 +117,30 @@ fn what_lacks_a_price_is_a_least() {
     let [job] = bill.jobs.as_slice() else { panic!() };
     assert_eq!(job.figure(Figure::Cost), (None, None));
     let (Some(before), Some(after)) = job.figure(Figure::Least) else { panic!() };
-    assert!(after < before && bill.total() == (0.0, 0.0, 1));
+    assert!(after < before && bill.total() == Total { usd: None, unknown: 1 });
     for text in [human(&bill, Options::default()), markdown(&bill)] {
         let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
         let least =
             format!("at least {} → at least {}", crate::text::dollars(before), crate::text::dollars(after));
         assert!(text.contains(&least) && text.contains("of what has a price"), "{text}");
         assert!(text.contains("the cost is without `corpus`, whose price is not known"), "{text}");
+        assert!(text.contains("1 job: 1 changed; its cost is not known, so the sum is not"), "{text}");
     }
+    let mut bill = bill.clone();
+    let sums = |bill: &Bill| {
+        let total = serde_json::to_value(document(bill)).unwrap()["total"].take();
+        ["before_usd", "after_usd", "difference_usd"].map(|key| total[key].as_f64())
+    };
+    assert_eq!(sums(&bill), [None; 3], "a sum of no job is not 0");
+    assert_eq!(judge::against(SCHEMA, &serde_json::to_value(document(&bill)).unwrap()), Vec::<String>::new());
+    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = known.bill();
+    bill.jobs.extend(known.jobs.clone());
+    let [Some(was), Some(is), Some(_)] = sums(&bill) else { panic!() };
+    assert!(was == 0.0 && is > 0.0);
+    let text = human(&bill, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("; without 1 job whose cost is not known"), "{text}");
+    bill.jobs.pop();
     let document = document(&bill);
     assert_eq!(document.jobs[0].difference["cost_usd"], None);
     assert_eq!(document.jobs[0].difference["least_usd"], Some(after - before));
@@ -241,15 +257,14 @@ fn a_file_system_that_jobs_share_is_in_each_sum_once() {
     let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
     let two = two(Some(LLAMA.as_str()), Some(&long));
     let mut bill = two.bill();
-    let (before, after, _) = bill.total();
+    let (before, after) = bill.total().usd.unwrap();
     let one = bill.jobs[0].clone();
     bill.jobs.push(one);
     let storage = |compiled: &Option<Compiled>| {
         let run = compiled.as_ref().unwrap().prediction.run.as_ref();
         run.unwrap().cost_parts.file_systems.unwrap()
     };
-    let (was, is, unknown) = bill.total();
-    assert_eq!(unknown, 0);
+    let Total { usd: Some((was, is)), unknown: 0 } = bill.total() else { panic!() };
     assert!((was - (2.0 * before - storage(&two.before))).abs() < 1e-6, "{was} {before}");
     assert!((is - (2.0 * after - storage(&two.after))).abs() < 1e-6, "{is} {after}");
     for text in [human(&bill, Options::default()), markdown(&bill)] {

@@ -13,6 +13,9 @@ use crate::text;
 /// Height of a bar.
 const BAR: f64 = 40.0;
 
+/// What is said where a download is not known.
+const WITHOUT_DOWNLOAD: &str = "Time and cost are the least that they can be: they are without the download before the start, since `dataset` does not say how much is copied.";
+
 /// A bar: its name, its parts, and how an amount is said.
 struct Stack {
     name: &'static str,
@@ -77,6 +80,9 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
             .filter(|line| !line.starts_with(UNKNOWN))
             .map(|line| sentence(&line)),
     );
+    if lacks_download(document) {
+        section.text.push(WITHOUT_DOWNLOAD.to_owned());
+    }
     let stacks = stacks(document);
     if stacks.is_empty() {
         return section;
@@ -89,11 +95,18 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
             vec![name, (stack.say)(part.amount).into(), format!("{:.1}%", 100.0 * part.amount / sum).into()]
         };
         let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
-        rows.push(vec!["together".into(), (stack.say)(sum).into(), "100%".into()]);
+        let together = if lacks_download(document) { "together, without the download" } else { "together" };
+        rows.push(vec![together.into(), (stack.say)(sum).into(), "100%".into()]);
         let head = vec![words(stack.name), figures("amount"), figures("share")];
         section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
     }
     section
+}
+
+/// Whether the run has a download before its start whose time is not known, so that no sum has it.
+fn lacks_download(document: &Document) -> bool {
+    let parts = &document.run.parts;
+    parts.training.is_some() && parts.download.is_none()
 }
 
 /// A part of the billed time; what is short in full, so that it is not nothing.

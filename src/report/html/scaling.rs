@@ -52,6 +52,8 @@ pub struct Runs {
     pub interval: Interval,
     /// Memory of a GPU, bytes.
     pub memory_bytes: f64,
+    /// The high end of it, bytes, where that is more than the GPU has: it may not fit.
+    pub may_need_bytes: Option<f64>,
     /// Seconds of the run, where they are known.
     pub run_seconds: Option<f64>,
     /// US dollars of the run, where prices are known.
@@ -77,11 +79,26 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     let running: Vec<(&Point, &Runs)> =
         points.iter().filter_map(|point| Some((point, runs(point)?))).collect();
     section.text.push(sentence(&running));
+    let unsure: Vec<String> = running
+        .iter()
+        .filter(|(_, runs)| runs.may_need_bytes.is_some())
+        .map(|(point, _)| text::group(point.nodes))
+        .collect();
+    if !unsure.is_empty() {
+        let noun = if unsure.as_slice() == ["1"] { "node" } else { "nodes" };
+        section.text.push(format!(
+            "On {} {noun} it may not fit: there a GPU has less than the upper end of what is predicted.",
+            text::list(&unsure, "and")
+        ));
+    }
     if running.len() > 1 {
         section.pictures.push(Picture::of(|width| draw(points, &running, width)));
         section.caption = String::from(
             "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Ideal is the plan's own rate times the nodes: few nodes fall short of it where memory leaves them small micro-batches. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
         );
+        if !unsure.is_empty() {
+            section.caption += " Dashed circles may not fit.";
+        }
     }
     let first = anchor(&running);
     section.tables.push(Table {
@@ -156,7 +173,13 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
         Outcome::Runs(runs) => {
             let plan = if point.is_plan { "the plan: " } else { "" };
             cells.push(format!("{plan}{}", runs.layout).into());
-            cells.push(gib(runs.memory_bytes).trim_end_matches(" GiB").into());
+            let figure = |bytes: f64| gib(bytes).trim_end_matches(" GiB").to_owned();
+            cells.push(match runs.may_need_bytes {
+                None => figure(runs.memory_bytes).into(),
+                Some(high) => {
+                    format!("{}, up to {}: may not fit", figure(runs.memory_bytes), figure(high)).into()
+                }
+            });
             cells.push(text::group(whole(runs.tokens_per_second)).into());
             let share = efficiency(point, runs, first);
             cells.push(share.map_or_else(none, |share| format!("{:.0}%", 100.0 * share).into()));
@@ -220,10 +243,11 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let mut free = f64::MIN;
     for ((point, runs), (px, py)) in running.iter().zip(&curve) {
         svg.line("range", (*px, y.at(runs.interval.low)), (*px, y.at(runs.interval.high)));
-        if point.is_plan {
-            svg.circle("own", *px, *py, 6.0);
-        } else {
-            svg.circle("dot", *px, *py, 4.5);
+        match (point.is_plan, runs.may_need_bytes.is_some()) {
+            (true, false) => svg.circle("own", *px, *py, 6.0),
+            (true, true) => svg.circle("own unsure", *px, *py, 6.0),
+            (false, false) => svg.circle("dot", *px, *py, 4.5),
+            (false, true) => svg.circle("dot unsure", *px, *py, 4.5),
         }
         let words = compact(runs.tokens_per_second);
         let under = (y.at(runs.interval.low) + 14.0).min(bottom - 3.0);
@@ -347,6 +371,30 @@ mod tests {
             words.starts_with("Training is 0.4 times as fast on 1 node as on the plan's 2, 80% of"),
             "{words}"
         );
+    }
+
+    /// What may not fit is marked where it is drawn, in the table and in words; what surely fits is not.
+    #[test]
+    fn a_point_that_may_not_fit_is_marked() {
+        let drawn = |points: &[Point]| {
+            let running: Vec<(&Point, &Runs)> =
+                points.iter().map(|point| (point, runs(point).unwrap())).collect();
+            draw(points, &running, 880.0)
+        };
+        let points = vec![point(2, 1_000.0), point(4, 1_900.0)];
+        assert!(!drawn(&points).contains("unsure"));
+        assert!(!section(&Scaling::Points(points)).caption.contains("may not fit"));
+        let mut tight = point(4, 1_900.0);
+        if let Outcome::Runs(runs) = &mut tight.outcome {
+            (runs.memory_bytes, runs.may_need_bytes) = (38.7 * 1_073_741_824.0, Some(45.2 * 1_073_741_824.0));
+        }
+        let points = vec![point(2, 1_000.0), tight];
+        assert_eq!(drawn(&points).matches("dot unsure").count(), 1);
+        let unsure = section(&Scaling::Points(points));
+        assert!(unsure.caption.ends_with("Dashed circles may not fit."), "{}", unsure.caption);
+        assert!(unsure.text[1].starts_with("On 4 nodes it may not fit"), "{:?}", unsure.text);
+        let cells: Vec<&str> = unsure.tables[0].rows[1].iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!(cells[3], "38.7, up to 45.2: may not fit");
     }
 
     #[test]

@@ -19,6 +19,7 @@ fn points(most: u32) -> Scaling {
             tokens_per_second: rate,
             interval: Interval { low: rate / 1.3, high: rate * 1.3 },
             memory_bytes: 3e10,
+            may_need_bytes: (nodes == 4).then_some(5e10),
             run_seconds: Some(1e7 / rate),
             cost_usd: Some(123_456.0 * nodes as f64 / rate),
         }))
@@ -157,6 +158,24 @@ fn the_tile_of_the_rate_names_both_conventions() {
     let words = crate::report::pace::rate(&document, "GPU").unwrap();
     assert!(words.contains(" with recomputation, ") && words.contains(" without: MFU "), "{words}");
     assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
+}
+
+/// A download that is not known is missing from the sums, and the page says so where they stand.
+#[test]
+fn sums_without_a_download_say_so() {
+    let starter = include_str!("../../../examples/starter/trainc.kdl");
+    let known = page(&sample(LLAMA, &[]), &points(2));
+    assert!(!known.contains("without the download"));
+    let sample = sample(starter, &[]);
+    assert!(sample.document().run.parts.download.is_none() && sample.document().run.seconds.is_some());
+    let page = page(&sample, &points(2));
+    for said in [
+        "Time and cost are the least that they can be: they are without the download",
+        "together, without the download",
+        "start and checkpoints beside the steps, without the download",
+    ] {
+        assert!(page.contains(said), "{said}\n{page}");
+    }
 }
 
 #[test]

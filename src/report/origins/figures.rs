@@ -85,7 +85,11 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
     }
     if let Some(run) = run {
         let beside = run.parts.start() + run.parts.checkpoints;
-        let why = by(Figure::Run, "start, data and checkpoints beside the steps");
+        let what = match run.parts.download {
+            Some(_) => "start, data and checkpoints beside the steps",
+            None => "start and checkpoints beside the steps, without the download",
+        };
+        let why = by(Figure::Run, what);
         table.push("run.beside-steps", text::about(beside), why);
         let ends = Around::of(subject.constants).seconds(beside);
         let why = by(Figure::RunInterval, "bounds: no run of data/runs.csv measured it");
