@@ -12,7 +12,8 @@ use super::tiers::{
     MOST, Tier, half_width, left_out, own_half_width, residual_half_width, unseen_half_width,
 };
 pub use super::verdict::{
-    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Part, Summary, Tiered, Time, Verdict,
+    Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Part, PeaksLeftOut, Summary, Tiered, Time,
+    Verdict,
 };
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
 use crate::predict::{Constants, GpuKind, predict};
@@ -101,7 +102,7 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
     let all: Vec<_> = found.iter().map(|(_, one)| *one).collect();
     let predictions: Vec<Vec<f64>> = Tier::ALL.iter().map(|tier| left_out(*tier, &all, start)).collect();
     let mut constants = fit(&all, start);
-    super::memory::fit(&table.runs, &mut constants);
+    super::memory::fit(&table.runs.iter().collect::<Vec<_>>(), &mut constants);
     let sources: BTreeSet<&str> = all.iter().map(|one| one.family).collect();
     let residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
     if all.len() < OWN || sources.len() < 2 {
@@ -266,13 +267,7 @@ fn line(run: &Run, constants: &Constants) -> Line {
         line.fits = memory_with(layout, &own).fits;
         if let Some((measured, kind)) = run.peak_memory.filter(|_| !run.oom) {
             let predicted = as_measured(layout, instrument(kind), &own);
-            line.peak_memory_bytes = Some(Bytes {
-                measured,
-                predicted,
-                low: predicted * (1.0 - own.below),
-                high: predicted * (1.0 + own.above),
-                error: predicted / measured - 1.0,
-            });
+            line.peak_memory_bytes = Some(Bytes::between(measured, predicted, (own.below, own.above)));
         }
     }
     if line.step_seconds.is_none() && line.peak_memory_bytes.is_none() && !(run.oom && line.fits.is_some()) {
@@ -338,6 +333,7 @@ fn verdict(
                 by_family.values().filter_map(|family| family.step_seconds.mean_error),
             ),
             peak_memory_bytes: of_peaks(&bytes),
+            peak_memory_left_out: peaks_left_out(table, constants, bytes.len()),
             oom,
             interval_half_width: quantile(&mut widths, 0.5),
             residual_half_width,
@@ -349,6 +345,27 @@ fn verdict(
         },
         rows,
     }
+}
+
+/// Peaks by constants of memory that were fitted without their source; none of a table that is one's own, or of one source.
+fn peaks_left_out(table: &Table, constants: &Constants, peaks: usize) -> Option<PeaksLeftOut> {
+    if peaks < OWN {
+        return None;
+    }
+    let families = super::memory::left_out(&table.runs.iter().collect::<Vec<_>>(), constants);
+    if families.len() < 2 {
+        return None;
+    }
+    let all: Vec<&Bytes> = families.values().flatten().collect();
+    let by_family: BTreeMap<String, Errors> = families
+        .iter()
+        .map(|(family, peaks)| ((*family).to_owned(), of_peaks(&peaks.iter().collect::<Vec<_>>())))
+        .collect();
+    Some(PeaksLeftOut {
+        all: of_peaks(&all),
+        families: mean(by_family.values().filter_map(|errors| errors.mean_error)),
+        by_family,
+    })
 }
 
 fn of_times(times: &[&Time]) -> Errors {

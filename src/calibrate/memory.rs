@@ -5,6 +5,7 @@
 
 use super::judge::instrument;
 use super::runs::{MemoryKind, Run};
+use super::verdict::Bytes;
 use crate::predict::Constants;
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured};
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ const TAIL: f64 = 0.05;
 const LEAST: usize = 10;
 
 /// Measured over predicted, by family.
-fn ratios<'a>(runs: &'a [Run], constants: &Constants, whole: bool) -> BTreeMap<&'a str, Vec<f64>> {
+fn ratios<'a>(runs: &[&'a Run], constants: &Constants, whole: bool) -> BTreeMap<&'a str, Vec<f64>> {
     let own = MemoryConstants::of(constants);
     let mut out: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.oom) {
@@ -54,7 +55,7 @@ fn ratios<'a>(runs: &'a [Run], constants: &Constants, whole: bool) -> BTreeMap<&
 }
 
 /// The mean of the families' means of absolute errors.
-fn error(runs: &[Run], constants: &Constants) -> f64 {
+fn error(runs: &[&Run], constants: &Constants) -> f64 {
     let families = ratios(runs, constants, true);
     let means = families.values().map(|ratios| {
         // The error is counted against the measurement.
@@ -64,7 +65,7 @@ fn error(runs: &[Run], constants: &Constants) -> f64 {
 }
 
 /// Fits the memory constants, one after the other over a grid, and takes the interval from the residuals.
-pub(super) fn fit(runs: &[Run], constants: &mut Constants) {
+pub(super) fn fit(runs: &[&Run], constants: &mut Constants) {
     let count = |whole| ratios(runs, constants, whole).values().map(Vec::len).sum::<usize>();
     let (shown, all) = (count(true), count(false));
     if shown >= LEAST {
@@ -101,4 +102,30 @@ pub(super) fn fit(runs: &[Run], constants: &mut Constants) {
             }
         }
     }
+}
+
+/// Measured and predicted bytes of the peaks of each source, by constants that were fitted to the other sources alone, from
+/// what was likely before: with the ends of their interval.
+pub(super) fn left_out<'a>(runs: &[&'a Run], start: &Constants) -> BTreeMap<&'a str, Vec<Bytes>> {
+    let mut families: Vec<&str> = ratios(runs, start, false).into_keys().collect();
+    families.sort_unstable();
+    let of = |family: &'a str| {
+        let others: Vec<&Run> = runs.iter().copied().filter(|run| run.family != family).collect();
+        let mut constants = start.clone();
+        for (key, likely, ..) in TRIED {
+            if let Some(slot) = constants.slot(key) {
+                *slot = likely;
+            }
+        }
+        fit(&others, &mut constants);
+        let own = MemoryConstants::of(&constants);
+        let peaks = runs.iter().filter(|run| run.family == family && !run.oom).filter_map(|run| {
+            let (layout, (measured, kind)) = (run.memory_layout.as_ref().ok()?, run.peak_memory?);
+            let predicted = as_measured(layout, instrument(kind), &own);
+            (kind != MemoryKind::Computed && predicted > 0.0)
+                .then(|| Bytes::between(measured, predicted, (own.below, own.above)))
+        });
+        (family, peaks.collect())
+    };
+    families.into_iter().map(of).collect()
 }

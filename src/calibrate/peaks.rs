@@ -44,6 +44,24 @@ pub(super) fn memory(out: &mut String, verdict: &Verdict) {
         );
         let _ = writeln!(out, "          {}", noise(&summary.noise_of_memory, "largest peak over least"));
     }
+    if let Some(left_out) = &summary.peak_memory_left_out {
+        let _ = writeln!(
+            out,
+            "          whole sources left out of the fit: {}, families weighing alike {}",
+            line(&left_out.all).trim_start(),
+            left_out.families.map_or_else(|| "not known".to_owned(), percent)
+        );
+        let mut families: Vec<_> = left_out.by_family.iter().collect();
+        families.sort_by(|a, b| b.1.mean_error.unwrap_or(0.0).total_cmp(&a.1.mean_error.unwrap_or(0.0)));
+        let words: Vec<String> = families
+            .iter()
+            .filter_map(|(family, errors)| {
+                let rows = text::count(errors.rows as u64, "row");
+                Some(format!("{family} {} ({rows})", percent(errors.mean_error?)))
+            })
+            .collect();
+        let _ = writeln!(out, "          of {}", words.join(", "));
+    }
     let oom = summary.oom;
     if oom.rows + oom.ran == 0 || peaks.rows + oom.rows == 0 {
         return;

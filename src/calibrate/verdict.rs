@@ -123,6 +123,19 @@ pub struct Bytes {
     pub error: f64,
 }
 
+impl Bytes {
+    /// A peak with its interval: so much below and above the prediction, fractions of it.
+    pub(super) fn between(measured: f64, predicted: f64, (below, above): (f64, f64)) -> Self {
+        Self {
+            measured,
+            predicted,
+            low: predicted * (1.0 - below),
+            high: predicted * (1.0 + above),
+            error: predicted / measured - 1.0,
+        }
+    }
+}
+
 /// Errors of many rows, absolute fractions.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Errors {
@@ -162,6 +175,8 @@ pub struct Summary {
     pub step_seconds_families: Option<f64>,
     /// Peaks.
     pub peak_memory_bytes: Errors,
+    /// Peaks by constants of memory that were fitted without their source, where there are enough of them.
+    pub peak_memory_left_out: Option<PeaksLeftOut>,
     /// Rows that ran out of memory.
     pub oom: Ooms,
     /// Median half-width of the step times' intervals, a fraction of the prediction.
@@ -179,6 +194,17 @@ pub struct Summary {
     pub noise_of_memory: Noise,
     /// Rows that could not be judged.
     pub skipped: usize,
+}
+
+/// Errors of peaks whose whole source the fit of the memory constants did not see.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PeaksLeftOut {
+    /// All rows.
+    pub all: Errors,
+    /// Every family weighing alike.
+    pub families: Option<f64>,
+    /// By family.
+    pub by_family: BTreeMap<String, Errors>,
 }
 
 /// One family.

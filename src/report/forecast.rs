@@ -6,6 +6,7 @@ use super::json::{
     Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
 use crate::ir::{Plan, Price};
+use crate::predict::bills::at_most;
 use crate::predict::{self, Between, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
@@ -240,5 +241,10 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         volumes: paid(share.volumes),
         file_systems: paid(share.file_systems),
     };
+    // What spot instances take is known to nobody beforehand; what the same hours cost on demand is.
+    if spot.is_some() && run.cost_usd.is_none() && !hopeless {
+        out.on_demand_usd = at_most(plan, run.expected_seconds()).usd();
+        out.on_demand_usd_interval = paid(out.on_demand_usd);
+    }
     out
 }

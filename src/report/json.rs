@@ -249,6 +249,10 @@ pub struct Run {
     pub cost_usd_interval: Option<Interval>,
     pub cost_parts: CostParts,
     pub cost_parts_interval: CostPartsInterval,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_demand_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_demand_usd_interval: Option<Interval>,
     pub most_usd: Option<f64>,
     pub price_source: Option<String>,
 }

@@ -328,6 +328,13 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         }
         out.push(line);
         out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
+        if let Some(usd) = run.on_demand_usd {
+            let between = run
+                .on_demand_usd_interval
+                .as_ref()
+                .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
+            out.push(format!("on demand {}{}", text::dollars(usd), between.unwrap_or_default()));
+        }
     } else if run.parts.training.is_some() {
         out.push(unknown(document, "run.seconds"));
     }

@@ -278,10 +278,10 @@ fn the_schema_describes_no_more_than_is_written() {
 fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            // An edit is not always there, nor are other jobs that share something; the list of files is only in what `emit` wrote, the comparison only in a plan
+            // An edit is not always there, nor are other jobs that share something, or a price on demand beside another; the list of files is only in what `emit` wrote, the comparison only in a plan
             // against an account, the prices of groups only where there are groups.
             let optional = |name: &str| {
-                matches!(name, "fix" | "shared_with")
+                matches!(name, "fix" | "shared_with" | "on_demand_usd" | "on_demand_usd_interval")
                     || (at.is_empty()
                         && matches!(name, "files" | "compared_with" | "changes" | "blocked" | "group_prices"))
             };

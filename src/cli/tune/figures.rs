@@ -4,6 +4,7 @@ use super::sound::Sound;
 use crate::predict::{Interval, Run};
 use crate::text;
 use crate::tune::Point;
+use crate::tune::words::card;
 
 /// In what the times of a page are said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,19 +63,14 @@ impl Figures {
             Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
             // Of spot instances: what they cost on demand is known.
             _ => match point.most_usd {
-                Some(usd) => format!("{} at most", text::dollars(usd)),
+                Some(usd) => format!("{} on demand", text::dollars(usd)),
                 None => format!("{:.2} node hours", nodes * point.seconds / 3_600.0),
             },
         };
         let hours = run.and_then(Run::expected_interval);
         let dollars = run.and_then(|run| {
             let known = run.cost_interval().or_else(|| run.least_interval().filter(|_| run.spot.is_none()));
-            // What it costs at most is paid by the hour as well.
-            let at_most = || {
-                let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
-                Some(Interval { low: each * hours.low, high: each * hours.high })
-            };
-            known.or_else(at_most)
+            known.or_else(|| on_demand(run, point))
         });
         let memory = prediction.memory.as_ref();
         let high = sound.tight();
@@ -96,12 +92,18 @@ impl Figures {
                 prediction.speed.as_ref().map_or(point.step_seconds, |speed| speed.step_seconds)
             ),
             memory: format!(
-                "{:.1} of {:.0} GiB{high}",
+                "{:.1} of {} GiB{high}",
                 memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
-                point.capacity_bytes / GIB
+                card(point.capacity_bytes)
             ),
         }
     }
+}
+
+/// Between what the same hours cost on demand, of a job on spot instances: they are paid by the hour as well.
+pub(super) fn on_demand(run: &Run, point: &Point) -> Option<Interval> {
+    let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
+    Some(Interval { low: each * hours.low, high: each * hours.high })
 }
 
 /// A figure with its interval behind it: `3.62 h (3.10 and 4.20 h)`.

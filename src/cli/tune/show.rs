@@ -288,6 +288,12 @@ impl Row<'_> {
         let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
         let hours = run.and_then(Run::expected_interval);
         let cost = run.and_then(Run::cost_interval);
+        let step = speed.map(|speed| speed.interval);
+        let memory = prediction.memory.as_ref();
+        // Of spot instances whose price is known nothing else is said.
+        let on_demand = self.point.most_usd.filter(|_| run.is_some_and(|run| run.cost_usd.is_none()));
+        let on_demand_between =
+            run.filter(|_| on_demand.is_some()).and_then(|run| super::figures::on_demand(run, &self.point));
         json!({
             "number": number,
             "sets": texts(&self.sets),
@@ -295,15 +301,20 @@ impl Row<'_> {
             "instance": space.name(self.point.choice.site),
             "nodes": self.point.choice.nodes,
             "step_seconds": speed.map(|speed| speed.step_seconds),
+            "step_seconds_low": step.map(|step| step.low),
+            "step_seconds_high": step.map(|step| step.high),
             "seconds": run.map(Run::expected_seconds),
             "seconds_low": hours.map(|hours| hours.low),
             "seconds_high": hours.map(|hours| hours.high),
             "cost_usd": run.and_then(|run| run.cost_usd),
             "cost_usd_low": cost.map(|cost| cost.low),
             "cost_usd_high": cost.map(|cost| cost.high),
-            "most_usd": self.point.most_usd,
-            "memory_bytes": prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
-            "memory_high_bytes": prediction.memory.as_ref().map(|memory| memory.interval.high),
+            "on_demand_usd": on_demand,
+            "on_demand_usd_low": on_demand_between.map(|usd| usd.low),
+            "on_demand_usd_high": on_demand_between.map(|usd| usd.high),
+            "memory_bytes": memory.map(|memory| memory.per_gpu_bytes),
+            "memory_low_bytes": memory.map(|memory| memory.interval.low),
+            "memory_high_bytes": memory.map(|memory| memory.interval.high),
             "capacity_bytes": self.point.capacity_bytes,
             "tight": self.sound.tight().is_some(),
             "beaten": is_beaten(points, self.sound.at),
