@@ -18,9 +18,10 @@ fn needs(command: &str) -> Option<&'static str> {
     })
 }
 
-/// Where something was written, unless it could not be read.
-fn place<T>(field: &Field<T>) -> Option<Option<Span>> {
-    (!field.is_bad()).then(|| field.span())
+/// Adds where something was written; none where it could not be read.
+fn add<T>(out: &mut Vec<Span>, field: &Field<T>) -> Option<()> {
+    out.extend(field.span());
+    (!field.is_bad()).then_some(())
 }
 
 /// Where that stands which a command needs; none where some of it could not be read.
@@ -30,24 +31,26 @@ fn places(plan: &Plan, command: &str) -> Option<Vec<Span>> {
     if !job.is_whole || job.name.value().is_none() || job.region.value().is_none() {
         return None;
     }
-    let mut out = vec![place(&job.name)?, place(&job.region)?, place(&job.account)?];
+    let mut out = Vec::new();
+    add(&mut out, &job.name)?;
+    add(&mut out, &job.region)?;
+    add(&mut out, &job.account)?;
     if command == "destroy" {
         if let Some(role) = &job.role {
-            out.extend([place(&role.arn)?, place(&role.path)?]);
+            add(&mut out, &role.arn)?;
+            add(&mut out, &role.path)?;
         }
         if let Some(program) = &job.program {
-            out.push(place(&program.upload)?);
+            add(&mut out, &program.upload)?;
         }
         for one in &job.storage {
-            out.extend([
-                place(&one.kind)?,
-                place(&one.name)?,
-                place(&one.id)?,
-                place(&one.delete_after_job)?,
-            ]);
+            add(&mut out, &one.kind)?;
+            add(&mut out, &one.name)?;
+            add(&mut out, &one.id)?;
+            add(&mut out, &one.delete_after_job)?;
         }
     }
-    Some(out.into_iter().flatten().collect())
+    Some(out)
 }
 
 /// The plan of a manifest with errors that a command can go on with: what the command needs was read, and no error is
