@@ -51,6 +51,14 @@ pub enum Guard {
     New,
 }
 
+impl Guard {
+    /// Whether a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
+    /// could give the tag to what has none, and delete what has it, could delete anything.
+    pub fn is_for(self, commands: &[Command]) -> bool {
+        self == Self::Own || commands.contains(&Command::Apply)
+    }
+}
+
 /// What a permission is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -60,12 +68,17 @@ pub enum Scope {
     Role,
     /// Any role: a manifest may name one of its own.
     AnyRole,
+    /// Whoever is asked about by a simulation of policies: a role of the manifest's own, and the caller where
+    /// something goes with the job.
+    Judged,
     /// File systems and their associations of the region.
     FileSystem,
     /// Training jobs of the region.
     TrainingJob,
     /// The bucket of the source archive, and the buckets of data.
     Bucket,
+    /// The one bucket that trainc makes: the SageMaker SDK's default one.
+    DefaultBucket,
     /// Objects of these buckets.
     Object,
     /// The log group of training jobs.
@@ -128,7 +141,7 @@ pub struct Row {
     /// What its permission is about.
     pub scope: Scope,
     /// The tags under which its permission holds, each by itself; none where the resource alone says what is meant, or
-    /// the action knows no tags.
+    /// the action knows no tags. [`Guard::is_for`] says which commands need which.
     pub guards: &'static [Guard],
     /// Further actions that the caller needs for it (service authorization reference, "dependent actions").
     pub also: &'static [&'static str],
@@ -144,7 +157,7 @@ calls! {
     GetRolePolicy Read "iam" "GetRolePolicy" Role [] [] [Plan, Apply, Destroy];
     ListRolePolicies Read "iam" "ListRolePolicies" Role [] [] [Plan, Apply, Destroy];
     ListAttachedRolePolicies Read "iam" "ListAttachedRolePolicies" Role [] [] [Plan, Apply, Destroy];
-    SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" All [] [] [Plan, Apply];
+    SimulatePrincipalPolicy Read "iam" "SimulatePrincipalPolicy" Judged [] [] [Plan, Apply];
     DescribeFileSystems Read "fsx" "DescribeFileSystems" All [] [] [Plan, Emit, Apply, Watch, Destroy];
     DescribeDataRepositoryAssociations Read "fsx" "DescribeDataRepositoryAssociations" All [] [] [Plan, Apply, Destroy];
     DescribeTrainingJob Read "sagemaker" "DescribeTrainingJob" TrainingJob [] [] [Plan, Apply, Watch, Stop, Destroy, Import];
@@ -178,7 +191,7 @@ calls! {
     DeleteFileSystem Write "fsx" "DeleteFileSystem" FileSystem [Own] [] [Destroy];
     CreateDataRepositoryAssociation Write "fsx" "CreateDataRepositoryAssociation" FileSystem [New] ["fsx:TagResource"] [Apply];
     DeleteDataRepositoryAssociation Write "fsx" "DeleteDataRepositoryAssociation" FileSystem [Own] [] [Destroy];
-    CreateBucket Write "s3" "CreateBucket" Bucket [] [] [Apply];
+    CreateBucket Write "s3" "CreateBucket" DefaultBucket [] [] [Apply];
     PutObject Write "s3" "PutObject" Object [] [] [Apply];
     ListMultipartUploads Read "s3" "ListMultipartUploads" Bucket [] [] [Apply, Destroy];
     ListParts Read "s3" "ListParts" Object [] [] [Apply];
@@ -248,5 +261,9 @@ mod tests {
         }
         assert_eq!(Call::guards_of("iam:TagRole"), [Guard::Own, Guard::New]);
         assert!(Call::guards_of("ec2:GetSecurityGroupsForVpc").is_empty());
+        // A command that makes nothing is not let by the tag that a request gives.
+        for call in Call::ALL.iter().filter(|call| call.row().guards == [Guard::New]) {
+            assert_eq!(call.row().commands, [Command::Apply], "{call:?}");
+        }
     }
 }

@@ -101,6 +101,32 @@ impl Fault {
         }
     }
 
+    /// No answer came, for these reasons, the outermost first: in plain words, without what a library calls its own parts.
+    /// Of what is no closed connection and no time that ran out, the innermost reason says most.
+    pub fn lost(call: Call, reasons: &[String]) -> Self {
+        const CLOSED: [&str; 6] = [
+            "connection closed",
+            "connection reset",
+            "connection aborted",
+            "broken pipe",
+            "unexpected eof",
+            "unexpected end of file",
+        ];
+        const LATE: [&str; 3] = ["timed out", "timeout", "time out"];
+        let says = |words: &[&str]| {
+            reasons.iter().any(|reason| words.iter().any(|word| reason.to_lowercase().contains(word)))
+        };
+        let words = if says(&CLOSED) {
+            "the connection was closed before the answer came".to_owned()
+        } else if says(&LATE) {
+            "no answer came in time".to_owned()
+        } else {
+            let reason = reasons.iter().rfind(|reason| !reason.is_empty());
+            reason.map_or_else(|| "no answer came".to_owned(), |reason| format!("no answer came: {reason}"))
+        };
+        Self::of(call, Class::Lost, &words)
+    }
+
     /// With the request's id.
     #[must_use]
     pub fn request(mut self, id: Option<&str>) -> Self {
@@ -298,6 +324,34 @@ mod tests {
     #[track_caller]
     fn class(call: Call, code: &str, message: &str, expected: Class) {
         assert_eq!(classify(call, Some(400), code, message), expected, "{code}: {message}");
+    }
+
+    #[test]
+    fn a_lost_answer_is_told_in_plain_words() {
+        let words = |reasons: &[&str]| {
+            let reasons: Vec<String> = reasons.iter().map(|one| (*one).to_owned()).collect();
+            Fault::lost(Call::CreateRole, &reasons).message
+        };
+        let closed = "the connection was closed before the answer came";
+        let sent = "client error (SendRequest)";
+        assert_eq!(
+            words(&["dispatch failure", "other", sent, "connection closed before message completed"]),
+            closed
+        );
+        assert_eq!(
+            words(&["dispatch failure", "io error", "Connection reset by peer (os error 104)"]),
+            closed
+        );
+        assert_eq!(
+            words(&["request has timed out", "HTTP read timeout occurred after 5s"]),
+            "no answer came in time"
+        );
+        let certificate = "invalid peer certificate: UnknownIssuer";
+        assert_eq!(
+            words(&["dispatch failure", "io error", certificate]),
+            format!("no answer came: {certificate}")
+        );
+        assert_eq!(words(&[""]), "no answer came");
     }
 
     #[test]

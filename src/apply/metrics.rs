@@ -1,5 +1,6 @@
 //! Figures read from a job's log by the expressions that its request carries.
 
+use super::account::LogEvent;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,6 +13,18 @@ pub struct Metrics {
     /// How many of the expressions are the request's own; the others are guesses.
     own: usize,
     latest: BTreeMap<String, (Host, f64)>,
+    /// Which of the expressions is that of the training step.
+    step: Option<usize>,
+    /// From the first step that was seen to the last.
+    steps: Option<Steps>,
+}
+
+/// Steps that a host told of, each with its time, milliseconds since 1970.
+#[derive(Clone, Debug)]
+struct Steps {
+    host: Host,
+    first: (f64, i64),
+    last: (f64, i64),
 }
 
 /// A host, in the order of their numbers: `algo-2` before `algo-10`.
@@ -51,7 +64,12 @@ impl Metrics {
         {
             rows.push(("step".to_owned(), step));
         }
-        Self { rows, own, latest: BTreeMap::new() }
+        let is_step = |(name, _): &(String, Regex)| word_of(name) == Some("step");
+        let step = rows
+            .iter()
+            .position(|row| is_step(row) && row.0.starts_with("train"))
+            .or_else(|| rows.iter().position(is_step));
+        Self { rows, own, latest: BTreeMap::new(), step, steps: None }
     }
 
     /// Whether each of the request's own expressions has found a figure.
@@ -59,20 +77,59 @@ impl Metrics {
         self.rows.iter().take(self.own).all(|(name, _)| self.latest.contains_key(name))
     }
 
+    /// Reads a line of a host that has a time; whether it had a figure.
+    pub fn read_event(&mut self, host: &str, event: &LogEvent) -> bool {
+        let (found, step) = self.take(host, &event.text);
+        if let Some(step) = step {
+            self.stepped((host.len(), host.to_owned()), step, event.time);
+        }
+        found
+    }
+
     /// Reads a line of a host; whether it had a figure.
     pub fn read(&mut self, host: &str, line: &str) -> bool {
+        self.take(host, line).0
+    }
+
+    /// A host that counts more than the one before begins anew, and so does a run that goes on from a checkpoint.
+    fn stepped(&mut self, host: Host, step: f64, time: i64) {
+        match &mut self.steps {
+            Some(steps) if host > steps.host => {}
+            Some(steps) if host == steps.host && step >= steps.last.0 => {
+                if step > steps.last.0 {
+                    steps.last = (step, time);
+                }
+            }
+            steps => *steps = Some(Steps { host, first: (step, time), last: (step, time) }),
+        }
+    }
+
+    /// Seconds of a step, from the first that was seen to the last: start-up is no part of it. Nothing before a second one
+    /// is seen.
+    pub fn step_seconds(&self) -> Option<f64> {
+        let steps = self.steps.as_ref()?;
+        let seconds = (steps.last.1 - steps.first.1) as f64 / 1_000.0;
+        let count = steps.last.0 - steps.first.0;
+        (seconds > 0.0 && count > 0.0).then(|| seconds / count)
+    }
+
+    /// Whether a line had a figure, and the training step in it.
+    fn take(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
-        let mut found = false;
-        for (name, regex) in &self.rows {
+        let (mut found, mut step) = (false, None);
+        for (at, (name, regex)) in self.rows.iter().enumerate() {
             let value = regex.captures(line).and_then(|groups| groups.get(1)?.as_str().parse::<f64>().ok());
             if let Some(value) = value.filter(|value| value.is_finite()) {
                 if self.latest.get(name).is_none_or(|(first, _)| host <= *first) {
                     self.latest.insert(name.clone(), (host.clone(), value));
                 }
                 found = true;
+                if self.step == Some(at) {
+                    step = Some(value);
+                }
             }
         }
-        found
+        (found, step)
     }
 
     /// The last figures under the words of the trade, in their order; others by their own names after them.
@@ -127,6 +184,26 @@ mod tests {
         let latest = metrics.latest();
         let names: Vec<&str> = latest.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["step", "loss", "gpu"]);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_steps_alone() {
+        let mut metrics = Metrics::of(&json!({}));
+        let mut at = |host: &str, seconds: i64, step: u32| {
+            let text = format!("step={step} loss=2.5");
+            metrics.read_event(host, &LogEvent { time: 1_700_000_000_000 + seconds * 1_000, text });
+            metrics.step_seconds()
+        };
+        assert_eq!(at("algo-2", 600, 25), None, "one step says nothing of how long it took");
+        assert_eq!(at("algo-2", 650, 50), Some(2.0));
+        // The first host counts, from its own first step on.
+        assert_eq!(at("algo-1", 900, 25), None);
+        assert_eq!(at("algo-2", 901, 75), None);
+        assert_eq!(at("algo-1", 975, 50), Some(3.0));
+        assert_eq!(at("algo-1", 980, 50), Some(3.0), "said twice");
+        // From a checkpoint: the time without machines is no step's.
+        assert_eq!(at("algo-1", 9_000, 26), None);
+        assert_eq!(at("algo-1", 9_040, 36), Some(4.0));
     }
 
     #[test]

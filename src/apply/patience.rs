@@ -102,6 +102,11 @@ impl Wait {
         Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
     }
 
+    /// Counts a look that another wait pauses after.
+    pub fn looked(&mut self) {
+        self.looks += 1;
+    }
+
     /// Pauses for one poll interval.
     pub async fn long(&mut self, clock: &impl Clock, patience: &Patience) {
         self.looks += 1;

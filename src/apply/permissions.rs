@@ -33,8 +33,12 @@ pub struct Named {
     makes_file_systems: bool,
     /// Whether one of them goes with the job: then `apply --wait` deletes it.
     releases: bool,
-    /// Buckets that are looked at, or made.
+    /// Roles whose permissions are asked for.
+    judged: BTreeSet<String>,
+    /// Buckets that are looked at.
     buckets: BTreeSet<String>,
+    /// The bucket that is made: none where all that is uploaded goes elsewhere.
+    made: Option<String>,
     /// `bucket/prefix` of what is uploaded.
     uploads: BTreeSet<String>,
     /// Keys that are looked at.
@@ -75,6 +79,15 @@ impl Place {
             .collect();
         let bucket = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
         let bucket_of = |uri: &str| Some(desired::split_uri(uri)?.0.to_owned());
+        let worker = emit::worker_uploads(plan, &identity.digest).into_iter().map(|(uri, _)| uri);
+        let default = emit::default_bucket(plan);
+        let is_used = emit::archive_uri(plan)
+            .into_iter()
+            .chain(worker)
+            .any(|uri| bucket_of(&uri).is_some_and(|bucket| bucket == default));
+        let releases = plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
+        // Whether the caller may delete is asked of the caller, whose name no manifest knows.
+        let callers = releases.then(|| callers(&partition, &account)).into_iter().flatten();
         let named = preflight::places(plan);
         let mut buckets: BTreeSet<String> = named.iter().filter_map(|(uri, _)| bucket_of(uri)).collect();
         buckets.extend(uploads.iter().map(|upload| bucket(upload)));
@@ -94,12 +107,14 @@ impl Place {
         let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.value());
         let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
         let named = Named {
+            judged: given.clone().into_iter().chain(callers).collect(),
             passed: given.or_else(|| role.clone()).unwrap_or_default(),
             role,
             runs: emit::job_pattern(plan),
-            releases: plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true)),
+            releases,
             makes_file_systems: !emit::fsx::file_systems(plan, &identity.digest).is_empty(),
             buckets,
+            made: is_used.then_some(default),
             uploads,
             keys: output.into_iter().chain(others).chain(storages).map(key).collect(),
             upload_keys: output.into_iter().map(key).collect(),
@@ -128,6 +143,8 @@ impl Place {
             (Scope::Role, None) => vec![format!("arn:{p}:iam::{a}:role/trainc/*")],
             (Scope::AnyRole, Some(job)) => vec![job.passed.clone()],
             (Scope::AnyRole, None) => vec![format!("arn:{p}:iam::{a}:role/*")],
+            (Scope::Judged, Some(job)) => job.judged.iter().cloned().collect(),
+            (Scope::Judged, None) => callers(p, a).to_vec(),
             (Scope::FileSystem, Some(job)) if !job.makes_file_systems => Vec::new(),
             // Their ids are given when they are made.
             (Scope::FileSystem, _) => vec![
@@ -142,6 +159,10 @@ impl Place {
             (Scope::Bucket, Some(job)) => all(&job.buckets, &format!("arn:{p}:s3:::"), ""),
             // The caller looks into the user's buckets, and writes below `trainc/` only.
             (Scope::Bucket, None) => vec![format!("arn:{p}:s3:::*")],
+            (Scope::DefaultBucket, Some(job)) => {
+                job.made.iter().map(|bucket| format!("arn:{p}:s3:::{bucket}")).collect()
+            }
+            (Scope::DefaultBucket, None) => vec![format!("arn:{p}:s3:::sagemaker-{r}-{a}")],
             (Scope::Object, Some(job)) => all(&job.uploads, &format!("arn:{p}:s3:::"), "/*"),
             (Scope::Object, None) => vec![format!("arn:{p}:s3:::sagemaker-{r}-{a}/trainc/*")],
             (Scope::LogGroup, _) => vec![
@@ -175,6 +196,11 @@ impl Place {
     }
 }
 
+/// Everybody who could call, or run a job: roles and users.
+fn callers(partition: &str, account: &str) -> [String; 2] {
+    ["role", "user"].map(|kind| format!("arn:{partition}:iam::{account}:{kind}/*"))
+}
+
 /// The repository of an image of the account's own; where the account is not known, of any that the manifest names.
 fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
     let uri = plan.image.as_ref()?.uri.as_str();
@@ -195,9 +221,11 @@ fn sid(scope: Scope, write: bool, guard: Option<Guard>) -> String {
         Scope::All => "Everywhere",
         Scope::Role => "Roles",
         Scope::AnyRole => "AnyRole",
+        Scope::Judged => "Judged",
         Scope::FileSystem => "FileSystems",
         Scope::TrainingJob => "TrainingJobs",
         Scope::Bucket => "Buckets",
+        Scope::DefaultBucket => "DefaultBucket",
         Scope::Object => "Objects",
         Scope::LogGroup => "Logs",
         Scope::Key => "Keys",
@@ -244,7 +272,8 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
             continue;
         }
         let write = row.effect == super::calls::Effect::Write;
-        allow(&mut statements, write, row.scope, &call.action());
+        let mut allow = |write, scope, action: &str| allow(&mut statements, commands, write, scope, action);
+        allow(write, row.scope, &call.action());
         for also in row.also {
             match *also {
                 // A role is passed under a condition of its own.
@@ -252,10 +281,10 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
                 // It knows no resource that could be named.
                 "ec2:GetSecurityGroupsForVpc" => {
                     if places.iter().any(Place::makes_file_systems) {
-                        allow(&mut statements, false, Scope::All, also);
+                        allow(false, Scope::All, also);
                     }
                 }
-                other => allow(&mut statements, write, row.scope, other),
+                other => allow(write, row.scope, other),
             }
         }
     }
@@ -333,13 +362,15 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
     out
 }
 
-fn allow(statements: &mut Statements, write: bool, scope: Scope, action: &str) {
+fn allow(statements: &mut Statements, commands: &[Command], write: bool, scope: Scope, action: &str) {
     let mut add = |guard: Option<Guard>| {
         statements.entry((write, scope, guard)).or_default().insert(action.to_owned());
     };
     match Call::guards_of(action) {
         [] => add(None),
-        guards => guards.iter().for_each(|guard| add(Some(*guard))),
+        guards => {
+            guards.iter().filter(|guard| guard.is_for(commands)).for_each(|guard| add(Some(*guard)));
+        }
     }
 }
 
@@ -409,5 +440,69 @@ mod tests {
         }
         let pass = policy["Statement"].as_array().unwrap().iter().find(|one| one["Sid"] == "PassRoles");
         assert_eq!(pass.unwrap()["Resource"], json!(["arn:aws:iam::*:role/trainc/*"]));
+    }
+
+    /// Action and resource of every statement, and under which tag.
+    fn allowed(commands: &[Command], place: Place) -> Vec<(String, Vec<String>, String)> {
+        let policy = policy(commands, &[place]);
+        let list = |value: &Value| -> Vec<String> {
+            value.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+        };
+        let statements = policy["Statement"].as_array().unwrap().iter();
+        statements
+            .flat_map(|one| {
+                list(&one["Action"])
+                    .into_iter()
+                    .map(|action| (action, list(&one["Resource"]), one["Condition"].to_string()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_only_bucket_that_may_be_made_is_the_default_one() {
+        let of = |place: Place| -> Vec<Vec<String>> {
+            let all = allowed(&[Command::Apply], place).into_iter();
+            all.filter(|one| one.0 == "s3:CreateBucket").map(|one| one.1).collect()
+        };
+        assert_eq!(of(Place::default()), [["arn:aws:s3:::sagemaker-*-*"]]);
+        let here =
+            Place { region: "us-west-2".to_owned(), account: "111122223333".to_owned(), ..Place::default() };
+        assert_eq!(of(here.clone()), [["arn:aws:s3:::sagemaker-us-west-2-111122223333"]]);
+        let buckets = ["corpus", "runs", "sagemaker-us-west-2-111122223333"].map(str::to_owned).into();
+        let named = Named { buckets, ..Named::default() };
+        let job = |made: Option<&str>| Place {
+            job: Some(Named { made: made.map(str::to_owned), ..named.clone() }),
+            ..here.clone()
+        };
+        let default = "sagemaker-us-west-2-111122223333";
+        assert_eq!(of(job(Some(default))), [[format!("arn:aws:s3:::{default}")]]);
+        assert!(of(job(None)).is_empty(), "all of it is uploaded elsewhere");
+    }
+
+    #[test]
+    fn who_takes_away_gives_no_tag_to_what_has_none() {
+        let tags = |commands: &[Command]| -> Vec<String> {
+            let all = allowed(commands, Place::default()).into_iter();
+            all.filter(|one| one.0 == "fsx:TagResource").map(|one| one.2).collect()
+        };
+        let own = r#"{"Null":{"aws:ResourceTag/trainc:job":"false"}}"#;
+        let new = r#"{"Null":{"aws:RequestTag/trainc:job":"false"}}"#;
+        assert_eq!(tags(&[Command::Destroy]), [own]);
+        assert_eq!(tags(&[Command::Apply]), [own, new]);
+        for (_, _, condition) in allowed(&[Command::Stop, Command::Destroy, Command::Watch], Place::default())
+        {
+            assert_ne!(condition, new);
+        }
+    }
+
+    #[test]
+    fn policies_are_simulated_only_for_whom_a_job_asks() {
+        let of = |judged: &[&str]| -> usize {
+            let judged = judged.iter().map(|one| (*one).to_owned()).collect();
+            let place = Place { job: Some(Named { judged, ..Named::default() }), ..Place::default() };
+            let all = allowed(&[Command::Plan], place).into_iter();
+            all.filter(|one| one.0 == "iam:SimulatePrincipalPolicy").map(|one| one.1.len()).sum()
+        };
+        assert_eq!((of(&[]), of(&["arn:aws:iam::111122223333:role/mine"])), (0, 1));
     }
 }

@@ -70,6 +70,21 @@ impl Prospect {
         diff::is_empty(&self.changes)
     }
 
+    /// Names of the file systems that the manifest lets go with the job (`delete-after-job`) and that are there, where the
+    /// job has completed: they are billed until somebody takes them away.
+    pub fn outlasting(&self) -> Vec<&str> {
+        let latest = self.observed.runs.latest.as_ref().map(|(job, _)| job.status.as_str());
+        if latest != Some("Completed") || !matches!(self.target, Target::Attach(_)) {
+            return Vec::new();
+        }
+        let pairs = self.desired.file_systems.iter().zip(&self.observed.file_systems);
+        let there = pairs.filter(|(wanted, found)| {
+            let live = diff::live_file_system(&found.systems);
+            wanted.delete_after_job && live.is_some_and(|live| diff::uses(&live.tags, &self.desired.job))
+        });
+        there.map(|(wanted, _)| wanted.name.as_str()).collect()
+    }
+
     /// Whether the run that is meant is over.
     pub fn is_settled(&self, choices: Choices) -> bool {
         diff::is_settled(&self.desired, &self.observed, choices)

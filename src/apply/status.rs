@@ -25,7 +25,7 @@ pub struct Status {
     /// How far the run is, 0 to 100; null where no step is known.
     #[serde(rename = "progressPercentage")]
     pub progress_percentage: Option<f64>,
-    /// Seconds until the last step at the present rate.
+    /// Seconds until the last step at the rate of the steps so far: start-up is no part of it.
     #[serde(rename = "estimatedRemainingSeconds")]
     pub estimated_remaining_seconds: Option<u64>,
     /// Seconds since it was asked for, to its end.
@@ -132,8 +132,15 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
         return (None, None);
     };
     let done = (step / steps).clamp(0.0, 1.0);
-    let remaining =
-        (step > 0.0 && !job.is_over()).then(|| whole((now - start) / step * (steps - step).max(0.0)));
+    // By the times of the steps, else by the log's own rate; where it has neither, start-up counts as well. A step takes no
+    // longer than that: a program may log the rate of one host, or of one GPU.
+    let most = (now - start) / step;
+    let by_rate = || {
+        let tokens = plan.batch.as_ref()?.global_tokens? as f64;
+        metrics.get(super::metrics::RATE).filter(|rate| *rate > 0.0).map(|rate| (tokens / rate).min(most))
+    };
+    let of_step = metrics.step_seconds().or_else(by_rate).unwrap_or(most);
+    let remaining = (step > 0.0 && !job.is_over()).then(|| whole(of_step * (steps - step).max(0.0)));
     ((Some((done * 1000.0).round() / 10.0)), remaining)
 }
 

@@ -34,7 +34,7 @@ where
             Fault::answered(call, http, code, &text)
         }
         SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
-        SdkError::TimeoutError(_) => Fault::of(call, Class::Lost, &words(error)),
+        SdkError::TimeoutError(_) => Fault::lost(call, &reasons(error)),
         _ if unsigned.is_some() => {
             Fault::of(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
         }
@@ -99,8 +99,13 @@ pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
     match chain(error).find(|one| refused(*one) || unknown(*one)) {
         Some(reason) => Fault::of(call, Class::Unreachable, &reason.to_string()),
-        None => Fault::of(call, Class::Lost, &words(error)),
+        None => Fault::lost(call, &reasons(error)),
     }
+}
+
+/// What an error and each of its reasons says, the outermost first.
+fn reasons(error: &(dyn Error + 'static)) -> Vec<String> {
+    chain(error).map(ToString::to_string).collect()
 }
 
 /// An error and its reasons, each once, without debug forms.

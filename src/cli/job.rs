@@ -9,6 +9,7 @@ use super::overlay::Overlay;
 use super::progress::{LOOKING, Mode, Progress, version_line};
 use super::prospects::{only, show};
 use super::typed::Again;
+use super::unsound;
 use crate::apply::account::{Tags, TrainingJob};
 use crate::apply::cloud::{Clock, Observe};
 use crate::apply::desired::Desired;
@@ -152,6 +153,18 @@ impl About {
         self.form.tell(io, Some(self.name()), object);
     }
 
+    /// Says that the manifest has errors which stand in no way of this command.
+    fn go_on(&self, io: &mut Io, command: &str) {
+        let (notes, words) = unsound::noted(&self.manifest.compiled, command);
+        if let Form::Lines = self.form {
+            for one in notes.iter() {
+                self.tell(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+            }
+        }
+        show(io, &self.set, &self.manifest, &notes, &self.global);
+        io.note(&words);
+    }
+
     /// Says what stands in no way of looking: a warning, and for who reads lines an object.
     fn warn(&self, io: &mut Io, diagnostic: Diagnostic) {
         let diagnostic = self.again.typed(diagnostic.severity(Severity::Warning));
@@ -210,7 +223,7 @@ pub(super) fn worst(codes: Vec<u8>) -> u8 {
     verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
 
-/// The account of a command, its sound manifests, and the exit codes of the others; else the command's.
+/// The account of a command, the manifests that it can go on with, and the exit codes of the others; else the command's.
 pub(super) fn abouts(
     io: &mut Io,
     global: &Global,
@@ -232,7 +245,8 @@ pub(super) fn abouts(
     }
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
-        let Some(plan) = manifest.compiled.checked() else {
+        let sound = manifest.compiled.checked();
+        let Some(plan) = sound.or_else(|| unsound::known(&manifest.compiled, &set.sources, command)) else {
             let text = problems(&set, Format::Human, io, io.color, global);
             io.note(&text);
             for object in errors(&set, manifest) {
@@ -250,6 +264,9 @@ pub(super) fn abouts(
             is_forgotten: args.account.is_forgotten(),
             form: form.clone(),
         };
+        if sound.is_none() {
+            about.go_on(io, command);
+        }
         if plan.deployable {
             out.push(about);
         } else {

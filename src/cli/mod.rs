@@ -57,6 +57,7 @@ mod threads;
 mod transcript;
 mod tune;
 mod typed;
+mod unsound;
 mod watch;
 mod worker;
 mod world;

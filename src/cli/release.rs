@@ -2,12 +2,14 @@
 
 use super::destroy::remains;
 use super::progress::Progress;
+use super::typed::Again;
 use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::destroy::{Consent, Remover};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
 use crate::apply::verdict::{self, Verdict};
 use crate::ir::Plan;
+use crate::text;
 
 /// Deletes the file systems that go with a job that has completed, unless another job runs on them; what failed.
 pub(super) async fn release<C: Cloud, K: Clock>(
@@ -27,4 +29,16 @@ pub(super) async fn release<C: Cloud, K: Clock>(
     remover.run(&remains, Consent::default()).await;
     progress.clear();
     ledger.failed().into_iter().map(|(item, cause)| verdict::verdict(plan, &item, &cause)).collect()
+}
+
+/// That file systems which the manifest lets go with the job are still there, and the command that takes them away: nobody
+/// waited for the job to end. Empty where none is.
+pub(super) fn outlasting(names: &[&str], again: &Again) -> String {
+    let (stay, it) = match names {
+        [] => return String::new(),
+        [_] => ("is still there and billed", "it"),
+        _ => ("are still there and billed", "them"),
+    };
+    let names = text::ticked(names, "and");
+    format!("  next  trainc destroy {again}: {names} {stay}, and `delete-after-job` lets {it} go\n")
 }

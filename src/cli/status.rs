@@ -59,7 +59,7 @@ impl Task for Show {
                 continue;
             }
             let mut sink = |host: &str, event: &LogEvent| {
-                metrics.read(host, &event.text);
+                metrics.read_event(host, event);
             };
             let mut tail = Tail::new(hosts);
             let read = progress.busy(READING, tail.round(&look, &job.name, &mut sink)).await;

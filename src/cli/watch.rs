@@ -166,7 +166,7 @@ impl Following {
         }
         let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
         let mut sink = |host: &str, event: &LogEvent| {
-            metrics.read(host, &event.text);
+            metrics.read_event(host, event);
             autopsy.read(host, event);
         };
         let read = if job.is_over() {
@@ -217,7 +217,8 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     progress: &Progress,
     stay: Stay,
 ) -> u8 {
-    let Some(plan) = manifest.compiled.checked() else { return exit::MANIFEST };
+    // Whether it is sound enough to be followed was said before.
+    let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
     let mode = progress.mode();
     let ledger = Ledger::default();
     let telling = Telling { ledger: &ledger, listener: progress };

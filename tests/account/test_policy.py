@@ -68,7 +68,7 @@ def asks(entry, roles):
     if service == "iam":
         form = dict(pair.split("=", 1) for pair in entry["body"].split("&"))
         if operation == "SimulatePrincipalPolicy":
-            return [(action, "*", {})]
+            return [(action, urllib.parse.unquote_plus(form["PolicySourceArn"]), {})]
         name = form["RoleName"]
         keys = {key: urllib.parse.unquote_plus(value) for key, value in form.items() if key.endswith(".Key")}
         context = {f"aws:requesttag/{value.lower()}": "job" for value in keys.values()}
@@ -245,6 +245,9 @@ NEVER = [
     ("sagemaker:CreateTrainingJob", arn("sagemaker", "us-west-2", "training-job/untagged")),
     *[(f"iam:{verb}", f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged")
       for verb in ("DeleteRole", "PutRolePolicy", "UpdateAssumeRolePolicy", "TagRole")],
+    # The only bucket that trainc makes is the default one, of the region and the account.
+    *[("s3:CreateBucket", f"arn:aws:s3:::{bucket}")
+      for bucket in ("example-corpus", "example-runs", "example-code", "anything", "sagemaker")],
 ]
 
 
@@ -253,7 +256,7 @@ def test_what_nobody_needs_is_denied(command):
     policy = granted(command)
     passed = {"iam:passedtoservice": "ec2.amazonaws.com"}
     wide = [f"{a} on {r}" for a, r in NEVER if decide(policy, "us-west-2", a, r, passed) == "Allow"]
-    assert wide == [] and len(NEVER) == 42
+    assert wide == [] and len(NEVER) == 47
     admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
     to_jobs = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
     assert decide(policy, "us-west-2", "iam:PassRole", admin, to_jobs) != "Allow"
@@ -271,6 +274,41 @@ def test_what_carries_the_tag_may_be_changed():
     taken = {"aws:requesttag/trainc:job": "job"}
     assert decide(granted("apply"), "us-west-2", "fsx:TagResource", system, taken) == "Allow"
     assert decide(granted("apply"), "us-west-2", "fsx:UpdateFileSystem", system, taken) != "Allow"
+
+
+def test_who_takes_away_marks_nothing_as_its_own():
+    """Else the role could give the tag to anybody's file system, and delete it with its data."""
+    system = arn("fsx", "us-west-2", "file-system/fs-0fffffffffffffff1")
+    given_tag = {"aws:requesttag/trainc:job": "job"}
+    manifest = str(ROOT / "examples/llama-7b-fsdp/trainc.kdl")
+    for command in ("plan", "emit", "watch", "stop", "destroy"):
+        for policy in (granted(command), policy_of(command, manifest)):
+            for action in ("fsx:TagResource", "iam:TagRole", "sagemaker:AddTags"):
+                resource = {"fsx": system, "iam": f"arn:aws:iam::{ACCOUNT}:role/trainc/untagged"}.get(
+                    action.split(":")[0], arn("sagemaker", "us-west-2", "training-job/llama-7b-fsdp-1"))
+                assert decide(policy, "us-west-2", action, resource, given_tag) != "Allow", (command, action)
+    # A job that leaves a file system to another writes that one's name where its own stands.
+    assert decide(granted("destroy"), "us-west-2", "fsx:TagResource", system, OWN | given_tag) == "Allow"
+
+
+def test_the_only_bucket_that_is_made_is_the_default_one():
+    default = f"arn:aws:s3:::sagemaker-us-west-2-{ACCOUNT}"
+    assert decide(granted("apply"), "us-west-2", "s3:CreateBucket", default, {}) == "Allow"
+    for name in ("llama-7b-fsdp", "falcon-40b-qlora", "starter"):
+        policy = policy_of("apply", str(ROOT / f"examples/{name}/trainc.kdl"))
+        places = {
+            resource for statement in policy["Statement"] for resource in statement["Resource"]
+            if "s3:CreateBucket" in statement["Action"]
+        }
+        assert all(place.startswith("arn:aws:s3:::sagemaker-") and place.count("*") <= 1 for place in places), places
+        for bucket in ("example-corpus", "example-runs", "anything"):
+            asked = ("s3:CreateBucket", f"arn:aws:s3:::{bucket}")
+            assert decide(policy, "us-west-2", *asked, {}) != "Allow", (name, bucket)
+
+
+def test_policies_are_simulated_only_where_a_manifest_asks():
+    starter = policy_of("apply", str(ROOT / "examples/starter/trainc.kdl"))
+    assert "iam:SimulatePrincipalPolicy" not in json.dumps(starter), "its role is made, and nothing goes with the job"
 
 
 # A job whose objects lie where trainc would not put them by itself.
@@ -326,7 +364,10 @@ def test_the_policy_of_one_manifest_is_enough_and_narrow(narrowed, command):
         ("sagemaker:StopTrainingJob", arn("sagemaker", "us-west-2", "training-job/another-1")),
         ("iam:CreateRole", f"arn:aws:iam::{ACCOUNT}:role/trainc/another"),
         ("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin"), ("fsx:CreateFileSystem", arn("fsx", "us-west-2", "file-system/*")),
-        ("kms:DescribeKey", arn("kms", "us-west-2", "key/another")), *NEVER,
+        ("kms:DescribeKey", arn("kms", "us-west-2", "key/another")),
+        # All of it is uploaded elsewhere: no bucket is made, nor is a role of its own asked about.
+        ("s3:CreateBucket", f"arn:aws:s3:::sagemaker-us-west-2-{ACCOUNT}"),
+        ("iam:SimulatePrincipalPolicy", f"arn:aws:iam::{ACCOUNT}:role/admin"), *NEVER,
     ]
     passed = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
     assert [one for one in others if decide(policy, "us-west-2", *one, passed) == "Allow"] == []

@@ -191,10 +191,16 @@ fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     let watched = repo.run(&["watch", LLAMA]);
     assert!(watched.out.contains("trainc destroy llama-7b-fsdp/trainc.kdl"), "{}", watched.out);
     assert_eq!(left("file_systems"), 1);
+    let applied = repo.run(&["apply", LLAMA, "--yes"]);
+    assert_eq!(applied.code, Some(0), "{}", applied.err);
+    let words = "trainc destroy llama-7b-fsdp/trainc.kdl --simulate=account.json: `corpus` is still there and billed, and `delete-after-job` lets it go";
+    assert!(applied.out.contains("nothing to do") && applied.out.contains(words), "{}", applied.out);
     let gone = repo.run(&["destroy", LLAMA, "--yes"]);
     assert_eq!(gone.code, Some(0), "{}", gone.err);
     assert!(gone.out.contains("`delete-after-job`"), "{}", gone.out);
     assert_eq!((left("file_systems"), left("roles")), (0, 0));
+    let applied = repo.run(&["apply", LLAMA, "--yes"]);
+    assert!(applied.code == Some(0) && !applied.out.contains("destroy"), "{}", applied.out);
 }
 
 #[test]
@@ -488,6 +494,66 @@ fn runs_that_follow_one_without_machines_have_their_names() {
         told.err.lines().filter_map(|line| line.split_once("; trying ")).map(|(_, next)| next).collect();
     assert_eq!(tries.first().copied(), Some("again in 15s, for 9m more"), "{}", told.err);
     assert!(tries.last().is_some_and(|last| last.starts_with("for the last time in ")), "{tries:?}");
+    // The last try is watched as those before it: it found none either, and that is no success.
+    assert_eq!(told.code, Some(5), "{}{}", told.out, told.err);
+    assert!(!told.out.contains("applied:") && told.err.contains("T0604"), "{}{}", told.out, told.err);
+    let jobs = repo.account()["jobs"].as_object().unwrap().clone();
+    assert!(jobs.values().all(|job| job["job"]["status"] == "Failed"), "each was seen to its end");
+}
+
+/// The time that is left and the rate beside it say the same: start-up is no part of either.
+#[test]
+fn what_is_left_of_a_run_is_told_by_its_steps() {
+    let repo = Repo::new("apply-left", &["starter"]);
+    let path = "starter/trainc.kdl";
+    assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
+    let watched = repo.run(&["watch", path, "-o", "json"]);
+    assert_eq!(watched.code, Some(0), "{}", watched.err);
+    let all: Vec<Value> = lines(&watched)
+        .into_iter()
+        .filter(|line| line["type"] == "status")
+        .map(|line| line["status"].clone())
+        .collect();
+    let end = all.last().unwrap()["transitions"].as_array().unwrap().clone();
+    let trained = end.iter().find(|one| one["status"] == "Training").unwrap()["end"].as_f64().unwrap();
+    let created = end[0]["start"].as_f64().unwrap();
+    let training: Vec<&Value> = all
+        .iter()
+        .filter(|now| now["secondary_status"] == "Training" && now["metrics"]["step"].is_number())
+        .collect();
+    assert!(training.len() > 10);
+    for now in training {
+        let told = now["estimatedRemainingSeconds"].as_f64().unwrap();
+        let left = trained - created - now["elapsed_seconds"].as_f64().unwrap();
+        // The log tells every so many steps: until the next, what is left stays as it was said.
+        assert!((told - left).abs() < 90.0 + left * 0.02, "{told} of {left}: {}", now["metrics"]);
+    }
+}
+
+/// Who starts a job unchecked is told so, in a line, and in full where asked.
+#[test]
+fn checks_that_were_skipped_are_said_before_a_job_is_started() {
+    let repo = Repo::new("apply-unchecked", &["llama-7b-fsdp"]);
+    let denied = r#"{"denied": ["ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "servicequotas:GetServiceQuota"]}"#;
+    for flags in [&["--yes"][..], &["--yes", "-v"], &["--yes", "--quiet"]] {
+        repo.0.write("account.json", denied);
+        let ran = repo.run(&[&["apply", LLAMA], flags].concat());
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        let said: Vec<&str> = ran.err.lines().filter(|line| line.contains("skipped")).collect();
+        let each = ran.err.matches("[T0636]").count();
+        match flags.last() {
+            Some(&"-v") => assert!(said.is_empty() && each > 1, "{}", ran.err),
+            Some(&"--quiet") => assert!(said.is_empty() && each == 0, "{}", ran.err),
+            _ => {
+                assert!(each == 0 && said.len() == 1, "one line: {}", ran.err);
+                let actions =
+                    "ec2:DescribeSecurityGroups, ec2:DescribeSubnets, servicequotas:GetServiceQuota";
+                let words =
+                    format!("checks were skipped, permission to look is missing: {actions}; -v shows each");
+                assert!(said[0].starts_with("note: ") && said[0].ends_with(&words), "{}", ran.err);
+            }
+        }
+    }
 }
 
 /// What cannot be done is said before anything is, in words that lead on.

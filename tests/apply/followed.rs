@@ -107,7 +107,7 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
         let mut metrics = Metrics::of(&job.request);
         let mut sink = |host: &str, event: &LogEvent| {
             autopsy.read(host, event);
-            metrics.read(host, &event.text);
+            metrics.read_event(host, event);
         };
         Tail::new(None).round(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);

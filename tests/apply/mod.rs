@@ -15,6 +15,7 @@ mod shared;
 mod shown;
 mod sweeps;
 mod typed;
+mod unsound;
 mod verdicts;
 mod workers;
 

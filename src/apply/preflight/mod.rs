@@ -33,6 +33,7 @@ use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
 use crate::ir::Plan;
 use crate::source::Span;
+use std::collections::BTreeSet;
 
 declare_code!(T0636, "not-looked-at", Note, "something that the caller may not look at");
 
@@ -124,6 +125,31 @@ fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
         .fact("action", action)
+        .fact("denied", fault.class == Class::Denied)
+}
+
+/// What was not looked at, a line for each reason, where nobody reads the notes that say each: an apply that starts a job
+/// unchecked must not be silent about it. Empty where everything was seen.
+pub fn skipped(problems: &Problems) -> String {
+    let mut out = String::new();
+    for (denied, why) in [(true, "permission to look is missing"), (false, "the service did not answer")] {
+        let notes = problems.iter().filter(|one| {
+            one.code == &T0636 && one.facts.get("denied").and_then(serde_json::Value::as_bool) == Some(denied)
+        });
+        let notes: Vec<&Diagnostic> = notes.collect();
+        let actions: BTreeSet<&str> = notes
+            .iter()
+            .filter_map(|one| one.facts.get("action").and_then(serde_json::Value::as_str))
+            .collect();
+        let actions: Vec<&str> = actions.into_iter().collect();
+        let checks = match notes.len() {
+            0 => continue,
+            1 => "1 check was".to_owned(),
+            more => format!("{more} checks were"),
+        };
+        out.push_str(&format!("note: {checks} skipped, {why}: {}; -v shows each\n", actions.join(", ")));
+    }
+    out
 }
 
 fn short(fault: &Fault) -> &str {

@@ -11,6 +11,10 @@ use crate::apply::patience::{Wait, absent};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// How long a run is watched that follows one which found no machines, also where the time to wait is over: what was
+/// refused before may be refused again, and who is told that it is applied would not look.
+const LAST: Duration = Duration::from_mins(20);
+
 /// How long a job that may not assume its role yet is tried again when this run wrote nothing: a run before it may
 /// have, a moment ago.
 const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
@@ -68,21 +72,30 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn start_somewhere(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
         let look = &self.look;
         let mut item = item.clone();
-        let mut wait = None;
+        let (mut wait, mut least) = (None, Duration::ZERO);
         loop {
             let name = self.settle(&item, self.start(&item, systems).await)?;
             let Some(most) = look.patience.capacity else { return Some(name) };
             let wait = wait.get_or_insert_with(|| Wait::start(look.clock, most));
-            match self.settle(&item, self.machines(&item, &name, wait).await)? {
+            match self.settle(&item, self.machines(&item, &name, wait, least).await)? {
                 None => return Some(name),
                 Some(next) => item = Item::new(item.kind, &next),
             }
+            least = LAST;
         }
     }
 
-    /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it.
-    async fn machines(&self, item: &Item, name: &str, wait: &mut Wait) -> Result<Option<String>, Cause> {
+    /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it. It is
+    /// watched until the wait is over, and for at least a time of its own.
+    async fn machines(
+        &self,
+        item: &Item,
+        name: &str,
+        wait: &mut Wait,
+        least: Duration,
+    ) -> Result<Option<String>, Cause> {
         let look = &self.look;
+        let mut own = Wait::start(look.clock, least);
         loop {
             let Some(job) = absent(look.ask(async |cloud| cloud.training_job(name).await).await)? else {
                 return Ok(None);
@@ -102,10 +115,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(Some(next));
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
-            if job.is_over() || !looking || wait.is_over(look.clock) {
+            let is_late = wait.is_over(look.clock) && (least.is_zero() || own.is_over(look.clock));
+            if job.is_over() || !looking || is_late {
                 return Ok(None);
             }
             self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            own.looked();
             wait.long(look.clock, &look.patience).await;
         }
     }

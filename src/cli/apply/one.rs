@@ -6,6 +6,7 @@ use crate::apply::cloud::{Clock, Cloud};
 use crate::apply::diff::{self, Choices, Target};
 use crate::apply::ledger::{Ledger, Telling};
 use crate::apply::observed::Look;
+use crate::apply::preflight;
 use crate::apply::prospect::Prospect;
 use crate::apply::run::Driver;
 use crate::apply::saved::{SavedPlan, stale};
@@ -18,7 +19,7 @@ use crate::cli::job::planned;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
-use crate::cli::release::release;
+use crate::cli::release::{outlasting, release};
 use crate::cli::typed::Again;
 use crate::cli::watch::{Stay, follow};
 use crate::diag::Severity;
@@ -220,6 +221,9 @@ impl One<'_> {
         if !self.global.verbose {
             // Who lacks permissions asks for all of them at once, also for those that are only nice to have: each once.
             let mut named = BTreeSet::new();
+            if looked.prospect.is_some() && !self.global.quiet {
+                io.note(&preflight::skipped(&findings));
+            }
             findings.retain(|one| {
                 let action = one.facts.get("action").filter(|_| looked.prospect.is_none());
                 one.severity > Severity::Note || action.is_some_and(|action| named.insert(action.to_string()))
@@ -296,6 +300,10 @@ impl One<'_> {
             };
             if !next.is_empty() {
                 io.print(&format!("  next  {next}\n"));
+            }
+            // Who waits sees it go.
+            if !self.args.wait {
+                io.print(&outlasting(&prospect.outlasting(), &self.path()));
             }
         }
         if self.args.wait {
