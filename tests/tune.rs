@@ -312,7 +312,11 @@ fn run(dir: &Scratch, args: &[&str]) -> Ran {
 /// What is written plans to what was shown, to the last digit, whatever the engine, and the rest of the file stays.
 #[test]
 fn what_is_written_plans_to_what_was_shown() {
-    for (name, nodes) in jobs() {
+    // What spot instances take nobody knows; what the same hours cost on demand stands in both.
+    let spot = jobs()[0].1.replace("max-run \"1d\"", "max-run \"1d\"\n        spot max-wait=\"2d\"")
+        + "    checkpoint s3=\"s3://example-runs/tuned/checkpoints/\" every=\"200 steps\"\n";
+    assert!(spot.contains("spot max-wait"));
+    for (name, nodes) in jobs().into_iter().chain([("fsdp, on spot instances", spot)]) {
         let text = manifest(name, &nodes);
         let dir = Scratch::new("tune-write");
         dir.write("scripts/train.py", "import torch\n");
@@ -343,16 +347,28 @@ fn what_is_written_plans_to_what_was_shown() {
                 ("/speed/step_seconds", "step_seconds"),
                 ("/run/seconds", "seconds"),
                 ("/run/cost_usd", "cost_usd"),
+                ("/run/on_demand_usd", "on_demand_usd"),
+                ("/run/on_demand_usd_interval/low", "on_demand_usd_low"),
+                ("/run/on_demand_usd_interval/high", "on_demand_usd_high"),
+                ("/speed/interval/low", "step_seconds_low"),
+                ("/speed/interval/high", "step_seconds_high"),
+                ("/memory/interval/low", "memory_low_bytes"),
                 ("/memory/per_gpu_bytes", "memory_bytes"),
                 ("/cluster/nodes", "nodes"),
                 ("/cluster/instance", "instance"),
             ] {
-                let (planned, shown) = (plan.pointer(of_plan).unwrap(), &entry[of_entry]);
+                // What a plan has no figure of does not stand in it.
+                let planned = plan.pointer(of_plan).unwrap_or(&serde_json::Value::Null);
+                let shown = &entry[of_entry];
                 let same = match (planned.as_f64(), shown.as_f64()) {
                     (Some(planned), Some(shown)) => near(planned, shown),
                     _ => planned == shown,
                 };
                 assert!(same, "{name} {number} {of_plan}: {planned} {shown}\n{new}");
+            }
+            let (cost, on_demand) = (&entry["cost_usd"], &entry["on_demand_usd"]);
+            if name.contains("spot") {
+                assert!(cost.is_null() && on_demand.is_number(), "{name} {number}: {entry}");
             }
         }
     }

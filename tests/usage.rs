@@ -218,7 +218,7 @@ fn import_writes_in_the_format_that_is_asked_for() {
     // A container that is cut off from the network takes its code from a channel, which this request has not.
     let text = fs::read_to_string(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
     let mut isolated: serde_json::Value = serde_json::from_str(&text).unwrap();
-    isolated["EnableNetworkIsolation"] = true.into();
+    isolated["request"]["EnableNetworkIsolation"] = true.into();
     dir.write("isolated.json", isolated.to_string());
     let document = run(&dir.0, &["import", "isolated.json", "-o", "json"]).json();
     assert_eq!(document["same_request"], false, "{}", document["lost"]);

@@ -333,7 +333,7 @@ fn verdict(
                 by_family.values().filter_map(|family| family.step_seconds.mean_error),
             ),
             peak_memory_bytes: of_peaks(&bytes),
-            peak_memory_left_out: peaks_left_out(table, constants, bytes.len()),
+            peak_memory_left_out: super::memory::peaks_left_out(&table.runs, constants, bytes.len()),
             oom,
             interval_half_width: quantile(&mut widths, 0.5),
             residual_half_width,
@@ -347,27 +347,6 @@ fn verdict(
     }
 }
 
-/// Peaks by constants of memory that were fitted without their source; none of a table that is one's own, or of one source.
-fn peaks_left_out(table: &Table, constants: &Constants, peaks: usize) -> Option<PeaksLeftOut> {
-    if peaks < OWN {
-        return None;
-    }
-    let families = super::memory::left_out(&table.runs.iter().collect::<Vec<_>>(), constants);
-    if families.len() < 2 {
-        return None;
-    }
-    let all: Vec<&Bytes> = families.values().flatten().collect();
-    let by_family: BTreeMap<String, Errors> = families
-        .iter()
-        .map(|(family, peaks)| ((*family).to_owned(), of_peaks(&peaks.iter().collect::<Vec<_>>())))
-        .collect();
-    Some(PeaksLeftOut {
-        all: of_peaks(&all),
-        families: mean(by_family.values().filter_map(|errors| errors.mean_error)),
-        by_family,
-    })
-}
-
 fn of_times(times: &[&Time]) -> Errors {
     let inside = times.iter().filter(|time| (time.low..=time.high).contains(&time.measured)).count() as f64;
     Errors {
@@ -376,7 +355,7 @@ fn of_times(times: &[&Time]) -> Errors {
     }
 }
 
-fn of_peaks(peaks: &[&Bytes]) -> Errors {
+pub(super) fn of_peaks(peaks: &[&Bytes]) -> Errors {
     let inside = peaks.iter().filter(|peak| (peak.low..=peak.high).contains(&peak.measured)).count() as f64;
     Errors {
         inside_interval: (!peaks.is_empty()).then(|| inside / peaks.len() as f64),
@@ -394,7 +373,7 @@ fn errors(mut absolute: Vec<f64>) -> Errors {
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum) = values.fold((0_u32, 0.0), |(n, sum), value| (n + 1, sum + value));
     (n > 0).then(|| sum / f64::from(n))
 }

@@ -3,9 +3,10 @@
 //! Few and bounded: a slack of the allocator and what CUDA and NCCL take. What torch allocates is computed and fits
 //! nothing; so only rows that show more than allocations (nvidia-smi, reserved) say something about them.
 
-use super::judge::instrument;
+use super::fit::OWN;
+use super::judge::{instrument, mean, of_peaks};
 use super::runs::{MemoryKind, Run};
-use super::verdict::Bytes;
+use super::verdict::{Bytes, Errors, PeaksLeftOut};
 use crate::predict::Constants;
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured};
 use std::collections::BTreeMap;
@@ -106,7 +107,7 @@ pub(super) fn fit(runs: &[&Run], constants: &mut Constants) {
 
 /// Measured and predicted bytes of the peaks of each source, by constants that were fitted to the other sources alone, from
 /// what was likely before: with the ends of their interval.
-pub(super) fn left_out<'a>(runs: &[&'a Run], start: &Constants) -> BTreeMap<&'a str, Vec<Bytes>> {
+fn left_out<'a>(runs: &[&'a Run], start: &Constants) -> BTreeMap<&'a str, Vec<Bytes>> {
     let mut families: Vec<&str> = ratios(runs, start, false).into_keys().collect();
     families.sort_unstable();
     let of = |family: &'a str| {
@@ -128,4 +129,25 @@ pub(super) fn left_out<'a>(runs: &[&'a Run], start: &Constants) -> BTreeMap<&'a 
         (family, peaks.collect())
     };
     families.into_iter().map(of).collect()
+}
+
+/// Peaks by constants of memory that were fitted without their source; none of a table that is one's own, or of one source.
+pub(super) fn peaks_left_out(runs: &[Run], constants: &Constants, peaks: usize) -> Option<PeaksLeftOut> {
+    if peaks < OWN {
+        return None;
+    }
+    let families = left_out(&runs.iter().collect::<Vec<_>>(), constants);
+    if families.len() < 2 {
+        return None;
+    }
+    let all: Vec<&Bytes> = families.values().flatten().collect();
+    let by_family: BTreeMap<String, Errors> = families
+        .iter()
+        .map(|(family, peaks)| ((*family).to_owned(), of_peaks(&peaks.iter().collect::<Vec<_>>())))
+        .collect();
+    Some(PeaksLeftOut {
+        all: of_peaks(&all),
+        families: mean(by_family.values().filter_map(|errors| errors.mean_error)),
+        by_family,
+    })
 }

@@ -317,12 +317,8 @@ fn markdown(imported: &Imported, review: &Review) -> String {
 
 /// Lines of the manifest that its own request does not give back: emitted and imported again, they are missing.
 fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
-    let Some(plan) = compiled.checked() else { return Vec::new() };
+    let Some(plan) = compiled.plan.as_deref() else { return Vec::new() };
     let made = emit::training_job(plan, &emit::identity(plan));
-    let Some(again) = import::import(crate::source::SourceId(0), &made.to_string(), &mut Problems::default())
-    else {
-        return Vec::new();
-    };
     let channels = |request: &Value| -> Vec<String> {
         let all = request["InputDataConfig"].as_array().map_or(&[][..], Vec::as_slice);
         all.iter().filter_map(|channel| channel["ChannelName"].as_str()).map(str::to_owned).collect()
@@ -332,6 +328,11 @@ fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
         .into_iter()
         .filter(|name| !given.contains(name))
         .map(|name| format!("the request that the manifest makes has a channel `{name}` more"));
+    // A manifest with an error makes no request of which every line could come back.
+    let again = compiled.checked().and_then(|_| {
+        import::import(crate::source::SourceId(0), &made.to_string(), &mut Problems::default())
+    });
+    let Some(again) = again else { return more.collect() };
     let lines = |text: &str| -> Vec<String> {
         text.lines()
             .map(|line| line.trim().to_owned())

@@ -100,8 +100,22 @@ impl Figures {
     }
 }
 
+/// What a layout costs on demand, of a job on spot instances whose own price is not known.
+pub(super) struct OnDemand {
+    pub(super) usd: Option<f64>,
+    pub(super) between: Option<Interval>,
+}
+
+impl OnDemand {
+    pub(super) fn of(sound: &Sound, point: &Point) -> Self {
+        let run = sound.compiled.prediction.run.as_ref().filter(|run| run.cost_usd.is_none());
+        let usd = point.most_usd.filter(|_| run.is_some());
+        Self { usd, between: run.filter(|_| usd.is_some()).and_then(|run| on_demand(run, point)) }
+    }
+}
+
 /// Between what the same hours cost on demand, of a job on spot instances: they are paid by the hour as well.
-pub(super) fn on_demand(run: &Run, point: &Point) -> Option<Interval> {
+fn on_demand(run: &Run, point: &Point) -> Option<Interval> {
     let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
     Some(Interval { low: each * hours.low, high: each * hours.high })
 }
@@ -112,4 +126,9 @@ pub(super) fn beside(figure: String, between: Option<&str>) -> String {
         Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
         None => figure,
     }
+}
+
+pub(super) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,6 +1,6 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
-use super::figures::{Figures, Unit, beside};
+use super::figures::{Figures, OnDemand, Unit, beside, capital};
 use super::sound::{Judged, Sound};
 use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
@@ -290,10 +290,7 @@ impl Row<'_> {
         let cost = run.and_then(Run::cost_interval);
         let step = speed.map(|speed| speed.interval);
         let memory = prediction.memory.as_ref();
-        // Of spot instances whose price is known nothing else is said.
-        let on_demand = self.point.most_usd.filter(|_| run.is_some_and(|run| run.cost_usd.is_none()));
-        let on_demand_between =
-            run.filter(|_| on_demand.is_some()).and_then(|run| super::figures::on_demand(run, &self.point));
+        let on_demand = OnDemand::of(&self.sound, &self.point);
         json!({
             "number": number,
             "sets": texts(&self.sets),
@@ -309,9 +306,9 @@ impl Row<'_> {
             "cost_usd": run.and_then(|run| run.cost_usd),
             "cost_usd_low": cost.map(|cost| cost.low),
             "cost_usd_high": cost.map(|cost| cost.high),
-            "on_demand_usd": on_demand,
-            "on_demand_usd_low": on_demand_between.map(|usd| usd.low),
-            "on_demand_usd_high": on_demand_between.map(|usd| usd.high),
+            "on_demand_usd": on_demand.usd,
+            "on_demand_usd_low": on_demand.between.map(|usd| usd.low),
+            "on_demand_usd_high": on_demand.between.map(|usd| usd.high),
             "memory_bytes": memory.map(|memory| memory.per_gpu_bytes),
             "memory_low_bytes": memory.map(|memory| memory.interval.low),
             "memory_high_bytes": memory.map(|memory| memory.interval.high),
@@ -375,11 +372,6 @@ impl Lost {
 
 pub(super) fn texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
-}
-
-pub(super) fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 pub(super) fn changes(sets: &[Set]) -> String {

@@ -1,6 +1,7 @@
 //! What `tune` says of a job whose time cannot be predicted: what fits and passes every check, and how to come to a time.
 
-use super::show::{capital, changed, changes, paragraph, texts, wrapped_at};
+use super::figures::capital;
+use super::show::{changed, changes, paragraph, texts, wrapped_at};
 use super::sound::{ENOUGH, MOST_COMPILED, compile, new_warnings};
 use super::write;
 use crate::cli::exit;
