@@ -19,9 +19,9 @@ const MOST_BYTES: u64 = 64 << 20;
 ///
 /// Without `--write` every row is judged by the constants that ship with trainc, or those of `--calibration`. With it they
 /// are fitted to the table and written, and each step time is judged by constants that were fitted without it, each peak by
-/// those that are written. Of a table of 60 runs and more the errors of rows, models and whole sources that a fit did not see are shown as well, beside their
-/// goals; a smaller one is taken for one's own and moves the constants from where they are, and its rows are shown, the
-/// ten figures that are furthest off, or with `--verbose` all.
+/// those that are written. Of a table of 60 runs and more the errors of rows, models and whole sources that a fit did not
+/// see are shown as well, beside their goals; a smaller one is taken for one's own and moves the constants from where they
+/// are, and its rows are shown, the ten figures that are furthest off, or with `--verbose` all.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
