@@ -290,7 +290,7 @@ impl Row<'_> {
         let cost = run.and_then(Run::cost_interval);
         let step = speed.map(|speed| speed.interval);
         let memory = prediction.memory.as_ref();
-        let on_demand = OnDemand::of(&self.sound, &self.point);
+        let on_demand = OnDemand::of(self.sound, &self.point);
         json!({
             "number": number,
             "sets": texts(&self.sets),
