@@ -95,6 +95,7 @@ fn closed(raw: &str) -> Option<String> {
     plain.then(|| format!("\"{text}\""))
 }
 
+/// The problem of a value without quotes that is no name: a number with a unit, a path, an address, a placeholder.
 pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let text = quoted(raw);
     let shown = short(raw);

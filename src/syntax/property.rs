@@ -121,8 +121,8 @@ impl Reader<'_> {
         let takes = |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
         let Some(word) = entry.value().as_string() else { return 0 };
         // An ARN or an address in quotes is a value, whatever it begins with.
-        let is_bare = recover::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
-        let (prop, behind) = match word.split_once(':').filter(|_| is_bare) {
+        let is_unquoted = recover::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
+        let (prop, behind) = match word.split_once(':').filter(|_| is_unquoted) {
             Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
                 (name, Some(value).filter(|value| !value.is_empty()))
             }

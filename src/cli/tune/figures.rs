@@ -3,8 +3,8 @@
 use super::sound::Sound;
 use crate::predict::{Interval, Run};
 use crate::text;
-use crate::tune::Point;
 use crate::tune::words::card;
+use crate::tune::{Point, Space};
 
 /// In what the times of a page are said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,4 +131,9 @@ pub(super) fn beside(figure: String, between: Option<&str>) -> String {
 pub(super) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The last line of a comment: what was varied, and what was not.
+pub(super) fn varied_and_held(space: &Space) -> String {
+    format!("\nVaried: {}. Held: {}.\n", space.varied().join(", "), space.held().join(", "))
 }

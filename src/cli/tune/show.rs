@@ -1,6 +1,6 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
-use super::figures::{Figures, OnDemand, Unit, beside, capital};
+use super::figures::{Figures, OnDemand, Unit, beside, capital, varied_and_held};
 use super::sound::{Judged, Sound};
 use crate::diag::markdown::cell;
 use crate::predict::{Constants, Run};
@@ -247,12 +247,7 @@ impl<'a> Page<'a> {
         for (name, why) in &self.left_out {
             let _ = write!(out, "\n`{name}` is not among them: {}.\n", cell(why));
         }
-        let _ = write!(
-            out,
-            "\nVaried: {}. Held: {}.\n",
-            self.space.varied().join(", "),
-            self.space.held().join(", ")
-        );
+        out.push_str(&varied_and_held(self.space));
         out
     }
 

@@ -1,6 +1,6 @@
 //! What `tune` says of a job whose time cannot be predicted: what fits and passes every check, and how to come to a time.
 
-use super::figures::capital;
+use super::figures::{capital, varied_and_held};
 use super::show::{changed, changes, paragraph, texts, wrapped_at};
 use super::sound::{ENOUGH, MOST_COMPILED, compile, new_warnings};
 use super::write;
@@ -194,12 +194,7 @@ impl<'a> Unranked<'a> {
             let reason = Reason::Refused(refusal.clone()).to_string();
             let _ = write!(out, "\n- {}: {}", cell(&self.space.words(choice)), cell(&reason));
         }
-        let _ = write!(
-            out,
-            "\nVaried: {}. Held: {}.\n",
-            self.space.varied().join(", "),
-            self.space.held().join(", ")
-        );
+        out.push_str(&varied_and_held(self.space));
         out
     }
 
