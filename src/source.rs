@@ -9,6 +9,11 @@ use std::sync::Arc;
 /// What stands in the place of each character that must not be shown.
 pub const COVER: char = '*';
 
+/// Whether a source of this name is a file: `<stdin>` and `<--set cluster.nodes=4>` are not.
+pub fn is_file(name: &str) -> bool {
+    !(name.is_empty() || name.starts_with('<') && name.ends_with('>'))
+}
+
 /// Names one source in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
@@ -242,6 +247,13 @@ impl SourceMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_may_begin_like_what_is_none() {
+        let is_one = |name: &&str| is_file(name);
+        let all = ["a.kdl", "<b>.kdl", "<stdin>", "<--set a=1>", ""];
+        assert_eq!(all.iter().copied().filter(is_one).collect::<Vec<_>>(), ["a.kdl", "<b>.kdl"]);
+    }
 
     #[test]
     fn line_and_column_count_from_one_in_characters() {

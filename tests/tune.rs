@@ -375,6 +375,45 @@ fn what_is_written_plans_to_what_was_shown() {
     }
 }
 
+/// A job on spot instances with a file system: what a layout costs on demand, storage included, is what is weighed, so that
+/// no row is slower and dearer than another.
+#[test]
+fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
+    let dir = Scratch::new("tune-on-demand");
+    let path = format!("{}/examples/llama-7b-fsdp/trainc.kdl", env!("CARGO_MANIFEST_DIR"));
+    let shown = run(&dir, &["tune", &path, "--next", "40", "-o", "json"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    let shown = shown.json();
+    let (front, lost) = (shown["front"].as_array().unwrap(), shown["lost"].as_array().unwrap());
+    assert!(!front.is_empty() && lost.len() > 10, "{shown}");
+    let figures = |one: &serde_json::Value| {
+        assert!(one["cost_usd"].is_null(), "{one}");
+        (one["seconds"].as_f64().unwrap(), one["on_demand_usd"].as_f64().unwrap())
+    };
+    let beats = |one: (f64, f64), other: (f64, f64)| one.0 <= other.0 && one.1 <= other.1 && one != other;
+    for one in front {
+        let beaten = front.iter().chain(lost).filter(|other| {
+            other
+                .get("reason")
+                .is_none_or(|reason| ["beaten", "aside"].contains(&reason["kind"].as_str().unwrap()))
+        });
+        let beaten = beaten.into_iter().any(|other| beats(figures(other), figures(one)));
+        assert!(one["beaten"] == true || !beaten, "{one}");
+    }
+    let beaten: Vec<_> = lost.iter().filter(|one| one["reason"]["kind"] == "beaten").collect();
+    assert!(!beaten.is_empty(), "{lost:?}");
+    for one in beaten {
+        let by = &front[usize::try_from(one["reason"]["by"].as_u64().unwrap()).unwrap() - 1];
+        let (own, best) = (figures(one), figures(by));
+        assert!(beats(best, own), "{one} {by}");
+        let dearer = one["reason"]["dearer_on_demand_usd"].as_f64().unwrap();
+        assert!(one["reason"]["dearer_usd"].is_null() && near(dearer, own.1 - best.1), "{one}");
+        let [low, mid, high] =
+            ["_low", "", "_high"].map(|end| one[format!("on_demand_usd{end}")].as_f64().unwrap());
+        assert!(low < mid && mid < high, "{one}");
+    }
+}
+
 /// A value that stands in an environment is not changed by the job's own text: nothing is written.
 #[test]
 fn what_would_not_count_is_not_written() {
@@ -601,6 +640,8 @@ fn one_numbering_holds_everywhere() {
     assert!(front.iter().any(|one| !one["cost_usd"].is_null()), "{front:?}");
     let page = std::fs::read_to_string(dir.0.join("r.html")).unwrap();
     let human = run(&dir, &[&["tune", "job.kdl"][..], &space].concat()).out;
+    // Lines are broken where the terminal ends.
+    let plain = human.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_short = front.iter().all(|one| one["seconds"].as_f64().unwrap() < 3_600.0);
     for (number, one) in (1..).zip(front) {
         assert_eq!(one["number"], number, "{one}");
@@ -614,14 +655,19 @@ fn one_numbering_holds_everywhere() {
         let [low, high] = ["seconds_low", "seconds_high"].map(|end| one[end].as_f64().unwrap());
         // Where no run comes to an hour, times are minutes.
         let mut between = if is_short {
-            format!("     between {:.1} and {:.1} min", low / 60.0, high / 60.0)
+            format!("between {:.1} and {:.1} min", low / 60.0, high / 60.0)
         } else {
-            format!("     between {:.2} and {:.2} h", low / 3_600.0, high / 3_600.0)
+            format!("between {:.2} and {:.2} h", low / 3_600.0, high / 3_600.0)
         };
         if let Some((low, high)) = one["cost_usd_low"].as_f64().zip(one["cost_usd_high"].as_f64()) {
             between += &format!(", {} and {}", trainc::text::dollars(low), trainc::text::dollars(high));
         }
-        assert!(human.contains(&between), "{between}\n{human}");
+        let [low, high] = ["step_seconds_low", "step_seconds_high"].map(|end| one[end].as_f64().unwrap());
+        between += &format!(", {low:.2} and {high:.2} s a step");
+        let [low, high] = ["memory_low_bytes", "memory_high_bytes"]
+            .map(|end| one[end].as_f64().unwrap() / 1024.0_f64.powi(3));
+        between += &format!(", {low:.1} and {high:.1} GiB");
+        assert!(plain.contains(&between), "{between}\n{human}");
         let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
     }
@@ -648,6 +694,17 @@ fn one_numbering_holds_everywhere() {
     assert_eq!(members(&shown), said("/properties"));
     assert_eq!(members(&front[0]), said("/properties/front/items/properties"));
     assert_eq!(members(&shown["lost"][0]), said("/properties/lost/items/properties"));
+    // What lost has its intervals as well.
+    for one in shown["lost"].as_array().unwrap() {
+        for [low, mid, high] in [
+            ["step_seconds_low", "step_seconds", "step_seconds_high"],
+            ["seconds_low", "seconds", "seconds_high"],
+            ["memory_low_bytes", "memory_bytes", "memory_high_bytes"],
+        ] {
+            let [low, mid, high] = [low, mid, high].map(|figure| one[figure].as_f64().unwrap());
+            assert!(low < mid && mid < high, "{one}");
+        }
+    }
     let first = shown["first_choice"].as_u64().unwrap();
     let ran = run(&dir, &[&["tune", "job.kdl", "--write"][..], &space].concat());
     assert!(ran.err.contains(&format!("wrote job.kdl: layout {first}, the fastest")), "{}", ran.err);
@@ -729,7 +786,12 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     let tuned = tune(&[]);
     assert_eq!(tuned.code, Some(3), "{}", tuned.err);
     assert!(tuned.out.contains("\nwhat fits, by memory alone"), "{}", tuned.out);
-    assert!(tuned.out.contains("an hour") && tuned.out.contains("as written"), "{}", tuned.out);
+    // What is written may not fit: the half of its micro-batch surely does, and differs from it least.
+    assert!(
+        tuned.out.contains("an hour") && tuned.out.contains("micro-batch 16 × 2 passes"),
+        "{}",
+        tuned.out
+    );
     let why = "error: no layout can be ranked by time and cost: no run in 32-bit arithmetic was measured\n";
     assert!(tuned.err.contains(why), "{}", tuned.err);
     let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");

@@ -33,8 +33,10 @@ const PULL: f64 = 0.02;
 const GRID: u32 = 24;
 /// Times that every constant is visited.
 const ROUNDS: usize = 4;
-/// Share of the measurements outside the interval at each of its ends.
+/// Chance that a measurement lies outside the interval, at each of its ends.
 const TAIL: f64 = 0.05;
+/// In parts of one the ends of the interval are written, so that they outlast the rounding of the other constants.
+const ROUNDED: f64 = 1e3;
 /// Rows below which nothing is fitted: one's own few runs move the speed constants alone.
 const LEAST: usize = 10;
 
@@ -93,16 +95,24 @@ pub(super) fn fit(runs: &[&Run], constants: &mut Constants) {
     if all >= LEAST {
         let mut ratios: Vec<f64> = ratios(runs, constants, false).into_values().flatten().collect();
         ratios.sort_by(f64::total_cmp);
-        let at = |share: f64| super::judge::quantile(&mut ratios.clone(), share);
-        let (low, high) = (at(TAIL), at(1.0 - TAIL));
-        for (key, width) in
-            [("memory.below", low.map(|low| 1.0 - low)), ("memory.above", high.map(|high| high - 1.0))]
-        {
+        let outside = outside(ratios.len());
+        let low = ratios.get(outside).map(|low| 1.0 - low);
+        let high = ratios.iter().rev().nth(outside).map(|high| high - 1.0);
+        for (key, width) in [("memory.below", low), ("memory.above", high)] {
             if let (Some(width), Some(slot)) = (width, constants.slot(key)) {
-                *slot = width.max(0.02);
+                // As it will be written, rounded outwards: the measurement at the end stays inside.
+                *slot = (width.max(0.02) * ROUNDED).ceil() / ROUNDED;
             }
         }
     }
+}
+
+/// Of so many measurements those that may lie beyond one end of an interval, so that one more lies beyond it with a chance
+/// of [`TAIL`] at most: the end is the `(n + 1) · TAIL`th of them (split conformal prediction: Lei et al. 2018,
+/// "Distribution-Free Predictive Inference for Regression", theorem 2.1).
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, held above zero")]
+fn outside(measurements: usize) -> usize {
+    (((measurements + 1) as f64 * TAIL).floor() - 1.0).max(0.0) as usize
 }
 
 /// Measured and predicted bytes of the peaks of each source, by constants that were fitted to the other sources alone, from

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::ir::{Mesh, Plan};
 use crate::predict::memory::remedies::Edit;
-use crate::source::Span;
+use crate::source::{Span, is_file};
 use crate::syntax::edit::{self, PathStep};
 
 /// A replacement of one place of a source.
@@ -215,7 +215,7 @@ pub(super) fn held(context: &Context, edits: &[Edit]) -> Option<String> {
     }
     // Of a manifest that is no file nothing can be written, whatever stands in it.
     let (line, _) = source.line_column(span.start);
-    (!source.name.starts_with('<')).then(|| format!("{}:{line} holds its value", source.name))
+    is_file(&source.name).then(|| format!("{}:{line} holds its value", source.name))
 }
 
 /// Where the value stands if a text in the job would not change it: in an environment or on the command line.
@@ -248,7 +248,7 @@ fn overridden(
     };
     let gone = line.without.and_then(|_| parallel.and_then(|parallel| parallel.launcher.span()));
     [span, gone].into_iter().flatten().find(|span| {
-        let file = context.sources.get(span.source).is_some_and(|source| !source.name.starts_with('<'));
+        let file = context.sources.get(span.source).is_some_and(|source| is_file(&source.name));
         let outside = (span.start as usize) < job.start || (span.end as usize) > job.end;
         !file || span.source == id && outside
     })

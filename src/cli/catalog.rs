@@ -3,6 +3,7 @@
 use super::args::{Global, problems};
 use super::exit;
 use super::io::Io;
+use super::known::any_of;
 use super::manifests::compile_all;
 use super::table::table;
 use crate::Options;
@@ -12,6 +13,7 @@ use crate::diag::{Code, Format, Status, page};
 use crate::ir::Plan;
 use crate::text;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Show what trainc knows, with the source and date of each fact
 #[derive(clap::Args, Debug)]
@@ -21,7 +23,7 @@ use serde_json::{Value, json};
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules, permissions, or any
     /// other name that the list of all tables has; that list if left out
-    #[arg(value_name = "TABLE")]
+    #[arg(value_name = "TABLE", value_parser = any_of(names), hide_possible_values = true)]
     table: Option<String>,
     /// Only rows that contain this
     #[arg(value_name = "FILTER")]
@@ -61,17 +63,20 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         listing.add_provenance();
         return print(io, global, listing, args);
     }
-    let mut known: Vec<&str> =
-        listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]).collect();
-    known.extend(record::names());
-    known.sort_unstable();
-    known.dedup();
+    let known = names();
     let hint = match text::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", known.join(", ")),
     };
     io.note(&format!("error: the catalogue has no table `{name}`; {hint}\n"));
     exit::USAGE
+}
+
+/// Names of the tables.
+fn names() -> Vec<&'static str> {
+    let listed = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]);
+    let all: BTreeSet<&str> = listed.chain(record::names()).collect();
+    all.into_iter().collect()
 }
 
 /// The operator's policy, for one command or for all; of all jobs, or of those that are named.

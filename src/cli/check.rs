@@ -3,10 +3,12 @@
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::io::Io;
+use super::known::{any_of, one_of};
 use super::manifests::{Keep, Manifest, Set, compile_keeping};
 use super::world::describe;
 use crate::diag::{Diagnostic, Format, find, fix};
 use crate::predict::{Fit, Memory};
+use crate::source::is_file;
 use crate::text;
 use std::collections::BTreeMap;
 
@@ -23,11 +25,19 @@ pub(super) struct Args {
     input: Input,
     /// How to write: human, json, short (one line each), sarif, github,
     /// gitlab (a Code Quality report), markdown
-    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = format)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = one_of(format, formats), hide_possible_values = true)]
     output: Format,
     /// Write into the files the edit that mends every problem of this code (or `all`), then check again
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", value_parser = any_of(fixable), hide_possible_values = true)]
     fix: Option<String>,
+}
+
+fn formats() -> Vec<&'static str> {
+    Format::ALL.iter().map(|format| format.name()).collect()
+}
+
+fn fixable() -> Vec<&'static str> {
+    std::iter::once("all").chain(super::explain::names()).collect()
 }
 
 /// Reads a format.
@@ -86,7 +96,7 @@ fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, Stri
     let fixed = fix::apply(&set.sources, problems, code);
     for (source, text) in &fixed.texts {
         let Some(name) = set.sources.get(*source).map(|source| source.name.to_string()) else { continue };
-        if name.starts_with('<') {
+        if !is_file(&name) {
             continue;
         }
         std::fs::write(&name, text)

@@ -131,25 +131,36 @@ pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSe
 
 /// Why a directory may not be replaced: something is in it that `emit` did not write, and would be lost.
 fn in_the_way(target: &Target) -> Option<String> {
-    let Target { dir, .. } = target;
+    let Target { dir, tree } = target;
     if !dir.exists() {
         return None;
     }
     if !dir.is_dir() {
         return Some(format!("`{}` is no directory", dir.display()));
     }
-    let known = written_before(dir).unwrap_or_default();
+    let list = written_before(dir);
+    let is_listed = list.is_some();
+    let known = list.unwrap_or_default();
+    // What would be written as it stands is not lost, whoever wrote it.
+    let same = |path: &PathBuf| {
+        tree.get(path).is_some_and(|new| fs::read(dir.join(path)).ok().as_ref() == Some(new))
+    };
     let foreign: Vec<String> = files_of(dir)
         .into_iter()
-        .filter(|path| !known.contains(path))
+        .filter(|path| !known.contains(path) && !same(path))
         .map(|path| format!("`{}`", path.display()))
         .collect();
     let (first, rest) = foreign.split_at(foreign.len().min(3));
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     let pronoun = if foreign.len() == 1 { "it" } else { "them" };
+    let which = if is_listed || !tree.keys().any(|path| dir.join(path).exists()) {
+        "which `emit` did not write"
+    } else {
+        "and no `plan.json` that says what `emit` wrote there"
+    };
     (!foreign.is_empty()).then(|| {
         format!(
-            "`{}` holds {}{more}, which `emit` did not write; move {pronoun} away, or name another directory",
+            "`{}` holds {}{more}, {which}; move {pronoun} away, or name another directory",
             dir.display(),
             if rest.is_empty() { text::list(first, "and") } else { first.join(", ") },
         )
@@ -170,6 +181,7 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         return Err(why);
     }
     let staged: Vec<Staged> = targets.iter().map(staged).collect();
+    let missing = missing_parents(&staged);
     let cannot = |target: &Target, error: &io::Error| {
         format!("`{}` cannot be written: {}", target.dir.display(), describe(error))
     };
@@ -179,6 +191,10 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         }
         for one in &staged {
             let _ = fs::remove_dir_all(&one.fresh);
+        }
+        // Only what is empty goes: another may have put something there meanwhile.
+        for std::cmp::Reverse(parent) in &missing {
+            let _ = fs::remove_dir(parent);
         }
     };
     for one in &staged {
@@ -209,6 +225,13 @@ fn staged(target: &Target) -> Staged<'_> {
         fresh: parent.join(format!(".{name}.trainc-new")),
         old: parent.join(format!(".{name}.trainc-old")),
     }
+}
+
+/// Directories above the targets that are not there yet, the innermost first.
+fn missing_parents(staged: &[Staged]) -> BTreeSet<std::cmp::Reverse<PathBuf>> {
+    let parents = staged.iter().flat_map(|one| one.fresh.ancestors().skip(1));
+    let missing = parents.filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    missing.map(|parent| std::cmp::Reverse(parent.to_path_buf())).collect()
 }
 
 /// Writes the new directory beside its place.
@@ -288,6 +311,38 @@ mod tests {
         replace_all(&second).unwrap();
         assert_eq!(files_of(&out).len(), 2);
         assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn without_its_list_what_is_the_same_is_not_in_the_way() {
+        let root = scratch("unlisted");
+        let out = root.join("out");
+        let list = plan(&["plan.json", "plan.md"]);
+        let whole = || [target(&out, &[("plan.json", &list), ("plan.md", "1")])];
+        replace_all(&whole()).unwrap();
+        fs::remove_file(out.join("plan.json")).unwrap();
+        replace_all(&whole()).unwrap();
+        assert!(out.join("plan.json").exists());
+        // What differs may be somebody's.
+        fs::remove_file(out.join("plan.json")).unwrap();
+        fs::write(out.join("plan.md"), "2").unwrap();
+        let why = replace_all(&whole()).unwrap_err();
+        assert!(
+            why.contains("holds `plan.md`, and no `plan.json` that says what `emit` wrote there;"),
+            "{why}"
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_no_directory() {
+        let root = scratch("nothing");
+        let out = root.join("deep/out");
+        let long = "x".repeat(300);
+        let both = [target(&out.join("a"), &[("plan.json", "{}")]), target(&out.join("b"), &[(&long, "")])];
+        assert!(replace_all(&both).is_err());
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -2,6 +2,7 @@
 
 use super::exit;
 use super::io::Io;
+use super::known::any_of;
 use crate::diag::human::Options;
 use crate::diag::{find, page};
 use crate::text;
@@ -11,7 +12,13 @@ use crate::text;
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
 pub(super) struct Args {
     /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
+    #[arg(value_parser = any_of(names), hide_possible_values = true)]
     code: String,
+}
+
+/// Codes and their names.
+pub(super) fn names() -> Vec<&'static str> {
+    crate::codes().iter().flat_map(|code| [code.id, code.name]).collect()
 }
 
 /// Runs the command.

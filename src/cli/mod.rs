@@ -32,6 +32,7 @@ mod impossible;
 mod init;
 mod io;
 mod job;
+mod known;
 mod logs;
 mod lsp;
 mod manifests;

@@ -4,6 +4,7 @@ use super::directory::is_emitted;
 use super::expand::MOST_NESTED;
 use crate::ir::{SourceFile, SourceTree};
 use crate::resolve::{LayerFault, Loaded, Loader};
+use crate::source::is_file;
 use crate::{Options, Repository, World};
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,11 +63,8 @@ impl Files {
 
     /// Where a path leads, relative to the file that names it; refused if that is outside the root.
     pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
-        let base = if from.is_empty() || from.starts_with('<') {
-            PathBuf::from(".")
-        } else {
-            Path::new(from).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
-        };
+        let of_file = Some(from).filter(|from| is_file(from)).and_then(|from| Path::new(from).parent());
+        let base = of_file.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
         let joined = base.join(path);
         match joined.canonicalize() {
             Ok(found) if found.starts_with(&self.root) => Ok(found),
@@ -124,9 +122,7 @@ impl Loader for Files {
         let text = read_text(&found, MOST_LAYER_BYTES)?;
         // Shown beside the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
-            Some(parent) if !from.starts_with('<') => {
-                flatten(&parent.join(path)).to_string_lossy().into_owned()
-            }
+            Some(parent) if is_file(from) => flatten(&parent.join(path)).to_string_lossy().into_owned(),
             _ => path.to_owned(),
         };
         let name = if Path::new(&name).exists() { name } else { shown(&found) };

@@ -2,8 +2,8 @@
 //!
 //! In: problems and sources. Out: new texts and what was left out, and why. Writes no file.
 
-use super::{Diagnostic, Fix, place};
-use crate::source::{SourceId, SourceMap};
+use super::{Diagnostic, Fix};
+use crate::source::{SourceId, SourceMap, is_file};
 use std::collections::BTreeMap;
 
 /// What came of the edits.
@@ -50,7 +50,7 @@ pub fn apply<'a>(
             continue;
         };
         let (start, end) = (fix.span.start as usize, fix.span.end as usize);
-        if !place::is_file(&source.name) {
+        if !is_file(&source.name) {
             out.skipped.push((problem, Skipped::NotAFile));
         } else if source.text.get(start..end).is_none() {
             out.skipped.push((problem, Skipped::OutOfText));

@@ -6,7 +6,7 @@
 
 use super::place::{self, Columns, Paths};
 use super::{Run, Severity, Shown, short};
-use crate::source::SourceMap;
+use crate::source::{SourceMap, is_file};
 use crate::text;
 use std::fmt::Write as _;
 
@@ -56,11 +56,11 @@ fn command(sources: &SourceMap, one: &Shown<'_>, fallback: &str, paths: Paths<'_
     };
     let name = place::name(sources, problem.span);
     let mut properties = Vec::new();
-    let file = if place::is_file(name) { name } else { fallback };
-    if place::is_file(file) {
+    let file = if is_file(name) { name } else { fallback };
+    if is_file(file) {
         properties.push(format!("file={}", property(&paths.relative(file))));
     }
-    if place::is_file(name)
+    if is_file(name)
         && let Some(source) = sources.get(problem.span.source)
     {
         let (start, end) = place::ends(source, problem.span, Columns::Characters);

@@ -5,6 +5,7 @@
 use super::place::{self, Columns, Paths};
 use super::sarif::Fingerprints;
 use super::{Run, Severity, Shown, json, short};
+use crate::source::is_file;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -40,14 +41,13 @@ fn finding(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>, prints: &mut Finger
     let name = place::name(run.sources, problem.span);
     // A place that is no file (standard input, `--set`) is put onto the manifest.
     let fallback = run.manifests.first().map_or("", |manifest| manifest.path);
-    let path = paths.relative(if place::is_file(name) { name } else { fallback });
-    let source = run.sources.get(problem.span.source).filter(|_| place::is_file(name));
+    let path = paths.relative(if is_file(name) { name } else { fallback });
+    let source = run.sources.get(problem.span.source).filter(|_| is_file(name));
     let begin = source
         .map_or(1, |source| place::position(source, problem.span.start as usize, Columns::Characters).line);
     // The merge request shows one line of text, and nothing else of the problem.
     let help = problem.help.as_ref().map_or_else(String::new, |help| format!(" (help: {help})"));
-    let elsewhere =
-        if name.is_empty() || place::is_file(name) { String::new() } else { format!(" in {name}") };
+    let elsewhere = if name.is_empty() || is_file(name) { String::new() } else { format!(" in {name}") };
     let also = one.also().map_or_else(String::new, |also| format!(" ({also})"));
     Finding {
         description: short::one_line(&format!(

@@ -2,6 +2,7 @@
 
 use super::place::{self, Columns, Paths};
 use super::{Run, Severity, Shown, human, short};
+use crate::source::is_file;
 use crate::text;
 
 /// What GitHub takes in a comment.
@@ -94,7 +95,7 @@ fn location(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
         return String::new();
     };
     let name = paths.relative(&source.name);
-    if place::is_whole(span) || !place::is_file(&name) {
+    if place::is_whole(span) || !is_file(&name) {
         return name;
     }
     format!("{name}:{}", place::position(source, span.start as usize, Columns::Characters).line)

@@ -2,7 +2,7 @@
 //!
 //! In: spans and source names. Out: positions inside the text, whatever the span says, and clean paths.
 
-use crate::source::{Source, SourceMap, Span};
+use crate::source::{Source, SourceMap, Span, is_file};
 use std::ops::Range;
 
 /// Line and column, both from 1.
@@ -49,11 +49,6 @@ pub(super) fn ends(source: &Source, span: Span, columns: Columns) -> (Position, 
 /// The name of the source that a span is in; empty if the span is of another map.
 pub(super) fn name(sources: &SourceMap, span: Span) -> &str {
     sources.get(span.source).map_or("", |source| &*source.name)
-}
-
-/// Whether a source is a file: `<stdin>` and `<--set cluster.nodes=4>` are not.
-pub(super) fn is_file(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('<')
 }
 
 /// Whether a span means the file as a whole ([`Span::whole`]).

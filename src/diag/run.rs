@@ -2,7 +2,7 @@
 
 use super::place::{self, Paths};
 use super::{Diagnostic, Problems, Severity, github, gitlab, human, json, markdown, sarif, short};
-use crate::source::{SourceMap, Span};
+use crate::source::{SourceMap, Span, is_file};
 use crate::text;
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Shown<'_> {
     /// Message, help and notes as plain text, for formats that have one text for a problem.
     pub(super) fn words(&self, sources: &SourceMap) -> String {
         let name = place::name(sources, self.problem.span);
-        let elsewhere = (!name.is_empty() && !place::is_file(name)).then(|| format!("in {name}"));
+        let elsewhere = (!name.is_empty() && !is_file(name)).then(|| format!("in {name}"));
         let help = self.problem.help.as_ref().map(|help| format!("help: {help}"));
         let notes = self.problem.notes.iter().cloned().chain(self.also()).map(|note| format!("note: {note}"));
         let first = std::iter::once(self.problem.message.clone());

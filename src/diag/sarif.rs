@@ -5,7 +5,7 @@
 
 use super::place::{self, Columns, Paths};
 use super::{Code, Diagnostic, Run, Shown, json};
-use crate::source::Span;
+use crate::source::{Span, is_file};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -236,12 +236,12 @@ impl Writer<'_> {
 
     fn artifact(&self, span: Span) -> Artifact {
         let name = place::name(self.run.sources, span);
-        let name = if place::is_file(name) { name } else { self.fallback };
+        let name = if is_file(name) { name } else { self.fallback };
         Artifact { uri: uri(&self.paths.relative(name)) }
     }
 
     fn physical(&self, span: Span) -> Physical {
-        let source = self.run.sources.get(span.source).filter(|source| place::is_file(&source.name));
+        let source = self.run.sources.get(span.source).filter(|source| is_file(&source.name));
         let region = source.map(|source| {
             let (start, end) = place::ends(source, span, Columns::Utf16);
             Region {

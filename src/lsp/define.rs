@@ -7,6 +7,7 @@ use super::problems::location;
 use super::server::Opened;
 use super::text::{Encoding, uri_of};
 use crate::report::origins::rows;
+use crate::source::is_file;
 use kdl::KdlDocument;
 use lsp_types::{Location, Range};
 
@@ -44,7 +45,7 @@ fn layer(opened: &Opened, written: &str) -> Option<String> {
     let wanted = written.trim_start_matches("./").trim_start_matches("../");
     let wanted = wanted.rsplit("../").next()?;
     let mut names = opened.sources.iter().map(|(_, source)| source.name.to_string());
-    names.find(|name| !name.starts_with('<') && *name != opened.name && ends_with_path(name, wanted))
+    names.find(|name| is_file(name) && *name != opened.name && ends_with_path(name, wanted))
 }
 
 fn ends_with_path(name: &str, wanted: &str) -> bool {

@@ -4,7 +4,7 @@
 use super::server::Opened;
 use super::text::{Encoding, uri_of};
 use crate::diag::{self, Diagnostic as Problem, Severity};
-use crate::source::{SourceMap, Span};
+use crate::source::{SourceMap, Span, is_file};
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, Diagnostic, DiagnosticRelatedInformation,
     DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Uri, WorkspaceEdit,
@@ -40,7 +40,7 @@ pub(super) fn place(
     let source = sources.get(span.source)?;
     let uri = if *source.name == *opened.name {
         opened.uri.as_str().to_owned()
-    } else if source.name.starts_with('<') {
+    } else if !is_file(&source.name) {
         return None;
     } else {
         uri_of(&source.name)

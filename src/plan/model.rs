@@ -126,6 +126,13 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
     None
 }
 
+/// The catalogue's name that looks the same, as `gpt2-xl` for `gpt2-x1`.
+fn looks_like(name: &str) -> Option<&'static str> {
+    let seen = |name: &str| name.to_lowercase().replace(['1', 'i'], "l").replace('0', "o");
+    let wanted = seen(name);
+    models::names().find(|known| seen(known) == wanted)
+}
+
 fn digits(name: &str) -> String {
     name.chars().filter(char::is_ascii_digit).collect()
 }
@@ -140,7 +147,7 @@ fn without_size(name: &str) -> Option<&'static str> {
 fn unknown(name: &str, span: Span) -> Diagnostic {
     let known: Vec<&str> = models::names().chain(Family::names()).collect();
     let diagnostic = Diagnostic::new(&T0340, span, format!("the catalogue knows no model `{name}`"));
-    let near = without_size(name).or_else(|| {
+    let near = without_size(name).or_else(|| looks_like(name)).or_else(|| {
         // Another size is another model, not a slip.
         text::nearest(name, known.iter().copied())
             .filter(|near| digits(near) == digits(name) || digits(name).is_empty())

@@ -228,18 +228,28 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// The numbers that a letter behind digits may stand for, written out: `100B` for 100 billion; `4k` also for 4 × 1,024,
-/// as lengths of sequences are said. Empty where there is no such letter.
+/// The numbers that a letter behind digits may stand for, written out: `100B` for 100 billion, `1.5M` for 1,500,000; `4k`
+/// also for 4 × 1,024, as lengths of sequences are said. Empty where there is no such letter.
 pub(super) fn shortened(raw: &str) -> Vec<String> {
-    let zeros = [("k", "_000"), ("K", "_000"), ("M", "_000_000"), ("B", "_000_000_000")];
-    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let zeros = [("k", 3), ("K", 3), ("M", 6), ("B", 9), ("T", 12)];
     let found = zeros.iter().find_map(|(letter, zeros)| {
-        let digits = raw.strip_suffix(letter).filter(|rest| is_number(rest))?;
+        let digits = raw.strip_suffix(letter)?;
         let binary = digits.parse::<u64>().ok().filter(|n| *n > 0 && letter.eq_ignore_ascii_case("k"));
         let binary = binary.and_then(|n| n.checked_mul(1_024)).map(|n| text::group(n).replace(',', "_"));
-        Some(std::iter::once(format!("{digits}{zeros}")).chain(binary).collect())
+        Some(std::iter::once(with_zeros(digits, *zeros)?).chain(binary).collect())
     });
     found.unwrap_or_default()
+}
+
+/// A number times a power of ten as a manifest has it, if that is whole: `1_500_000` of `1.5` and 6.
+pub(super) fn with_zeros(number: &str, zeros: u32) -> Option<String> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let rest = zeros.checked_sub(u32::try_from(fraction.len()).ok()?)?;
+    let all = (!whole.is_empty() && is_number(whole) && is_number(fraction) && !number.ends_with('.'))
+        .then(|| format!("{whole}{fraction}"))?;
+    let value = all.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(rest)?)?;
+    Some(text::group(value).replace(',', "_"))
 }
 
 /// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a
@@ -267,6 +277,24 @@ pub(super) fn number_before(raw: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_letter_behind_a_number_is_its_zeros() {
+        for (raw, numbers) in [
+            ("100B", &["100_000_000_000"][..]),
+            ("1.5M", &["1_500_000"]),
+            ("2T", &["2_000_000_000_000"]),
+            ("4k", &["4_000", "4_096"]),
+            ("0.25K", &["250"]),
+            ("B", &[]),
+            ("1.B", &[]),
+            ("1.2345k", &[]),
+            ("99999999999T", &[]),
+            ("1.5x", &[]),
+        ] {
+            assert_eq!(shortened(raw), numbers, "{raw}");
+        }
+    }
 
     #[test]
     fn a_number_with_something_behind_it() {

@@ -50,9 +50,10 @@ pub fn stands_once(name: &str) -> bool {
 
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
-    if let Some(json) = top::written_as_json(text, source) {
+    let other = top::written_as_json(text, source).or_else(|| top::written_as_toml(text, source));
+    if let Some(other) = other {
         // No line of it is KDL.
-        problems.push(json);
+        problems.push(other);
         return None;
     }
     let mut found = Problems::default();

@@ -15,8 +15,10 @@ declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
 declare_code!(T0150, "written-as-yaml", Error, "a manifest that is written as YAML");
 declare_code!(T0151, "written-as-json", Error, "a file of JSON where a manifest is wanted");
 
+declare_code!(T0152, "written-as-toml", Error, "a manifest that is written as TOML");
+
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151];
+pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151, &T0152];
 
 /// The one problem of a file that is written as YAML: it has `job:` and no `job`.
 pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
@@ -59,6 +61,47 @@ pub(super) fn written_as_json(text: &str, source: SourceId) -> Option<Diagnostic
             .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
             .note("`trainc init` writes a manifest to start from")
     })
+}
+
+/// Lines of TOML that are enough to tell it by.
+const TOLD: usize = 3;
+
+/// The one problem of a file that is TOML: it begins with `key = value` and tables in brackets, and nothing else.
+pub(super) fn written_as_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
+    let is_key = |key: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');
+        !key.is_empty() && key.chars().all(plain)
+    };
+    let body = text.trim_start_matches('\u{feff}');
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//");
+    let said: Vec<&str> = body.lines().map(str::trim).filter(is_said).take(TOLD).collect();
+    for line in &said {
+        let table = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let table = table.map(|(name, _)| name.trim_start_matches('['));
+        let key = line.split_once('=').map(|(key, _)| key.trim_end());
+        if !table.is_some_and(is_key) && (!key.is_some_and(is_key) || line.contains('{')) {
+            return None;
+        }
+    }
+    // One `a = 1` is a slip of KDL, and so is one list in brackets.
+    let has_table = body.lines().any(|line| {
+        let line = line.trim();
+        line.starts_with('[') && line.ends_with(']') && is_key(line.trim_matches(['[', ']']))
+    });
+    // A slice of the text: where it begins is how far into it.
+    let first = said.first().filter(|_| has_table && said.len() > 1)?;
+    let at = first.as_ptr() as usize - text.as_ptr() as usize;
+    Some(
+        Diagnostic::new(
+            &T0152,
+            Span::new(source, at, at + first.len()),
+            "the file is written as TOML; a manifest is KDL",
+        )
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+        .note(
+            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
+        ),
+    )
 }
 
 /// Reads the top level of a file.

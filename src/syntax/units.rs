@@ -146,7 +146,14 @@ fn in_full(unit: &str) -> Option<&'static str> {
     let lower = unit.to_lowercase();
     let stem = lower.trim_end_matches('s');
     let bits = BITS.iter().find(|(written, _)| *written == unit);
-    bits.or_else(|| IN_FULL.iter().find(|(written, _)| *written == stem)).map(|(_, meant)| *meant)
+    let written = bits.or_else(|| IN_FULL.iter().find(|(written, _)| *written == stem));
+    // `houres`: what has the length of a word is a slip of one.
+    let near = || {
+        let long = IN_FULL.iter().map(|(written, _)| *written).filter(|written| written.len() > 3);
+        let near = text::nearest(stem, long)?;
+        IN_FULL.iter().find(|(written, _)| *written == near)
+    };
+    written.or_else(near).map(|(_, meant)| *meant)
 }
 
 fn split(written: &str) -> Result<(&str, &str), Fault> {

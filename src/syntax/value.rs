@@ -1,6 +1,7 @@
 //! One value against the type of its place, and the words for what does not fit.
 
 use super::ast::Value;
+use super::literal::{shortened, with_zeros};
 use super::read::{T0124, T0125, T0126, T0127, T0130, T0145};
 use super::spec::Ty;
 use super::units;
@@ -129,13 +130,18 @@ impl Fault {
                 let unquoted = match ty {
                     Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
                     Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
-                    Ty::Bool | Ty::BoolOr(_) => match bare.to_ascii_lowercase().as_str() {
-                        "true" | "yes" | "on" => Some("#true".to_owned()),
-                        "false" | "no" | "off" => Some("#false".to_owned()),
-                        _ => None,
-                    },
+                    Ty::Bool | Ty::BoolOr(_) => keyword(bare).map(str::to_owned),
                     _ => None,
                 };
+                // `10B` and `10 billion` of a number that counts.
+                if let (Ty::Int(..) | Ty::Count, numbers @ [_, ..]) = (ty, counted(bare).as_slice()) {
+                    let diagnostic =
+                        diagnostic.help(format!("write {}", text::ticked(numbers, "or")));
+                    return match numbers {
+                        [one] => diagnostic.fix(span, one),
+                        _ => diagnostic,
+                    };
+                }
                 match unquoted.filter(|_| shown.starts_with('"')) {
                     Some(text) => diagnostic.help(format!("write `{text}`")).fix(span, text),
                     None => diagnostic,
@@ -167,6 +173,9 @@ impl Fault {
                 let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
                 let other = other_word(word).filter(|other| words.contains(other));
                 let near = || text::nearest(word, words.iter().copied()).or_else(|| part_of(word, words));
+                if let (Ty::BoolOr(_), Some(keyword)) = (ty, keyword(word)) {
+                    return diagnostic.help(format!("write `{keyword}`")).fix(span, keyword);
+                }
                 match other.or_else(near) {
                     Some(near) => diagnostic
                         .help(format!("did you mean `\"{near}\"`?"))
@@ -197,6 +206,28 @@ impl Fault {
     }
 }
 
+/// What other formats write for true and false.
+fn keyword(word: &str) -> Option<&'static str> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some("#true"),
+        "false" | "no" | "off" => Some("#false"),
+        _ => None,
+    }
+}
+
+/// The numbers that a text may mean which says its size by a letter or a word: `10B`, `10 billion`.
+fn counted(text: &str) -> Vec<String> {
+    let Some((number, word)) = text.split_once(' ') else { return shortened(text) };
+    let zeros = match word.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "k" | "thousand" => 3,
+        "m" | "million" => 6,
+        "b" | "billion" => 9,
+        "t" | "trillion" => 12,
+        _ => return Vec::new(),
+    };
+    with_zeros(number, zeros).into_iter().collect()
+}
+
 /// What to write of a number that has a form of its own as text, where this one has not that form.
 fn in_full(of: &str, bare: &str) -> Option<String> {
     match of {
@@ -217,16 +248,20 @@ fn in_full(of: &str, bare: &str) -> Option<String> {
 /// A bare number where a unit belongs.
 fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
-    let units = match ty {
+    Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+        .help(format!("write `{}`", with_unit(ty, shown)))
+        .note(format!("units here: {}", units_of(ty)))
+}
+
+/// The units that a place takes.
+fn units_of(ty: Ty) -> &'static str {
+    match ty {
         Ty::Bytes => "B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)",
         Ty::Duration => "ms, s, m, h, d, w",
         Ty::Rate => "MB/s, GB/s (bytes) or Mbps, Gbps (bits)",
         Ty::Every => "steps, s, m, h, d",
         _ => "steps (below 1 it is a fraction of the steps)",
-    };
-    Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
-        .help(format!("write `{}`", with_unit(ty, shown)))
-        .note(format!("units here: {units}"))
+    }
 }
 
 /// A bare number with the unit that is likely meant, in quotes; two where both are.
@@ -273,7 +308,7 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
             }
         }
         units::Fault::UnknownUnit { unit, near: None } => {
-            diagnostic.note(format!("`{unit}` is no unit that is known here"))
+            diagnostic.note(format!("`{unit}` is no unit; units here: {}", units_of(ty)))
         }
         units::Fault::NoUnit => {
             let bare = shown.trim_matches('"').trim();
@@ -352,6 +387,33 @@ mod tests {
         }
         assert_eq!(with_unit(Ty::Every, "200"), "\"200 steps\"");
         assert_eq!(with_unit(Ty::Every, "1.5"), "\"1.5m\"");
+    }
+
+    #[test]
+    fn what_other_formats_write_is_said_in_ours() {
+        let span = Span::new(crate::source::SourceId(0), 0, 4);
+        let help = |written: &str, ty: Ty| {
+            let value = KdlValue::String(written.to_owned());
+            let said = typed(&value, ty).unwrap_err().diagnostic(ty, &format!("\"{written}\""), span, "`x`");
+            said.help
+        };
+        let words = Ty::BoolOr(&["selective"]);
+        for (written, ty, expected) in [
+            ("True", words, "write `#true`"),
+            ("no", words, "write `#false`"),
+            ("off", Ty::Bool, "write `#false`"),
+            ("10B", Ty::Count, "write `10_000_000_000`"),
+            ("1.5 billion", Ty::Count, "write `1_500_000_000`"),
+            ("3 millions", Ty::Count, "write `3_000_000`"),
+            ("4k", Ty::Count, "write `4_000` or `4_096`"),
+            ("4 houres", Ty::Duration, "did you mean `\"4h\"`?"),
+        ] {
+            assert_eq!(
+                help(written, ty).iter().map(String::as_str).collect::<Vec<_>>(),
+                [expected],
+                "{written}"
+            );
+        }
     }
 
     #[test]

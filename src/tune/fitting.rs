@@ -11,6 +11,8 @@ pub struct Fitting {
     pub choice: Choice,
     /// Memory of the fullest GPU, bytes.
     pub memory_bytes: f64,
+    /// The low end of it, bytes.
+    pub memory_low_bytes: f64,
     /// The high end of it, bytes.
     pub memory_high_bytes: f64,
     /// Memory that a GPU has, bytes.
@@ -19,12 +21,15 @@ pub struct Fitting {
     pub usd_per_hour: Option<f64>,
     /// On how many axes it differs from the manifest.
     pub changes: usize,
+    /// By how much its micro-batch differs from the manifest's.
+    pub micro_apart: u64,
     /// How many layouts of its shape fit, it among them.
     pub alike: usize,
 }
 
-/// How much a layout does beside training, and how far it is from the manifest: of these the least is the mildest.
-fn mildness(one: &Fitting) -> (bool, usize, bool, bool) {
+/// Whether a layout may not fit, how far it is from the manifest, and how much it does beside training: of these the least
+/// is the mildest.
+fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     let choice = &one.choice;
     let sure = one.memory_high_bytes <= one.capacity_bytes;
     (
@@ -32,6 +37,7 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool) {
         one.changes,
         choice.waiting.activations || choice.waiting.states,
         choice.recompute != Recompute::None,
+        one.micro_apart,
     )
 }
 
@@ -53,6 +59,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     let memory_constants = MemoryConstants::of(constants);
     let mut out = Fits::default();
     let mut found: Vec<Fitting> = Vec::new();
+    let written = space.as_written().copied();
     space.visit(|choice, layout| {
         out.searched += 1;
         let Some(capacity_bytes) = layout.hardware.memory_bytes else { return };
@@ -65,10 +72,12 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
         let one = Fitting {
             choice: *choice,
             memory_bytes,
+            memory_low_bytes: memory_bytes * (1.0 - memory_constants.below),
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
             usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
             changes: space.changes(choice),
+            micro_apart: written.map_or(0, |written| written.micro.abs_diff(choice.micro)),
             alike: 1,
         };
         // Those of one shape are visited one after the other.

@@ -3,27 +3,50 @@
 use super::search::{Point, Standing};
 use std::collections::BTreeSet;
 
-/// What a run costs for comparison: dollars; where no price is known anywhere, the time of all nodes stands for them.
+/// What a run costs for comparison: dollars; on spot instances whose price is not known, what the same hours cost on
+/// demand, storage included; where no price is known anywhere, the time of all nodes stands for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// US dollars.
     Dollars,
+    /// US dollars at the price on demand.
+    OnDemand,
     /// Seconds of nodes.
     NodeSeconds,
 }
 
 impl Measure {
     /// What these points can be compared by.
-    pub fn of(points: &[Point]) -> Self {
-        if points.iter().any(|point| point.usd.is_some()) { Self::Dollars } else { Self::NodeSeconds }
+    pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Self {
+        points.into_iter().fold(Self::NodeSeconds, |so_far, point| {
+            match (so_far, point.usd, point.most_usd) {
+                (Self::Dollars, ..) | (_, Some(_), _) => Self::Dollars,
+                (Self::OnDemand, ..) | (_, _, Some(_)) => Self::OnDemand,
+                _ => Self::NodeSeconds,
+            }
+        })
     }
 
     /// What a point costs by it. Beside priced ones, what has no price cannot be cheaper than any.
     pub fn cost(self, point: &Point) -> f64 {
         match self {
-            Self::Dollars => point.usd.unwrap_or(f64::INFINITY),
+            Self::Dollars | Self::OnDemand => self.usd(point).unwrap_or(f64::INFINITY),
             Self::NodeSeconds => point.seconds * point.choice.nodes as f64,
         }
+    }
+
+    /// The same where it is money, US dollars.
+    pub fn usd(self, point: &Point) -> Option<f64> {
+        match self {
+            Self::Dollars => point.usd,
+            Self::OnDemand => point.most_usd,
+            Self::NodeSeconds => None,
+        }
+    }
+
+    /// What follows a sum of money by it: ` on demand`.
+    pub fn words(self) -> &'static str {
+        if self == Self::OnDemand { " on demand" } else { "" }
     }
 }
 
@@ -55,7 +78,8 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
         let is_sure = points.get(at).is_some_and(Point::surely_fits);
         if is_sure { at } else { stands_in(at).unwrap_or(at) }
     });
-    let priced = surely.iter().copied().find(|at| points.get(*at).is_some_and(|point| point.usd.is_some()));
+    let is_priced = |at: &usize| points.get(*at).is_some_and(|point| measure.usd(point).is_some());
+    let priced = surely.iter().copied().find(is_priced);
     let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).chain(priced).collect();
     let mut out: Vec<usize> = chosen.into_iter().collect();
     out.sort_by(|a, b| {
@@ -69,7 +93,8 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
 /// fits, and of those one whose price is known where any has one, since beside it what has none cannot be compared.
 pub fn first(offered: &[&Point]) -> usize {
     let is_sure = |point: &&Point| point.surely_fits();
-    let priced = offered.iter().position(|point| is_sure(point) && point.usd.is_some());
+    let measure = Measure::of(offered.iter().copied());
+    let priced = offered.iter().position(|point| is_sure(point) && measure.usd(point).is_some());
     priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 

@@ -1,7 +1,7 @@
 //! Legal layouts of a job, searched for the shortest time and the least money.
 //!
 //! In: a plan and what may vary. Out: every layout of the space with its predicted time and cost ([`search`]), those
-//! that no other beats in both ([`front`]), and why each of the next best lost ([`reasons`]); a layout becomes values
+//! that no other beats in both ([`front`]), which of the others are worth a word ([`next`]) and why each lost ([`reasons`]); a layout becomes values
 //! laid over the manifest ([`edits`]) and, where it is chosen, text of the manifest ([`write`]). The global batch stays:
 //! another batch is another training. Whether a layout passes every check, only its own compilation says: the caller
 //! asks it.
@@ -11,6 +11,7 @@ pub mod fitting;
 pub mod front;
 pub mod left_out;
 pub mod meshes;
+pub mod next;
 pub mod reasons;
 pub mod scaling;
 pub mod search;

@@ -2,9 +2,9 @@
 
 use super::Unsearchable;
 use super::space::{Choice, Limits, Space};
-use crate::predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
+use crate::predict::memory::{MEAN_ERROR, MemoryConstants, memory_with, of_gpu};
 use crate::predict::speed::speed;
-use crate::predict::{Constants, Fit, Interval};
+use crate::predict::{Constants, Fit, Interval, Memory, Run, Speed};
 
 /// What became of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,25 @@ impl Point {
         let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
         Fit::of(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
     }
+}
+
+/// What is predicted of one layout, whole.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// Its step.
+    pub speed: Speed,
+    /// Its run.
+    pub run: Run,
+    /// Memory of its fullest GPU.
+    pub memory: Memory,
+}
+
+/// The prediction of a layout of the space, where its speed is known.
+pub fn predicted(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
+    let layout = space.layout(choice)?;
+    let speed = speed(&layout, constants).ok()?;
+    let run = space.sites.get(choice.site)?.terms.run(&layout, &speed);
+    Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::of(constants)), speed })
 }
 
 /// How a layout that fits stands to the bounds of a run.

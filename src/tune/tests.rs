@@ -1,7 +1,7 @@
 use super::front::Measure;
 use super::front::is_beaten;
 use super::meshes::Degrees;
-use super::reasons::next_best;
+use super::next::next_best;
 use super::space::{Choice, Waiting};
 use super::{Point, Standing, front, offered};
 use crate::predict::{Recompute, Sharding};
@@ -82,6 +82,16 @@ proptest! {
             let equals = sound.iter().filter(|other| figures(other) == figures(&all[*at]));
             prop_assert_eq!(Some(all[*at].changes), equals.map(|other| other.changes).min());
         }
+    }
+
+    /// On spot instances whose price nobody knows, runs are held against each other at the price on demand.
+    #[test]
+    fn without_a_price_of_spot_the_one_on_demand_ranks(all in points()) {
+        let spot: Vec<Point> = all.iter().map(|point| Point { usd: None, ..*point }).collect();
+        prop_assume!(all.iter().any(|point| point.usd.is_some()));
+        prop_assert_eq!((Measure::of(&all), Measure::of(&spot)), (Measure::Dollars, Measure::OnDemand));
+        let flags = |of: &[Point]| -> Vec<bool> { (0..of.len()).map(|at| is_beaten(of, at)).collect() };
+        prop_assert_eq!((front(&spot), offered(&spot), flags(&spot)), (front(&all), offered(&all), flags(&all)));
     }
 
     #[test]
@@ -197,7 +207,7 @@ fn what_is_too_late_says_both_times_so_that_they_differ() {
 /// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
 #[test]
 fn what_is_far_slower_is_not_called_quicker() {
-    let aside = super::Reason::Aside { by: 0, quicker: -1.0, cheaper_usd: None, less: 0.005 };
+    let aside = super::Reason::Aside { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
     assert_eq!(
         aside.to_string(),
         "may not fit, and 1 surely does, 50 % quicker: 0.5 % less time of all nodes cannot be told apart"

@@ -165,11 +165,12 @@ impl std::fmt::Display for Because {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Beaten { by, slower, dearer_usd, because, traits } => {
+            Self::Beaten { by, slower, dearer, because, traits } => {
                 write!(f, "beaten by {}: ", by + 1)?;
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
-                let dear =
-                    dearer_usd.filter(|more| *more >= 0.005).map(|more| format!("{} dearer", usd(more)));
+                let dear = dearer
+                    .filter(|more| more.usd >= 0.005)
+                    .map(|more| format!("{} dearer{}", usd(more.usd), more.by.words()));
                 match (slow, dear) {
                     (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
                     (Some(slow), None) => write!(f, "{slow} slower")?,
@@ -181,8 +182,11 @@ impl std::fmt::Display for Reason {
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
             // The other is quicker by far, and all that speaks for this one is what cannot be told apart.
-            Self::Aside { by, quicker, cheaper_usd, less } if *quicker < 0.0 => {
-                let what = if cheaper_usd.is_some() { "cheaper" } else { "less time of all nodes" };
+            Self::Aside { by, quicker, cheaper, less } if *quicker < 0.0 => {
+                let what = match cheaper {
+                    Some(money) => format!("cheaper{}", money.by.words()),
+                    None => "less time of all nodes".to_owned(),
+                };
                 let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
                 let less = percent(less.max(0.0));
                 write!(
@@ -190,11 +194,11 @@ impl std::fmt::Display for Reason {
                     "may not fit, and {by} surely does, {times} quicker: {less} {what} cannot be told apart"
                 )
             }
-            Self::Aside { by, quicker, cheaper_usd, .. } => {
+            Self::Aside { by, quicker, cheaper, .. } => {
                 let by = by + 1;
                 write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
-                match cheaper_usd.filter(|less| *less >= 0.005) {
-                    Some(less) => write!(f, " and {} cheaper", usd(less)),
+                match cheaper.filter(|less| less.usd >= 0.005) {
+                    Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.words()),
                     None => Ok(()),
                 }?;
                 write!(f, ", which cannot be told apart")

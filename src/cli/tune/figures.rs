@@ -48,7 +48,11 @@ pub(super) struct Figures {
     /// The same of the cost, or of what it is at least.
     pub(super) money_between: Option<String>,
     pub(super) step: String,
+    /// The same of a step: `1.10 and 1.35 s`.
+    pub(super) step_between: Option<String>,
     pub(super) memory: String,
+    /// The same of the memory: `28.1 and 34.2 GiB`.
+    pub(super) memory_between: Option<String>,
 }
 
 impl Figures {
@@ -67,6 +71,7 @@ impl Figures {
                 None => format!("{:.2} node hours", nodes * point.seconds / 3_600.0),
             },
         };
+        let speed = prediction.speed.as_ref();
         let hours = run.and_then(Run::expected_interval);
         let dollars = run.and_then(|run| {
             let known = run.cost_interval().or_else(|| run.least_interval().filter(|_| run.spot.is_none()));
@@ -87,16 +92,26 @@ impl Figures {
             money,
             money_between: dollars
                 .map(|usd| format!("{} and {}", text::dollars(usd.low), text::dollars(usd.high))),
-            step: format!(
-                "{:.2} s",
-                prediction.speed.as_ref().map_or(point.step_seconds, |speed| speed.step_seconds)
-            ),
+            step: format!("{:.2} s", speed.map_or(point.step_seconds, |speed| speed.step_seconds)),
+            step_between: speed
+                .map(|speed| format!("{:.2} and {:.2} s", speed.interval.low, speed.interval.high)),
             memory: format!(
                 "{:.1} of {} GiB{high}",
                 memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
                 card(point.capacity_bytes)
             ),
+            memory_between: memory.map(|memory| {
+                format!("{:.1} and {:.1} GiB", memory.interval.low / GIB, memory.interval.high / GIB)
+            }),
         }
+    }
+
+    /// Between what all of them lie, in one line.
+    pub(super) fn between(&self) -> Option<String> {
+        let step = self.step_between.as_ref().map(|between| format!("{between} a step"));
+        let all = [&self.time_between, &self.money_between, &step, &self.memory_between];
+        let all: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();
+        (!all.is_empty()).then(|| format!("between {}", all.join(", ")))
     }
 }
 
@@ -107,8 +122,8 @@ pub(super) struct OnDemand {
 }
 
 impl OnDemand {
-    pub(super) fn of(sound: &Sound, point: &Point) -> Self {
-        let run = sound.compiled.prediction.run.as_ref().filter(|run| run.cost_usd.is_none());
+    pub(super) fn of(run: Option<&Run>, point: &Point) -> Self {
+        let run = run.filter(|run| run.cost_usd.is_none());
         let usd = point.most_usd.filter(|_| run.is_some());
         Self { usd, between: run.filter(|_| usd.is_some()).and_then(|run| on_demand(run, point)) }
     }

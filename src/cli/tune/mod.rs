@@ -2,6 +2,7 @@
 
 mod figures;
 mod pictured;
+mod rows;
 mod show;
 mod sound;
 mod untimed;

@@ -19,7 +19,7 @@ pub(super) fn front(
     lost: Vec<(String, String)>,
 ) -> Front {
     let measure = Measure::of(&judged.points);
-    let is_priced = measure == Measure::Dollars;
+    let is_priced = measure != Measure::NodeSeconds;
     let spot = |point: &Point| {
         let cost = measure.cost(point);
         let cost = if is_priced { cost } else { cost / 3_600.0 };
@@ -67,10 +67,7 @@ pub(super) fn front(
         fit: judged.fit() as u64,
         first_choice: judged.first_choice(),
         is_priced,
-        is_on_demand: judged.front.iter().any(|one| {
-            let priced = judged.points.get(one.at).is_some_and(|point| point.usd.is_some());
-            priced && one.compiled.prediction.run.as_ref().is_none_or(|run| run.least_usd.is_none())
-        }),
+        is_on_demand: measure == Measure::OnDemand,
     }
 }
 

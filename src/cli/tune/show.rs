@@ -1,15 +1,17 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
-use super::figures::{Figures, OnDemand, Unit, beside, capital, varied_and_held};
-use super::sound::{Judged, Sound};
+use super::figures::{Unit, beside, capital, varied_and_held};
+use super::rows::{Lost, Row};
+use super::sound::Judged;
 use crate::diag::markdown::cell;
-use crate::predict::{Constants, Run};
+use crate::predict::Constants;
 use crate::text;
-use crate::tune::front::is_beaten;
 use crate::tune::left_out::left_out;
-use crate::tune::reasons::{next_best, why};
-use crate::tune::{Limits, Point, Reason, Set, Space};
-use serde_json::{Value, json};
+use crate::tune::next::next_best;
+use crate::tune::reasons::why;
+use crate::tune::search::predicted;
+use crate::tune::{Limits, Reason, Set, Space};
+use serde_json::json;
 use std::fmt::Write as _;
 
 /// Refused layouts that are shown at most.
@@ -26,22 +28,6 @@ pub(super) struct Page<'a> {
     left_out: Vec<(&'a str, String)>,
     /// Whether money is bounded.
     is_bounded: bool,
-}
-
-/// A member of the front, with the figures of its own compilation.
-struct Row<'a> {
-    sound: &'a Sound,
-    point: Point,
-    sets: Vec<Set>,
-    words: String,
-}
-
-/// A layout that comes next, and why it is not on the front.
-struct Lost {
-    point: Point,
-    sets: Vec<Set>,
-    words: String,
-    reason: Reason,
 }
 
 impl<'a> Page<'a> {
@@ -84,7 +70,8 @@ impl<'a> Page<'a> {
             .filter_map(|(at, reason)| {
                 let point = point(at)?;
                 let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
-                Some(Lost { point, sets, words, reason })
+                let predicted = predicted(space, &point.choice, constants);
+                Some(Lost { point, sets, words, reason, predicted })
             })
             .collect();
         let left_out = left_out(space, constants, &judged.points);
@@ -113,10 +100,8 @@ impl<'a> Page<'a> {
                 "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
                 figures.time, figures.money, figures.step, figures.memory
             );
-            let between = [&figures.time_between, &figures.money_between].into_iter().flatten();
-            let between: Vec<&str> = between.map(String::as_str).collect();
-            if !between.is_empty() {
-                paragraph(&mut out, &format!("between {}", between.join(", ")), width);
+            if let Some(between) = figures.between() {
+                paragraph(&mut out, &between, width);
             }
             paragraph(&mut out, &row.words, width);
             paragraph(&mut out, &changes(&row.sets), width);
@@ -124,8 +109,8 @@ impl<'a> Page<'a> {
                 paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
             }
         }
-        if self.front.iter().any(|row| row.figures(unit).time_between.is_some()) {
-            out.push_str("\nnine runs in ten lie between the two figures of their time\n");
+        if self.front.iter().any(|row| row.figures(unit).between().is_some()) {
+            out.push_str("\nnine runs in ten lie between the two figures of each\n");
         }
         if self.front.iter().any(|row| row.sound.tight().is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
@@ -229,8 +214,8 @@ impl<'a> Page<'a> {
                 "| {number} | {} | {} | {} | {} | {} | {} |",
                 beside(f.time, f.time_between.as_deref()),
                 cell(&beside(f.money, f.money_between.as_deref())),
-                f.step,
-                f.memory,
+                beside(f.step, f.step_between.as_deref()),
+                beside(f.memory, f.memory_between.as_deref()),
                 cell(&row.words),
                 changed(&row.sets)
             );
@@ -270,98 +255,6 @@ impl<'a> Page<'a> {
             "unranked": null,
         }));
         text.unwrap_or_default() + "\n"
-    }
-}
-
-impl Row<'_> {
-    fn figures(&self, unit: Unit) -> Figures {
-        Figures::of(self.sound, &self.point, unit)
-    }
-
-    fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {
-        let prediction = &self.sound.compiled.prediction;
-        let (run, speed) = (prediction.run.as_ref(), prediction.speed.as_ref());
-        let hours = run.and_then(Run::expected_interval);
-        let cost = run.and_then(Run::cost_interval);
-        let step = speed.map(|speed| speed.interval);
-        let memory = prediction.memory.as_ref();
-        let on_demand = OnDemand::of(self.sound, &self.point);
-        json!({
-            "number": number,
-            "sets": texts(&self.sets),
-            "layout": self.words,
-            "instance": space.name(self.point.choice.site),
-            "nodes": self.point.choice.nodes,
-            "step_seconds": speed.map(|speed| speed.step_seconds),
-            "step_seconds_low": step.map(|step| step.low),
-            "step_seconds_high": step.map(|step| step.high),
-            "seconds": run.map(Run::expected_seconds),
-            "seconds_low": hours.map(|hours| hours.low),
-            "seconds_high": hours.map(|hours| hours.high),
-            "cost_usd": run.and_then(|run| run.cost_usd),
-            "cost_usd_low": cost.map(|cost| cost.low),
-            "cost_usd_high": cost.map(|cost| cost.high),
-            "on_demand_usd": on_demand.usd,
-            "on_demand_usd_low": on_demand.between.map(|usd| usd.low),
-            "on_demand_usd_high": on_demand.between.map(|usd| usd.high),
-            "memory_bytes": memory.map(|memory| memory.per_gpu_bytes),
-            "memory_low_bytes": memory.map(|memory| memory.interval.low),
-            "memory_high_bytes": memory.map(|memory| memory.interval.high),
-            "capacity_bytes": self.point.capacity_bytes,
-            "tight": self.sound.tight().is_some(),
-            "beaten": is_beaten(points, self.sound.at),
-            "warnings": self.sound.warnings,
-        })
-    }
-}
-
-impl Lost {
-    fn json(&self, space: &Space) -> Value {
-        let reason = match &self.reason {
-            Reason::Beaten { by, slower, dearer_usd, because, traits } => json!({
-                "kind": "beaten",
-                "by": by + 1,
-                "slower": slower,
-                "dearer_usd": dearer_usd,
-                "because": because.iter().map(|one| json!({
-                    "part": one.part, "seconds": one.seconds, "collective": one.collective,
-                })).collect::<Vec<_>>(),
-                "traits": traits,
-            }),
-            Reason::Aside { by, quicker, cheaper_usd, less } => json!({
-                "kind": "aside", "by": by + 1, "quicker": quicker, "cheaper_usd": cheaper_usd, "less_cost": less,
-            }),
-            Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => json!({
-                "kind": "too-large", "needs_bytes": needs_bytes, "has_bytes": has_bytes,
-                "part": part, "part_bytes": part_bytes,
-            }),
-            Reason::Tight { needs_bytes, has_bytes } => {
-                json!({ "kind": "tight", "needs_bytes": needs_bytes, "has_bytes": has_bytes })
-            }
-            Reason::Late { seconds, deadline_seconds } => {
-                json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
-            }
-            Reason::Dear { usd, at_most_usd, most_usd, .. } => json!({
-                "kind": "dear", "cost_usd": usd, "on_demand_usd": at_most_usd, "most_usd": most_usd,
-            }),
-            Reason::Refused(refusal) => {
-                json!({
-                    "kind": "refused", "code": refusal.code, "message": refusal.message, "layouts": refusal.layouts,
-                })
-            }
-        };
-        json!({
-            "sets": texts(&self.sets),
-            "layout": self.words,
-            "instance": space.name(self.point.choice.site),
-            "nodes": self.point.choice.nodes,
-            "step_seconds": self.point.step_seconds,
-            "seconds": self.point.seconds,
-            "cost_usd": self.point.usd,
-            "memory_bytes": self.point.memory_bytes,
-            "reason": reason,
-            "text": self.reason.to_string(),
-        })
     }
 }
 

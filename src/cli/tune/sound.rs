@@ -4,6 +4,7 @@ use crate::cli::held::Held;
 use crate::diag::{Diagnostic, Problems, Severity};
 use crate::predict::Fit;
 use crate::tune::fitting::is_alike;
+use crate::tune::front::Measure;
 use crate::tune::write::is_off;
 use crate::tune::{self, Choice, Point, Refusal, Space, Standing, offered};
 use crate::{Compiled, Options};
@@ -118,8 +119,10 @@ impl Judged {
 
     /// Whether some of the front have a price and others none.
     pub(super) fn is_priced_in_part(&self) -> bool {
-        let priced = |sound: &Sound| self.points.get(sound.at).is_some_and(|point| point.usd.is_some());
-        self.front.iter().any(priced) && !self.front.iter().all(priced)
+        let measure = Measure::of(&self.points);
+        let priced =
+            |sound: &Sound| self.points.get(sound.at).is_some_and(|point| measure.usd(point).is_some());
+        self.front.iter().any(&priced) && !self.front.iter().all(priced)
     }
 }
 

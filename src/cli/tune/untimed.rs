@@ -35,7 +35,7 @@ impl Row {
     /// The high end of its memory, bytes, where the card has less.
     fn tight(&self) -> Option<f64> {
         let one = &self.one;
-        let interval = Interval { low: one.memory_bytes, high: one.memory_high_bytes };
+        let interval = Interval { low: one.memory_low_bytes, high: one.memory_high_bytes };
         let is_sure = Fit::of(one.memory_bytes, interval, one.capacity_bytes) == Fit::Surely;
         (!is_sure).then_some(one.memory_high_bytes)
     }
@@ -232,6 +232,7 @@ impl<'a> Unranked<'a> {
             "nodes": choice.nodes,
             "usd_per_hour": row.one.usd_per_hour,
             "memory_bytes": row.one.memory_bytes,
+            "memory_low_bytes": row.one.memory_low_bytes,
             "memory_high_bytes": row.one.memory_high_bytes,
             "capacity_bytes": row.one.capacity_bytes,
             "tight": row.tight().is_some(),
@@ -247,9 +248,21 @@ impl<'a> Unranked<'a> {
             "instance": self.space.name(choice.site),
             "nodes": choice.nodes,
             "step_seconds": null,
+            "step_seconds_low": null,
+            "step_seconds_high": null,
             "seconds": null,
+            "seconds_low": null,
+            "seconds_high": null,
             "cost_usd": null,
+            "cost_usd_low": null,
+            "cost_usd_high": null,
+            "on_demand_usd": null,
+            "on_demand_usd_low": null,
+            "on_demand_usd_high": null,
             "memory_bytes": null,
+            "memory_low_bytes": null,
+            "memory_high_bytes": null,
+            "capacity_bytes": null,
             "reason": {
                 "kind": "refused", "code": refusal.code, "message": refusal.message, "layouts": refusal.layouts,
             },
@@ -302,11 +315,18 @@ fn price(one: &Fitting) -> String {
         .map_or_else(|| "price not known".to_owned(), |usd| format!("{} an hour", text::dollars(usd)))
 }
 
-/// `9.1 of 16 GiB on each GPU`.
+/// `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
 fn memory(row: &Row) -> String {
     let bytes = |n: f64| text::bytes(whole(n));
-    let tight = row.tight().map_or_else(String::new, |high| format!(", up to {}: may not fit", bytes(high)));
-    format!("{} of {} on each GPU{tight}", bytes(row.one.memory_bytes), bytes(row.one.capacity_bytes))
+    let one = &row.one;
+    let tight = if row.tight().is_some() { ": may not fit" } else { "" };
+    format!(
+        "{} (between {} and {}) of {} on each GPU{tight}",
+        bytes(one.memory_bytes),
+        bytes(one.memory_low_bytes),
+        bytes(one.memory_high_bytes),
+        bytes(one.capacity_bytes)
+    )
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]

@@ -6,6 +6,7 @@ use crate::cli::held::Held;
 use crate::cli::io::Io;
 use crate::cli::overlay::Overlay;
 use crate::emit::quoted;
+use crate::source::is_file;
 use crate::tune::words::card;
 use crate::tune::write::{Heads, written};
 use crate::tune::{Choice, Point, Space};
@@ -84,7 +85,7 @@ pub(super) fn put(
     choice: &Choice,
     shown: &Compiled,
 ) -> Result<Put, u8> {
-    if held.path.starts_with('<') {
+    if !is_file(&held.path) {
         io.note("error: a manifest from standard input is no file that can be written\n");
         return Err(exit::USAGE);
     }

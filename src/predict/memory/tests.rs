@@ -648,14 +648,14 @@ fn hosts_and_saves_are_expected_between_bounds() {
     let found = memory_with(&layout, &constants);
     let (host, between) = (found.host_bytes.unwrap(), found.host_interval.unwrap());
     near(between.low, 16e9, 1e-9);
-    near(between.high, 32e9 + (host - 24e9) * 1.1686, 1e-9);
+    near(between.high, 32e9 + (host - 24e9) * 1.206, 1e-9);
     let stage = stages::stages(&layout).next().unwrap();
     let states = states::states(&layout, &stage);
     let kept = states.parameters + states.gradients + states.optimizer;
     let (peak, between) = (found.peak_checkpoint_bytes.unwrap(), found.peak_checkpoint_interval.unwrap());
     let beside = peak - host::peak_checkpoint(&layout).1;
-    near(between.low, (kept + beside) * (1.0 - 0.0863), 1e-9);
-    near(between.high, peak * 1.1686, 1e-9);
+    near(between.low, (kept + beside) * (1.0 - 0.087), 1e-9);
+    near(between.high, peak * 1.206, 1e-9);
     // A host of the worker's processes, which have no interpreter.
     let worker = memory_with(&Layout { system: System::Worker, ..layout }, &constants);
     near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
