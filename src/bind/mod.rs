@@ -8,6 +8,7 @@ mod bounds;
 mod marks;
 mod slots;
 mod table;
+mod unknown;
 
 use crate::declare_code;
 use crate::diag::{Code, Diagnostic, Problems};
@@ -196,6 +197,19 @@ impl Binder<'_> {
             problems.push(problem);
             return None;
         }
+        // `batch.micro-batch` is a path with the manifest's hyphens, and no difference of two.
+        let path = expression.replace('-', "_");
+        let is_path = |c: char| c.is_ascii_lowercase() || matches!(c, '.' | '_' | '-');
+        let parts = || expression.split('-');
+        let is_known = |part: &str| self.table.entries.contains_key(part);
+        if parts().count() > 1
+            && expression.chars().all(is_path)
+            && parts().skip(1).all(|part| !part.contains('.'))
+            && !parts().all(is_known)
+        {
+            problems.push(self.unknown_as(expression, &path, span));
+            return None;
+        }
         let compiled = match self.env.compile_expression(expression) {
             Ok(compiled) => compiled,
             Err(error) => {
@@ -288,43 +302,6 @@ impl Binder<'_> {
             )
             .help("write texts outside the braces, as `lr-{{ batch.micro * 2 }}`")
         })
-    }
-
-    fn unknown(&self, name: &str, span: Span) -> Diagnostic {
-        let at = self.inside(span, name);
-        let diagnostic = Diagnostic::new(&T0230, at, format!("the plan has no value `{name}`"));
-        let known = self.table.entries.keys().map(String::as_str);
-        let (group, last) = name.split_once('.').unwrap_or((name, ""));
-        if matches!(group, "memory" | "speed") {
-            return diagnostic
-                .note("predicted figures are not available to the job: they must not reach its digest");
-        }
-        if let Some(near) = self.of_part(name).or_else(|| text::nearest(name, known.clone())) {
-            return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
-        }
-        let same: Vec<&str> = known
-            .clone()
-            .filter(|path| {
-                path.split_once('.')
-                    .is_some_and(|(g, n)| (g == group) || (!last.is_empty() && n == last) || n == name)
-            })
-            .collect();
-        if let [only] = same.as_slice() {
-            return diagnostic.help(format!("did you mean `{{{{ {only} }}}}`?")).fix(at, *only);
-        }
-        if same.is_empty() {
-            diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train, checkpoint")
-        } else {
-            diagnostic.note(format!("known: {}", same.join(", ")))
-        }
-    }
-
-    /// The value that a longer path means: what the optimizer has stands under `train` by its own name.
-    fn of_part(&self, name: &str) -> Option<&str> {
-        let (group, rest) = name.split_once('.')?;
-        let (_, last) = rest.rsplit_once('.')?;
-        let path = format!("{group}.{}", last.replace('-', "_"));
-        self.table.entries.keys().find(|known| **known == path).map(String::as_str)
     }
 
     fn inside(&self, span: Span, piece: &str) -> Span {

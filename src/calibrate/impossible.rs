@@ -21,6 +21,9 @@ const MEASURED: [&str; 6] =
 /// How many times the 16-bit peak a GPU does in 8 bit.
 const FP8: f64 = 2.0;
 
+/// The share of its peak below which a GPU trains nothing: the time is in another unit, or none (judgement).
+const LEAST_SHARE: f64 = 1e-4;
+
 /// What is wrong with a row, at the cell that says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impossible {
@@ -116,11 +119,11 @@ impl Row<'_> {
         let column = ["step_s", "tokens_per_s", "samples_per_s"]
             .into_iter()
             .find(|column| self.number(column).is_some_and(|value| value > 0.0))?;
-        (share > most).then(|| {
+        (share > most || share < LEAST_SHARE).then(|| {
+            let does = if share < LEAST_SHARE { "under 0.01".to_owned() } else { text::short(100.0 * share) };
             let message = format!(
-                "`{column}` is `{}`: each GPU (`{card}`) would do {} % of its peak",
-                self.text(column),
-                text::short(100.0 * share)
+                "`{column}` is `{}`: each GPU (`{card}`) would do {does} % of its peak",
+                self.text(column)
             );
             Impossible::new(self, column, message)
         })

@@ -28,7 +28,7 @@ pub struct Price {
     pub product: String,
     /// The source's words for a date that is not exact; `provenance.date` is then a sortable stand-in.
     pub date_words: Option<String>,
-    /// Source and effective date (`0000-00-00`: none stated).
+    /// Source and effective date.
     pub provenance: Provenance,
 }
 

@@ -215,6 +215,12 @@ impl Shared {
         notes.extend(
             prediction.speed.as_ref().zip(step).and_then(|(speed, step)| too_quick(plan, speed, step)),
         );
+        if measured.out_of_memory && measured.step_seconds.is_some() {
+            notes.push(
+                "a GPU ran out of memory: the figures are of the steps before, and a row for `calibrate` says that it did not fit"
+                    .to_owned(),
+            );
+        }
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",

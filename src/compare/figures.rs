@@ -11,6 +11,8 @@ pub enum Figure {
     Cost,
     /// The same of what has a price: the run costs that at least.
     Least,
+    /// US dollars of the same hours at the price on demand, where it is known.
+    OnDemand,
     /// Seconds that are billed.
     Time,
     /// Bytes of a GPU that stay free at the peak; below zero where it does not fit.
@@ -27,9 +29,10 @@ pub enum Figure {
 
 impl Figure {
     /// All of them, as they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cost,
         Self::Least,
+        Self::OnDemand,
         Self::Time,
         Self::Headroom,
         Self::Nodes,
@@ -43,6 +46,7 @@ impl Figure {
         match self {
             Self::Cost => "cost_usd",
             Self::Least => "least_usd",
+            Self::OnDemand => "on_demand_usd",
             Self::Time => "seconds",
             Self::Headroom => "headroom_bytes",
             Self::Nodes => "nodes",
@@ -78,9 +82,11 @@ impl Figures {
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
+        let on_demand = |seconds: f64| at_most(plan, seconds).usd().filter(|_| plan.deployable);
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
             Figure::Least => run.and_then(|run| run.least_usd),
+            Figure::OnDemand => on_demand(run?.expected_seconds()),
             Figure::Time => run.map(Run::expected_seconds),
             Figure::Headroom => Some(capacity? - memory?.per_gpu_bytes),
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
@@ -91,6 +97,10 @@ impl Figures {
         let interval = |figure| match figure {
             Figure::Cost => run.and_then(Run::cost_interval),
             Figure::Least => run.and_then(Run::least_interval),
+            Figure::OnDemand => {
+                let Interval { low, high } = run.and_then(Run::expected_interval)?;
+                Some(Interval { low: on_demand(low)?, high: on_demand(high)? })
+            }
             Figure::Time => run.and_then(Run::expected_interval),
             Figure::Headroom => {
                 let (capacity, memory) = (capacity?, memory?);

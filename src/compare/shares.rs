@@ -134,7 +134,7 @@ pub fn shares(
         let added = share.alone.as_ref().or(share.last.as_ref());
         // Dollars where they are known, else the time.
         let of = |figure| added.and_then(|added| added.get(&figure)).map_or(0.0, |n| n.abs());
-        (of(Figure::Least), of(Figure::Time))
+        (of(Figure::Least).max(of(Figure::OnDemand)), of(Figure::Time))
     };
     shares.sort_by(|a, b| {
         let (a, b) = (weight(a), weight(b));

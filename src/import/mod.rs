@@ -139,8 +139,12 @@ impl Reader {
         let stamped = digest_named(&full_name);
         let name = of("trainc:job")
             .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
-        if let Some(digest) = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned())) {
-            self.digest_back(&digest);
+        let digest = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
+        if digest.is_some_and(|digest| self.rest.digest_back(&digest)) {
+            // Checkpoints under it are those of the old job, and this one starts without them.
+            self.unsaid.add(
+                "the digest in its places: `{{ job.digest }}` stands there, and is another digest where the manifest is",
+            );
         }
         // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model, and what the
         // service takes of them all the same stands in `request`.
@@ -228,26 +232,6 @@ impl Reader {
     fn tags(&mut self) -> Vec<(String, String)> {
         let part = |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
         self.rest.list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
-    }
-
-    /// A job that trainc made has its digest in its places: the placeholder goes back.
-    fn digest_back(&mut self, short: &str) {
-        fn walk(value: &mut Value, short: &str) {
-            match value {
-                Value::String(text) => {
-                    let full = text.find(short).and_then(|at| text.get(at..at + 64)).map(str::to_owned);
-                    if let Some(full) = full.filter(|full| full.bytes().all(|b| b.is_ascii_hexdigit())) {
-                        *text = text.replace(&full, kdl::DIGEST);
-                    }
-                }
-                Value::Array(items) => items.iter_mut().for_each(|item| walk(item, short)),
-                Value::Object(members) => members.values_mut().for_each(|item| walk(item, short)),
-                Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            }
-        }
-        if short.len() >= 8 {
-            self.rest.0.values_mut().for_each(|value| walk(value, short));
-        }
     }
 
     /// A placeholder: exactly one length and one factor of the batch, so that it compiles.

@@ -7,6 +7,28 @@ use serde_json::{Map, Value};
 pub(super) struct Rest(pub(super) Map<String, Value>);
 
 impl Rest {
+    /// A job that trainc made has its digest in its places: the placeholder goes back. Tells whether there was one.
+    pub(super) fn digest_back(&mut self, short: &str) -> bool {
+        fn walk(value: &mut Value, short: &str) {
+            match value {
+                Value::String(text) => {
+                    let full = text.find(short).and_then(|at| text.get(at..at + 64)).map(str::to_owned);
+                    if let Some(full) = full.filter(|full| full.bytes().all(|b| b.is_ascii_hexdigit())) {
+                        *text = text.replace(&full, super::kdl::DIGEST);
+                    }
+                }
+                Value::Array(items) => items.iter_mut().for_each(|item| walk(item, short)),
+                Value::Object(members) => members.values_mut().for_each(|item| walk(item, short)),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        let before = self.0.clone();
+        if short.len() >= 8 {
+            self.0.values_mut().for_each(|value| walk(value, short));
+        }
+        self.0 != before
+    }
+
     /// Takes a member.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)

@@ -3,8 +3,8 @@
 use super::bills::Bills;
 use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
-use super::layout::{Layout, Moments};
-use super::memory::wide_moments;
+use super::layout::Layout;
+use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
 use super::spot::spot;
 use crate::ir::hardware::Instance;
@@ -232,17 +232,12 @@ impl Terms {
     }
 }
 
-/// Bytes of a full resumption, of all ranks together: weights in 16 bit, their 32-bit copy and the moments; of an
-/// adapter its own.
+/// Bytes of a full resumption, of all ranks together: weights, their 32-bit copy where the system keeps one, and the
+/// moments; of an adapter its own.
 pub fn checkpoint_bytes(layout: &Layout) -> f64 {
-    let moments = match layout.moments {
-        Moments::Two => 8.0,
-        Moments::TwoInt8 { .. } => 2.0,
-        Moments::One => 4.0,
-        Moments::Zero | Moments::Factored => 0.0,
-    };
-    let wide = if layout.lora.is_none() { (8.0 - 2.0) * wide_moments(layout) } else { 0.0 };
-    layout.lora.map_or(layout.model.parameters, |lora| lora.trainable) * (2.0 + 4.0 + moments) + wide
+    let wide = if layout.lora.is_none() { WIDER_MOMENTS * wide_moments(layout) } else { 0.0 };
+    let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
+    trained * resumed_bytes_per_parameter(layout) + wide
 }
 
 /// Bytes per second that a file system offers.

@@ -3,6 +3,7 @@
 //! In: one parsed file and a [`Loader`] for its layers. Out: [`ir::Job`], as much of it as could be made, and
 //! problems. The only stage that sees both [`ast`](crate::syntax::ast) and [`ir`]. Knows no catalogue.
 
+mod betas;
 mod damage;
 mod defaults;
 mod identity;
@@ -34,7 +35,7 @@ static CODES: &[&Code] = &[&T0212];
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [layers::CODES, set::CODES, nodes::CODES, sweep::CODES, CODES].concat()
+    [layers::CODES, set::CODES, nodes::CODES, betas::CODES, sweep::CODES, CODES].concat()
 }
 
 /// What a run chooses from outside the file.

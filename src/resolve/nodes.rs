@@ -1,5 +1,6 @@
 //! The nouns of a job, from nodes to [`ir`].
 
+use super::betas::betas;
 use super::defaults as default;
 use super::pick::{
     bytes, first, milliseconds, number, pairs, rate, scalar, seconds, switch, text, texts, whole, words,
@@ -17,12 +18,11 @@ use crate::source::{Span, Spanned};
 use crate::syntax::ast::{Node, Value};
 
 declare_code!(T0220, "missing-node", Error, "a job lacks a node that it must have");
-declare_code!(T0221, "bad-betas", Error, "`betas` is not two numbers below 1");
 declare_code!(T0222, "engine-option", Error, "a parameter that the engine does not have");
 declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
 
 /// The codes of this file and its neighbours.
-pub(super) static CODES: &[&Code] = &[&T0220, &T0221, &T0222, &T0223];
+pub(super) static CODES: &[&Code] = &[&T0220, &T0222, &T0223];
 
 const DIMENSIONS: &[&str] = &[
     "hidden",
@@ -275,25 +275,6 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
 }
 
 fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
-    let betas = match text(node.prop("betas")) {
-        Field::Absent => Field::Absent,
-        Field::Bad => Field::Bad,
-        Field::Is(val) => {
-            if let Some(pair) = two_betas(&val.value) {
-                Field::Is(Val { value: pair, origin: val.origin })
-            } else {
-                problems.push(
-                    Diagnostic::new(
-                        &T0221,
-                        val.span_or(node.name.span),
-                        format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
-                    )
-                    .help("write `betas=\"0.9,0.999\"`"),
-                );
-                Field::Bad
-            }
-        }
-    };
     let warmup = match node.prop("warmup") {
         None => Field::Absent,
         Some(written) => match &written.value {
@@ -306,7 +287,7 @@ fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
         span: node.name.span,
         name: text(node.arg(0)),
         lr: number(node.prop("lr")),
-        betas,
+        betas: betas(node, problems),
         eps: number(node.prop("eps")),
         weight_decay: number(node.prop("weight-decay")),
         clip: number(node.prop("clip")),
@@ -314,12 +295,6 @@ fn optimizer(node: &Node, problems: &mut Problems) -> Optimizer {
         schedule: text(node.prop("schedule")),
         min_lr: number(node.prop("min-lr")),
     }
-}
-
-fn two_betas(written: &str) -> Option<(f64, f64)> {
-    let (a, b) = written.split_once(',')?;
-    let (a, b): (f64, f64) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
-    ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))
 }
 
 fn program(node: &Node) -> Program {

@@ -91,6 +91,23 @@ struct Line {
     deeper: bool,
 }
 
+/// The first token of the next line that has one, and how far in it stands.
+fn next_line(text: &str, tokens: &[Token], from: usize) -> Option<(usize, Token)> {
+    let mut line_start = None;
+    for token in tokens.get(from + 1..)? {
+        match token.kind {
+            Kind::Newline => line_start = Some(token.end),
+            Kind::Space | Kind::LineComment | Kind::BlockComment => {}
+            _ => {
+                // What stands behind the brace on its own line is of another mistake.
+                let blanks = text.get(line_start?..token.start)?;
+                return Some((blanks.chars().count(), *token));
+            }
+        }
+    }
+    None
+}
+
 fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
     let mut unclosed_left =
         plain.faults.iter().filter(|fault| fault.kind == FaultKind::UnclosedBrace).count();
@@ -137,6 +154,23 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
                 unclosed_left -= 1;
             }
             let deeper = first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
+            // `}}` in mid-block: the lines that follow are still inside of what it would close.
+            if let Some(other) =
+                open.last().filter(|_| surplus_left > 0 && !deeper).and_then(|&(brace, of)| {
+                    let (indent, next) = next_line(text, tokens, index)?;
+                    match next.kind {
+                        Kind::Close => (!first && indent == of).then_some(None),
+                        _ => (indent > of).then_some(Some((brace.start, token.end))),
+                    }
+                })
+            {
+                surplus_left -= 1;
+                pairs
+                    .faults
+                    .push(Fault { other, ..Fault::new(FaultKind::SurplusBrace, token.start, token.end) });
+                pairs.dropped.push(index);
+                continue;
+            }
             if deeper || open.is_empty() {
                 surplus_left = surplus_left.saturating_sub(1);
                 while lines.last().is_some_and(|line| line.indent > indent) {

@@ -6,7 +6,7 @@
 use super::edits_of_faults::{alone, inside, one_text, touches};
 use super::lex::{self, Fault, FaultKind};
 use super::open_string;
-use super::recover::{T0101, T0103, T0104, T0105, T0106, T0109, quoted};
+use super::recover::{T0101, T0103, T0104, T0105, T0106, T0109, T0112, quoted};
 use crate::diag::Diagnostic;
 use crate::source::{SourceId, Span};
 use crate::text;
@@ -51,7 +51,8 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::RawQuote
         | FaultKind::OldRaw
         | FaultKind::HashComment
-        | FaultKind::SingleQuotes => strings(&place),
+        | FaultKind::SingleQuotes
+        | FaultKind::CurlyQuotes => strings(&place),
         FaultKind::NeedsQuotes
         | FaultKind::NeedsHash
         | FaultKind::KeywordAsName
@@ -98,8 +99,7 @@ fn strings(place: &Place) -> Diagnostic {
         FaultKind::UnclosedMulti => Diagnostic::new(&T0106, span, "the string is never closed".to_owned())
             .here("it starts here and takes in the rest of the file")
             .help(format!("add a line with `{}`", closing_of(raw))),
-        FaultKind::UnclosedComment => place
-            .error("the comment is never closed".to_owned())
+        FaultKind::UnclosedComment => Diagnostic::new(&T0112, span, "the comment is never closed".to_owned())
             .here("it starts here and takes in the rest of the file")
             .help("add `*/` where it ends"),
         FaultKind::BadEscape => {
@@ -147,6 +147,14 @@ fn strings(place: &Place) -> Diagnostic {
             .here("`#` starts a keyword or a raw string")
             .help("write `//`")
             .fix(span, "//"),
+        FaultKind::CurlyQuotes => {
+            let plain = quoted(raw.trim_matches(['“', '”', '„', '‟', '"']));
+            place
+                .error("a string stands between straight quotes, not typographic ones".to_owned())
+                .here("the quotes of a text processor")
+                .help(format!("write `{plain}`"))
+                .fix(span, plain)
+        }
         _ => {
             let double = quoted(raw.trim_matches('\''));
             place

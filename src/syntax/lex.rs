@@ -72,6 +72,8 @@ pub(super) enum FaultKind {
     KeywordAsName,
     /// `'text'`.
     SingleQuotes,
+    /// The quotes of a text processor.
+    CurlyQuotes,
     UnclosedString,
     /// A closing quote without an opening one; `other` is the value that it closes.
     UnopenedString,
@@ -296,7 +298,8 @@ impl Lexer<'_> {
                 self.fault(FaultKind::BadCharacter, at, end);
                 self.push(Kind::Space, end);
             }
-            '\'' => self.single_quotes(),
+            '\'' => self.quotes(FaultKind::SingleQuotes, &["'"]),
+            '“' | '”' | '„' | '‟' => self.quotes(FaultKind::CurlyQuotes, &["”", "“", "\""]),
             _ => self.word(),
         }
     }
@@ -417,12 +420,14 @@ impl Lexer<'_> {
         self.push(Kind::Escline, self.newline_end(line_end));
     }
 
-    fn single_quotes(&mut self) {
+    /// A text between other quotes than KDL's, on its line.
+    fn quotes(&mut self, kind: FaultKind, closing: &[&str]) {
         let at = self.at;
-        match self.find_on_line(at + 1, "'") {
-            Some(close) => {
-                let end = close + 1;
-                self.fault(FaultKind::SingleQuotes, at, end);
+        let inside = at + self.char_at(at).map_or(1, char::len_utf8);
+        let ends = closing.iter().filter_map(|close| Some(self.find_on_line(inside, close)? + close.len()));
+        match ends.min() {
+            Some(end) => {
+                self.fault(kind, at, end);
                 self.push(Kind::Broken, end);
             }
             None => self.word(),

@@ -109,6 +109,13 @@ pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     }
     let plain = raw.replace(',', "");
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    // `0,0002`: no thousands begin with a zero.
+    if let Some(("0", fraction)) = raw.split_once(',').filter(|(_, fraction)| is_number(fraction)) {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
+            .here("a fraction follows a point")
+            .help(format!("write `0.{fraction}`"))
+            .fix(span, format!("0.{fraction}"));
+    }
     if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
         let grouped = raw.replace(',', "_");
         return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))

@@ -345,6 +345,13 @@ impl Reader<'_> {
             Some(Meant::Argument) => {
                 diagnostic.help(format!("write it without a name: `{} {shown}`", spec.name))
             }
+            // A child that is said by its properties, as `spot max-wait="2d"`.
+            Some(Meant::Child(child)) if child.args.is_empty() => {
+                let first =
+                    child.props.first().map(|prop| format!(" {}={}", prop.name, require::example(prop.ty)));
+                let shown = format!("{}{}", child.name, first.unwrap_or_default());
+                diagnostic.help(format!("write it as a child: `{shown}`"))
+            }
             Some(Meant::Child(child)) => {
                 diagnostic.help(format!("write it as a child: `{} {shown}`", child.name))
             }

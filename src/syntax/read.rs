@@ -210,7 +210,15 @@ impl Reader<'_> {
             };
             let diagnostic =
                 Diagnostic::new(&T0128, span, format!("surplus argument {shown}; `{}` {takes}", spec.name));
+            let told = entry.value().as_string().and_then(told_by_shape).and_then(|name| spec.prop(name));
+            let told = told.filter(|prop| node.entry(prop.name).is_none());
             self.push(match (lacking.as_slice(), fits.as_slice()) {
+                _ if told.is_some() => {
+                    let prop = told.map_or(("", Ty::Text), |prop| (prop.name, prop.ty));
+                    mean(prop.0, prop.1);
+                    let joined = format!("{}={shown}", prop.0);
+                    diagnostic.help(format!("write `{joined}`")).fix(span, joined)
+                }
                 _ if switch.is_some() => {
                     let name = switch.map_or("", |prop| prop.name);
                     let on = (Spanned::new(name.to_owned(), span), Spanned::new(Value::Bool(true), span));
@@ -475,6 +483,18 @@ pub(super) fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}
+
+/// The property that a text is for by its form alone: an address in S3, a version.
+fn told_by_shape(text: &str) -> Option<&'static str> {
+    let is_version = text.contains('.') && text.split('.').all(|part| part.parse::<u16>().is_ok());
+    if text.starts_with("s3://") {
+        Some("s3")
+    } else if is_version {
+        Some("version")
+    } else {
+        None
+    }
 }
 
 /// The name of a node without the colon that YAML wants, if that leaves a name that is known.

@@ -26,9 +26,11 @@ declare_code!(T0108, "too-deep", Error, "blocks lie too deep in each other");
 declare_code!(T0109, "number-too-large", Error, "a number is too large");
 declare_code!(T0110, "not-utf8", Error, "the file is not UTF-8");
 
+declare_code!(T0112, "unclosed-comment", Error, "a comment is never closed");
+
 /// The codes of this file.
-pub static CODES: [&Code; 11] =
-    [&T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110, &T0111];
+pub static CODES: [&Code; 12] =
+    [&T0101, &T0102, &T0103, &T0104, &T0105, &T0106, &T0107, &T0108, &T0109, &T0110, &T0111, &T0112];
 
 /// The type tag of an entry that was written wrong; no text can produce it.
 const MENDED: &str = "\0mended";
@@ -105,7 +107,7 @@ pub fn damage(code: &Code) -> Damage {
         Damage::Blocks
     } else if code == &T0106 {
         Damage::Line
-    } else if [&T0107, &T0108, &T0111].contains(&code) {
+    } else if [&T0107, &T0108, &T0111, &T0112].contains(&code) {
         Damage::All
     } else {
         Damage::None
@@ -247,7 +249,7 @@ fn meant(raw: &str) -> String {
     if let Some(rest) = old_raw {
         return rest.trim_matches('#').trim_matches('"').to_owned();
     }
-    raw.trim_start_matches('#').trim_matches(['"', '\'']).to_owned()
+    raw.trim_start_matches('#').trim_matches(['"', '\'', '“', '”', '„', '‟']).to_owned()
 }
 
 /// A KDL string that says the text, with quotes.
@@ -449,7 +451,7 @@ pub(super) mod tests {
         assert_eq!(document.nodes().len(), 2);
         check("a #\"x\nb\n", &["T0106 \"#\\\"x\""]);
         check("a \"\"\"\n  x\nb {\n", &["T0106 \"\\\"\\\"\\\"\""]);
-        check("a {\n  b /* c\n}\n", &["T0101 \"/*\""]);
+        check("a {\n  b /* c\n}\n", &["T0112 \"/*\""]);
     }
 
     #[test]
@@ -540,7 +542,7 @@ pub(super) mod tests {
         check("a 1 /-\nb\n", &[]);
         check("a \\ b\n", &["T0101 \"\\\\\""]);
         check("a \\ /* /*/ */ */ // c\n 1\n", &[]);
-        check("a \\/*/\n1\n", &["T0101 \"\\\\\"", "T0101 \"/*\""]);
+        check("a \\/*/\n1\n", &["T0101 \"\\\\\"", "T0112 \"/*\""]);
         check("a \u{0}\u{1} 1\n", &["T0101 \"\\0\\u{1}\""]);
         check("\u{feff}a 1\n", &[]);
         check("a \u{feff}1\n", &["T0101 \"\\u{feff}\""]);

@@ -234,6 +234,7 @@ fn in_full(of: &str, bare: &str) -> Option<String> {
         "`account`" if bare.len() != 12 => {
             Some("write the account's twelve digits in quotes, as `\"111122223333\"`".to_owned())
         }
+        "`betas`" => Some(format!("write both in quotes, as `betas=\"{bare},0.999\"`")),
         // `2.10` as a number is 2.1, and torchrun wants all three numbers.
         "`version`" | "`pytorch`" | "`transformers`" => {
             let like = if of == "`transformers`" { "4.49.0" } else { "2.8.0" };

@@ -20,7 +20,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(
         &T0254,
         span,
-        format!("`{}` is no account number: it has twelve digits", account.value),
+        match digits.len() {
+            12 => format!("an account number is twelve digits and nothing else, not `{}`", account.value),
+            other => format!("an account number has twelve digits; `{}` has {other}", account.value),
+        },
     );
     problems.push(if digits.len() == 12 {
         diagnostic.help(format!("write `\"{digits}\"`")).fix(span, format!("\"{digits}\""))

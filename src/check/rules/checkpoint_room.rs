@@ -44,7 +44,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         span,
         format!("{copies} {} on each instance; {} has {}", sized(needs), room.what, sized(room.bytes)),
     )
-    .note("weights, their 32-bit copy and the optimizer's states, as far as an instance holds them; data and image come on top")
+    .note("weights, a 32-bit copy of 16-bit ones, and the optimizer's states, as far as an instance holds them; data and image come on top")
     .fact("needed_bytes", needs)
     .fact("room_bytes", room.bytes);
     problems.push(help(diagnostic, cluster, checkpoint, &room, each, kept));

@@ -17,6 +17,12 @@ declare_code!(T0264, "checkpoint-never-written", Warning, "an interval longer th
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];
 
+/// Whether a text has a placeholder of the digest: beside what is bound, where the digest itself is not known.
+fn names_digest(written: &str) -> bool {
+    let inside = written.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+    inside.into_iter().any(|expression| expression.contains("job.digest"))
+}
+
 /// `checkpoint` and the prefixes that are written to.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     overlaps(context, problems);
@@ -36,9 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // What is no address of S3 has been said.
     if let Some(uri) = checkpoint.s3.val().filter(|uri| crate::ir::s3::parse(&uri.value).is_some()) {
         let span = uri.span_or(checkpoint.span);
-        if !uri.value.contains(crate::ir::plan::DIGEST_MARK)
-            && !context.sources.slice(span).contains("job.digest")
-        {
+        if !uri.value.contains(crate::ir::plan::DIGEST_MARK) && !names_digest(context.sources.slice(span)) {
             let bound = context.sources.slice(span).contains("{{");
             let diagnostic = Diagnostic::new(
                 &T0448,
@@ -48,7 +52,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note(
                 "SageMaker copies what lies under this prefix into the container before the program starts",
             );
-            let instead = format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/'));
+            // One brace, as an f-string has it, was meant as two.
+            let instead = if uri.value.contains("{job.digest}") {
+                uri.value.replace("{job.digest}", "{{ job.digest }}")
+            } else {
+                format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/'))
+            };
             problems.push(if bound {
                 diagnostic.help("put `{{ job.digest }}` into it")
             } else {

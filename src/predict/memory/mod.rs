@@ -26,7 +26,9 @@ pub use host::{HostParts, host_parts};
 pub use moments::offloads;
 pub use reserve::MeasuredAs;
 use reserve::Reserve;
-pub use states::{StateBytes, frozen_bytes_per_parameter, wide_moments};
+pub use states::{
+    StateBytes, WIDER_MOMENTS, frozen_bytes_per_parameter, resumed_bytes_per_parameter, wide_moments,
+};
 
 use super::between;
 use super::constants::Constants;

@@ -82,6 +82,16 @@ fn recipe(layout: &Layout) -> Recipe {
     }
 }
 
+/// Bytes per trained parameter that a full resumption needs: the weights, their 32-bit copy where there is one, and the
+/// moments.
+pub fn resumed_bytes_per_parameter(layout: &Layout) -> f64 {
+    let Recipe { weights, copies, moments, .. } = recipe(layout);
+    weights + copies + moments
+}
+
+/// Bytes by which the moments of a parameter in 32 bit are more than those in 8 bit.
+pub const WIDER_MOMENTS: f64 = WIDE_MOMENTS - INT8_MOMENTS;
+
 /// Bytes per parameter of frozen weights; `quantised` are those inside the layers' matrices.
 ///
 /// NF4: half a byte and a 32-bit scale per 64 weights; with double quantisation an 8-bit scale per 64 and a 32-bit

@@ -115,7 +115,7 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
             }
         };
         let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
-        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::Time);
+        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
         out.push((
             figure,
             match between.filter(|_| sure) {

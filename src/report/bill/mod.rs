@@ -122,16 +122,22 @@ impl<'a> Job<'a> {
 
     /// The figure that is its cost: where something of it has no price, what it costs at least.
     fn cost(&self) -> Figure {
-        let mut sides = self.before.iter().chain(&self.after);
-        let least = sides.any(|seen| {
-            seen.figures.get(Figure::Cost).is_none() && seen.figures.get(Figure::Least).is_some()
-        });
-        if least { Figure::Least } else { Figure::Cost }
+        let some = |figure: Figure| {
+            let mut sides = self.before.iter().chain(&self.after);
+            sides.any(|seen| {
+                let get = |figure| seen.figures.get(figure);
+                let known =
+                    get(Figure::Cost).or_else(|| get(Figure::Least).filter(|_| figure == Figure::OnDemand));
+                known.is_none() && get(figure).is_some()
+            })
+        };
+        // Of spot instances that have no price nothing is sure but what the same hours cost on demand.
+        [Figure::Least, Figure::OnDemand].into_iter().find(|figure| some(*figure)).unwrap_or(Figure::Cost)
     }
 
-    /// Whether a figure is one to show: of the two that say the cost only one is.
+    /// Whether a figure is one to show: of the three that say the cost only one is.
     fn shows(&self, figure: Figure) -> bool {
-        !matches!(figure, Figure::Cost | Figure::Least) || figure == self.cost()
+        !matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand) || figure == self.cost()
     }
 
     fn figure(&self, figure: Figure) -> (Option<f64>, Option<f64>) {

@@ -10,7 +10,7 @@ use crate::text;
 /// The label of a figure.
 pub(super) fn label(figure: Figure) -> &'static str {
     match figure {
-        Figure::Cost | Figure::Least => "cost",
+        Figure::Cost | Figure::Least | Figure::OnDemand => "cost",
         Figure::Time => "time",
         Figure::Headroom => "free memory",
         Figure::Nodes => "nodes",
@@ -21,7 +21,8 @@ pub(super) fn label(figure: Figure) -> &'static str {
 }
 
 /// Figures that are shown however little they moved.
-pub(super) const ALWAYS: [Figure; 4] = [Figure::Cost, Figure::Least, Figure::Time, Figure::Headroom];
+pub(super) const ALWAYS: [Figure; 5] =
+    [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom];
 
 fn hours(seconds: f64) -> String {
     if seconds < 60.0 {
@@ -36,7 +37,7 @@ fn hours(seconds: f64) -> String {
 /// A figure without a sign.
 fn amount(figure: Figure, value: f64) -> String {
     match figure {
-        Figure::Cost | Figure::Least | Figure::Most => text::dollars(value),
+        Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Most => text::dollars(value),
         Figure::Time => hours(value),
         Figure::Headroom => format!("{} GiB", text::short(value / GIB as f64)),
         Figure::Nodes => text::short(value),
@@ -51,6 +52,7 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     match value {
         Some(value) if value < 0.0 => format!("−{}", amount(figure, -value)),
         Some(value) if figure == Figure::Least => format!("at least {}", amount(figure, value)),
+        Some(value) if figure == Figure::OnDemand => format!("{} on demand", amount(figure, value)),
         Some(value) => amount(figure, value),
         None => "not known".to_owned(),
     }
@@ -79,21 +81,23 @@ pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
 pub(super) fn between(figure: Figure, seen: &Seen) -> Option<String> {
     let interval = seen.figures.interval(figure)?;
     // That it is the least stands before the figure itself.
-    let figure = if figure == Figure::Least { Figure::Cost } else { figure };
+    let figure = if matches!(figure, Figure::Least | Figure::OnDemand) { Figure::Cost } else { figure };
     Some(format!("{} to {}", value(figure, Some(interval.low)), value(figure, Some(interval.high))))
 }
 
 /// What is added to figures, those of most interest: `+$12.30, +1.2 h, −3 GiB free memory`.
 pub(super) fn added(added: &Added) -> String {
-    let without = if added.contains_key(&Figure::Cost) { Figure::Least } else { Figure::Cost };
+    let costs = [Figure::Cost, Figure::Least, Figure::OnDemand];
+    let cost = costs.into_iter().find(|figure| added.contains_key(figure));
     let shown: Vec<String> = Figure::ALL
         .iter()
-        .filter(|figure| **figure != without)
+        .filter(|figure| !costs.contains(figure) || Some(**figure) == cost)
         .filter_map(|figure| Some((*figure, *added.get(figure)?)))
         .filter(|(figure, by)| *by != 0.0 && !matches!(figure, Figure::Nodes | Figure::Tokens))
         .map(|(figure, by)| match figure {
             Figure::Cost | Figure::Time => signed(figure, by),
             Figure::Least => format!("{} of what has a price", signed(figure, by)),
+            Figure::OnDemand => format!("{} on demand", signed(figure, by)),
             Figure::Step => format!("{} a step", signed(figure, by)),
             _ => format!("{} {}", signed(figure, by), label(figure)),
         })
@@ -276,7 +280,7 @@ fn differ(alone: &Added, last: &Added) -> bool {
 fn bought(all: &Added) -> String {
     let some: Added = all
         .iter()
-        .filter(|(figure, _)| matches!(figure, Figure::Cost | Figure::Time))
+        .filter(|(figure, _)| matches!(figure, Figure::Cost | Figure::OnDemand | Figure::Time))
         .map(|(figure, by)| (*figure, *by))
         .collect();
     added(&some)
@@ -285,10 +289,10 @@ fn bought(all: &Added) -> String {
 /// What the edits do together beyond what each does alone; none where their shares add up.
 pub(super) fn together(job: &Job) -> Option<String> {
     let shares = &job.change.as_ref()?.shares;
-    let rest: Added = [Figure::Cost, Figure::Least, Figure::Time, Figure::Headroom, Figure::Step]
-        .into_iter()
-        .filter_map(|figure| Some((figure, shares.interaction(figure)?)))
-        .collect();
+    let of_most =
+        [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom, Figure::Step];
+    let rest: Added =
+        of_most.into_iter().filter_map(|figure| Some((figure, shares.interaction(figure)?))).collect();
     (!rest.is_empty()).then(|| format!("{} beyond what each does alone: they interact", added(&rest)))
 }
 
