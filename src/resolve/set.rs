@@ -238,13 +238,16 @@ impl Path<'_> {
             [] => {
                 // The node's own value: its first argument that is not its name.
                 let Some(arg) = spec.arg(node.args.len()) else {
+                    let known = known(spec);
+                    let typed = format!("{parents}{}", known.first().copied().unwrap_or("…"));
                     return Err(Box::new(
                         Diagnostic::new(
                             &T0211,
                             node.name.span,
                             format!("`{}` has no value of its own", spec.name),
                         )
-                        .note(format!("it has: {}", known(spec).join(", "))),
+                        .help(format!("say which value, as `--set {typed}=…`"))
+                        .note(format!("it has: {}", known.join(", "))),
                     ));
                 };
                 let value = self.value(arg.ty, spec.name)?;
@@ -373,7 +376,7 @@ fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic
 /// A path that begins with `job`, below which all paths are.
 fn from_the_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagnostic {
     let steps: Vec<&str> = rest.iter().map(|step| step.value).collect();
-    let (message, help) = if steps.is_empty() {
+    let (message, help) = if matches!(steps.as_slice(), [] | ["name"]) {
         ("a job's name is not set, it stands in the file", "--set cluster.nodes=4".to_owned())
     } else {
         ("a path does not name the job", format!("--set {}=…", steps.join(".")))
@@ -446,6 +449,7 @@ mod tests {
             ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
             ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
             ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
+            ("channel.train=s3://bucket/", "say which value, as `--set channel.train.s3=…`"),
             ("train.lr=1e-4", "did you mean `train.optimizer.lr`?"),
             ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
             ("train.max-run=1d", "did you mean `cluster.max-run`?"),

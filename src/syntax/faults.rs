@@ -68,6 +68,7 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::Bracket
         | FaultKind::BracketValue
         | FaultKind::StrayEquals
+        | FaultKind::DoubleEquals
         | FaultKind::NodeEquals
         | FaultKind::StrayParen
         | FaultKind::StraySemicolon
@@ -258,6 +259,11 @@ fn marks(place: &Place) -> Diagnostic {
             .error("`=` has no name before it".to_owned())
             .here("a property is `name=value`")
             .help("write the name of the property before it, or remove it"),
+        FaultKind::DoubleEquals => place
+            .error("a property has one `=`".to_owned())
+            .here("one too many")
+            .help("remove it")
+            .fix(span, ""),
         FaultKind::NodeEquals => {
             let name = other.map_or("", |(_, name)| name);
             let rest = text.get(fault.end..).and_then(|rest| rest.lines().next()).unwrap_or("");

@@ -106,6 +106,7 @@ pub(super) enum FaultKind {
     BracketValue,
     Bracket,
     StrayEquals,
+    DoubleEquals,
     /// `region = "…"`.
     NodeEquals,
     StrayParen,
@@ -276,6 +277,10 @@ impl Lexer<'_> {
             '}' => self.push(Kind::Close, after),
             '(' => self.push(Kind::ParenOpen, after),
             ')' => self.push(Kind::ParenClose, after),
+            '=' if self.char_at(after) == Some('=') => {
+                self.fault(FaultKind::DoubleEquals, after, after + 1);
+                self.push(Kind::Equals, after + 1);
+            }
             '=' => self.push(Kind::Equals, after),
             ';' => self.push(Kind::Semicolon, after),
             '"' => self.string(),

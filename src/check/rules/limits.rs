@@ -198,6 +198,13 @@ fn help(
             .help(format!("add `{missing}`: a VPC job names both"))
             .note("without `network` the job runs outside your VPC");
     }
+    // `subnets "subnet-a, subnet-b"`: several in one text.
+    let written = context.sources.slice(place.span);
+    let parts: Vec<&str> = written.split([',', ' ', '"']).filter(|part| !part.is_empty()).collect();
+    if place.code == &T0420 && parts.len() > 1 {
+        let quoted: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
+        return diagnostic.help(format!("quote each by itself: `{}`", quoted.join(" ")));
+    }
     if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
         return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
     }
