@@ -191,6 +191,7 @@ mod tests {
             "0.2,,,,,,",
             ",,400,6N,,,",
             ",9e9,,,,,",
+            "1e30,,,,,,",
         ]);
         let expected = [
             ("`step_s` is `-3`, not a number above 0", "-3"),
@@ -200,6 +201,7 @@ mod tests {
             ("`step_s` is `0.2`: each GPU (`A100-80GB`) would do ", "0.2"),
             ("`tflops_per_gpu` is `400`, more than the peak of 312 of its GPU (`A100-80GB`)", "400"),
             ("`tokens_per_s` is `9e9`: each GPU (`A100-80GB`) would do ", "9e9"),
+            ("`step_s` is `1e30`: each GPU (`A100-80GB`) would do under 0.01 % of its peak", "1e30"),
         ];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for ((message, cell), (begins, at)) in found.iter().zip(expected) {

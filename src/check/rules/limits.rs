@@ -201,7 +201,8 @@ fn help(
     // `subnets "subnet-a, subnet-b"`: several in one text.
     let written = context.sources.slice(place.span);
     let parts: Vec<&str> = written.split([',', ' ', '"']).filter(|part| !part.is_empty()).collect();
-    if place.code == &T0420 && parts.len() > 1 {
+    let is_one_text = written.starts_with('"') && written.matches('"').count() == 2;
+    if place.code == &T0420 && is_one_text && parts.len() > 1 {
         let quoted: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
         return diagnostic.help(format!("quote each by itself: `{}`", quoted.join(" ")));
     }
