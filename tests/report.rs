@@ -191,7 +191,7 @@ fn a_log_without_figures_says_what_to_print() {
     assert!(ran.out.contains("ran out of memory"), "{}", ran.out);
     // After some steps it is said as well, beside their figures.
     let steps: String = (1..9).map(|step| format!("step={step} loss=2.5 tokens_per_s=4096\n")).collect();
-    dir.write("late.log", &format!("{steps}torch.OutOfMemoryError: CUDA out of memory.\n"));
+    dir.write("late.log", format!("{steps}torch.OutOfMemoryError: CUDA out of memory.\n"));
     let late = run(&dir, &["report", "trainc.kdl", "--log", "late.log"]);
     let words = late.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("a GPU ran out of memory: the figures are of the steps before"), "{words}");
