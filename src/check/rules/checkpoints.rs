@@ -52,11 +52,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note(
                 "SageMaker copies what lies under this prefix into the container before the program starts",
             );
-            // One brace, as an f-string has it, was meant as two.
-            let instead = if uri.value.contains("{job.digest}") {
-                uri.value.replace("{job.digest}", "{{ job.digest }}")
-            } else {
-                format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/'))
+            // One brace, as an f-string has it, or none was meant as two.
+            let instead = match uri.value.split_once("job.digest") {
+                Some((before, after)) => {
+                    let before = before.trim_end_matches(['{', '<', '$', ' ']);
+                    format!("{before}{{{{ job.digest }}}}{}", after.trim_start_matches(['}', '>', ' ']))
+                }
+                None => format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/')),
             };
             problems.push(if bound {
                 diagnostic.help("put `{{ job.digest }}` into it")
