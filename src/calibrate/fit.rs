@@ -5,7 +5,7 @@
 
 use super::runs::Run;
 use crate::predict::constants::Range;
-use crate::predict::{Constants, Fabric, GpuKind, Layout, System, speed};
+use crate::predict::{Constants, GpuKind, Layout, Setting, System, speed};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -147,7 +147,7 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
             constants.set_range(system, range);
         }
     }
-    constants.set_fabrics(fabrics(samples, &constants, own));
+    constants.set_settings(settings(samples, &constants, own));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
     problem.at(&x)
@@ -162,13 +162,13 @@ fn range(samples: &[Sample], constants: &Constants, system: System, own: bool) -
     samples.iter().filter(same).map(of).fold(before, Range::with)
 }
 
-/// The fabrics of the samples with how many have each; of a few runs of one's own, beside those before.
-fn fabrics(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Fabric, f64)> {
-    let mut out = if own { constants.fabrics().to_vec() } else { Vec::new() };
-    for fabric in samples.iter().filter_map(|one| Fabric::of(&one.layout.hardware)) {
-        match out.iter_mut().find(|(known, _)| known.is_like(&fabric)) {
+/// The settings of the samples with how many have each; of a few runs of one's own, beside those before.
+fn settings(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Setting, f64)> {
+    let mut out = if own { constants.settings().to_vec() } else { Vec::new() };
+    for setting in samples.iter().filter_map(|one| Setting::of(one.layout)) {
+        match out.iter_mut().find(|(known, _)| known.is_like(&setting)) {
             Some((_, rows)) => *rows += 1.0,
-            None => out.push((fabric, 1.0)),
+            None => out.push((setting, 1.0)),
         }
     }
     out

@@ -15,8 +15,9 @@ pub use super::verdict::{
     Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Part, PeaksLeftOut, Summary, Tiered, Time,
     Verdict,
 };
+use crate::predict::constants::FEWEST_RUNS;
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
-use crate::predict::{Constants, GpuKind, predict};
+use crate::predict::{Constants, GpuKind, Setting, predict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges a table with these constants; they are not fitted to it.
@@ -39,7 +40,8 @@ pub fn judge_with_tiers(table: &Table, constants: &Constants) -> Verdict {
         for (tier, seconds) in Tier::ALL.iter().zip(&predictions) {
             let times = times_of(&lines, &found, seconds);
             let judged = tiered((*tier, Group::of_tier(*tier)), table, &times);
-            let judged = if *tier == Tier::C { widened(judged, table, times, &all, seconds) } else { judged };
+            let judged =
+                if *tier == Tier::C { widened(judged, table, times, (&all, seconds)) } else { judged };
             tiers.insert(tier.word(), judged);
         }
         residual = residual_half_width(&all, predictions.get(1..).unwrap_or_default());
@@ -72,18 +74,27 @@ fn times_of<'a>(
         .collect()
 }
 
-/// The tier of sources that no fit saw with the interval that such sources ask for: theirs scatter wider.
+/// The tier of sources that no fit saw with the intervals that a plan would show by such a fit: wider where no other
+/// source ran that system on that kind of GPU over those links.
 fn widened(
     seen: Tiered,
     table: &Table,
     mut times: Vec<(usize, &str, Time)>,
-    samples: &[Sample],
-    predictions: &[f64],
+    (samples, predictions): (&[Sample], &[f64]),
 ) -> Tiered {
     let residual = residual_half_width(samples, std::slice::from_ref(&predictions.to_vec()));
     let wider = (unseen_half_width(residual) - MOST).exp();
-    for (.., time) in &mut times {
-        (time.low, time.high) = (time.low / wider, time.high * wider);
+    let runs = |setting: &Setting, blind: Option<&str>| {
+        let like = |one: &&Sample| Setting::of(one.layout).is_some_and(|other| other.is_like(setting));
+        samples.iter().filter(|one| Some(one.family) != blind).filter(like).count() as f64 >= FEWEST_RUNS
+    };
+    for (at, family, time) in &mut times {
+        let layout = table.runs.get(*at).and_then(|run| run.layout.as_ref().ok());
+        let Some(setting) = layout.and_then(Setting::of) else { continue };
+        // What too few of all sources ran is wider already.
+        if runs(&setting, None) && !runs(&setting, Some(family)) {
+            (time.low, time.high) = (time.low / wider, time.high * wider);
+        }
     }
     let mut out = tiered((Tier::C, Group::of_tier(Tier::C)), table, &times);
     out.half_width.inside_of_seen = seen.step_seconds.inside_interval;
@@ -132,7 +143,7 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
             shown = times;
             tiers.insert(tier.word(), judged);
         } else if *tier == Tier::C && all.len() >= OWN {
-            tiers.insert(tier.word(), widened(judged, table, times, &all, seconds));
+            tiers.insert(tier.word(), widened(judged, table, times, (&all, seconds)));
         } else {
             tiers.insert(tier.word(), judged);
         }

@@ -240,7 +240,7 @@ pub struct HalfWidth {
     pub asked: Option<f64>,
     /// What it is to be at most.
     pub goal: Option<f64>,
-    /// Share of the rows that the interval of a source that was fitted would hold, where another is shown.
+    /// Share of the rows that the interval of a setting that was fitted would hold, where a wider one is shown.
     pub inside_of_seen: Option<f64>,
 }
 

@@ -208,7 +208,11 @@ fn half_width(width: &HalfWidth, cap: &str) -> String {
         figure(width.asked)
     );
     if let Some(inside) = width.inside_of_seen {
-        let _ = write!(out, "; that of sources that were fitted holds {}", percent(inside));
+        let _ = write!(
+            out,
+            "; wider than ±{MOST} where no other source ran the system on such GPUs and links: ±{MOST} holds {}",
+            percent(inside)
+        );
     }
     out
 }

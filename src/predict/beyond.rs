@@ -1,8 +1,8 @@
 //! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
 
-use super::constants::{Constants, Name};
-use super::fabrics::Fabric;
+use super::constants::{Constants, FEWEST_RUNS, Name};
 use super::layout::Layout;
+use super::settings::Setting;
 
 /// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
 /// of the largest run that was measured.
@@ -22,11 +22,13 @@ pub struct Past {
     pub measured: f64,
 }
 
-/// A fabric between nodes over which no run of a kind of GPU was measured.
+/// A system, on a kind of GPU and over links, of which too few runs were measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unseen {
     /// The layout's.
-    pub fabric: Fabric,
+    pub setting: Setting,
+    /// How many: fewer than [`FEWEST_RUNS`].
+    pub runs: f64,
     /// What it adds to the half-width, up to that of sources which a fit did not see; a natural logarithm.
     pub wider: f64,
 }
@@ -38,23 +40,26 @@ pub struct Beyond {
     pub gpus: Option<Past>,
     /// Parameters of the model.
     pub parameters: Option<Past>,
-    /// What joins its nodes.
-    pub fabric: Option<Unseen>,
+    /// System, kind of GPU and links.
+    pub setting: Option<Unseen>,
 }
 
 impl Beyond {
     /// Of a layout whose kind of GPU has a half-width of `inside`.
     pub(super) fn of(layout: &Layout, constants: &Constants, inside: f64) -> Self {
-        let fabric = Fabric::of(&layout.hardware).filter(|fabric| !constants.has_runs_over(fabric));
-        let unseen = fabric.map(|fabric| Unseen { wider: constants.get(Name::Unseen) - inside, fabric });
-        let fabric = unseen.filter(|unseen| unseen.wider > 0.0);
-        let Some(range) = constants.range(layout.system) else { return Self { fabric, ..Self::default() } };
+        let unseen = Setting::of(layout).map(|setting| Unseen {
+            setting,
+            runs: constants.runs_of(&setting),
+            wider: constants.get(Name::Unseen) - inside,
+        });
+        let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
+        let Some(range) = constants.range(layout.system) else { return Self { setting, ..Self::default() } };
         // Counts of published models are rounded.
         let past = |here: f64, measured: f64| (here > 1.001 * measured).then_some(Past { here, measured });
         Self {
             gpus: past(layout.hardware.gpus(), range.gpus),
             parameters: past(layout.model.parameters, range.parameters),
-            fabric,
+            setting,
         }
     }
 
@@ -62,6 +67,6 @@ impl Beyond {
     pub fn width(&self) -> f64 {
         let folds = |past: Past| (past.here / past.measured).ln();
         let past = WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
-        past + self.fabric.map_or(0.0, |unseen| unseen.wider)
+        past + self.setting.map_or(0.0, |unseen| unseen.wider)
     }
 }

@@ -3,15 +3,18 @@
 //! The values stand in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
 //! is read by the same function.
 
-use super::fabrics::Fabric;
 use super::figures::{figure, flat_rows, flatten};
 use super::layout::{GpuKind, System};
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_of};
+use super::settings::Setting;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 const SHIPPED: &str = include_str!("constants.toml");
+
+/// The fewest runs of a setting that its narrow interval may rest on: one says nothing of how far the next one is.
+pub const FEWEST_RUNS: f64 = 2.0;
 
 /// What is known of a kind of GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +48,8 @@ pub struct Constants {
     gpus: BTreeMap<GpuKind, Gpu>,
     /// By the words of [`RANGES`]; a file that has none rests on the runs of the shipped one.
     ranges: BTreeMap<&'static str, Range>,
-    /// Fabrics with the runs over several nodes behind them; a file that has none rests on those of the shipped one.
-    fabrics: Vec<(Fabric, f64)>,
+    /// Settings with the runs behind each; a file that has none rests on those of the shipped one.
+    settings: Vec<(Setting, f64)>,
 }
 
 /// Declares the constants that belong to no kind of GPU.
@@ -147,8 +150,8 @@ names! {
     Known = "interval.known";
     /// What exposed communication and bubble add to it, times their share of the step.
     Waiting = "interval.waiting";
-    /// Half-width over a fabric between nodes that was never measured with this kind of GPU: that of sources which a fit
-    /// did not see.
+    /// Half-width of a setting (system, kind of GPU, links) of which fewer than [`FEWEST_RUNS`] were measured: that of
+    /// sources which a fit did not see.
     Unseen = "interval.unseen";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
@@ -209,7 +212,7 @@ impl Constants {
             values: [f64::NAN; Name::COUNT],
             gpus: BTreeMap::new(),
             ranges: BTreeMap::new(),
-            fabrics: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
@@ -253,14 +256,15 @@ impl Constants {
                 out.ranges.insert(word, Range { gpus, parameters });
             }
         }
-        let mut fabrics = Vec::new();
-        for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("fabric.")?, *rows))) {
-            let fabric = key.strip_suffix(".rows").and_then(Fabric::read);
-            let fabric =
-                fabric.ok_or_else(|| Unreadable(format!("`fabric.{key}` is no fabric between nodes")))?;
-            fabrics.push((fabric, rows));
+        let mut settings = Vec::new();
+        for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("setting.")?, *rows)))
+        {
+            let setting = key.strip_suffix(".rows").and_then(Setting::read);
+            let setting = setting
+                .ok_or_else(|| Unreadable(format!("`setting.{key}` is no system on a kind of GPU")))?;
+            settings.push((setting, rows));
         }
-        out.set_fabrics(fabrics);
+        out.set_settings(settings);
         Ok(out)
     }
 
@@ -299,8 +303,8 @@ impl Constants {
             let (gpus, parameters) = (figure(range.gpus), figure(range.parameters));
             out.push_str(&format!("\n[range.{word}]\ngpus = {gpus}\nparameters = {parameters}\n"));
         }
-        for (fabric, rows) in &self.fabrics {
-            out.push_str(&format!("\n[fabric.{}]\nrows = {rows}\n", fabric.key()));
+        for (setting, rows) in &self.settings {
+            out.push_str(&format!("\n[setting.{}]\nrows = {rows}\n", setting.key()));
         }
         out
     }
@@ -321,21 +325,24 @@ impl Constants {
         self.ranges.insert(range_of(system), range);
     }
 
-    /// Fabrics between nodes that the constants rest on, with the runs behind each.
-    pub fn fabrics(&self) -> &[(Fabric, f64)] {
-        if self.fabrics.is_empty() { &Self::shipped().fabrics } else { &self.fabrics }
+    /// Systems on kinds of GPU and over links that the constants rest on, with the runs behind each.
+    pub fn settings(&self) -> &[(Setting, f64)] {
+        if self.settings.is_empty() { &Self::shipped().settings } else { &self.settings }
     }
 
-    /// Takes the fabrics of runs that the constants were fitted to.
-    pub fn set_fabrics(&mut self, mut fabrics: Vec<(Fabric, f64)>) {
-        let kind = |fabric: &Fabric| (fabric.gpu, fabric.efa);
-        fabrics.sort_by(|(a, _), (b, _)| kind(a).cmp(&kind(b)).then(a.gigabits.total_cmp(&b.gigabits)));
-        self.fabrics = fabrics;
+    /// Takes the settings of runs that the constants were fitted to.
+    pub fn set_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
+        settings.sort_by(|(a, _), (b, _)| {
+            let (a, b) = (a.place(), b.place());
+            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3))
+        });
+        self.settings = settings;
     }
 
-    /// Whether a run over a fabric is behind the constants.
-    pub fn has_runs_over(&self, fabric: &Fabric) -> bool {
-        self.fabrics().iter().any(|(known, _)| known.is_like(fabric))
+    /// How many runs of a setting are behind the constants.
+    pub fn runs_of(&self, setting: &Setting) -> f64 {
+        let own = self.settings().iter().find(|(known, _)| known.is_like(setting));
+        own.map_or(0.0, |(_, rows)| *rows)
     }
 
     /// A value as a file of constants has it.

@@ -2,6 +2,7 @@
 
 pub use super::gathering::{Gathering, Prefetch};
 pub use super::gpu::GpuKind;
+pub use super::system::System;
 pub use super::worker::WorkerSettings;
 
 /// Everything that memory and speed depend on.
@@ -144,27 +145,6 @@ impl Hardware {
     pub fn gpus(&self) -> f64 {
         self.gpus_per_node * self.nodes
     }
-}
-
-/// Systems whose schedules and buffers differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum System {
-    /// PyTorch FSDP.
-    Fsdp,
-    /// DeepSpeed ZeRO.
-    DeepSpeed,
-    /// SageMaker model parallel v1: sharded data parallelism, or pipeline and tensor parallelism.
-    SmpV1,
-    /// SageMaker model parallel v2 (FSDP inside).
-    SmpV2,
-    /// Megatron-LM, Megatron-DeepSpeed.
-    Megatron,
-    /// DDP under NCCL or SMDDP, and one GPU alone.
-    Ddp,
-    /// One process lays layers over the GPUs of one node; one GPU works at a time.
-    DeviceMap,
-    /// The Rust FSDP worker.
-    Worker,
 }
 
 /// Implementations of models, which differ in the tensors that they keep.

@@ -8,7 +8,6 @@ mod between;
 mod beyond;
 pub mod bills;
 pub mod constants;
-mod fabrics;
 mod figures;
 mod from_plan;
 mod gathering;
@@ -24,14 +23,15 @@ pub mod rests;
 pub mod run;
 #[cfg(test)]
 mod samples;
+mod settings;
 pub mod speed;
 mod spot;
+mod system;
 mod worker;
 
 pub use between::{Basis, Between, Widths};
 pub use beyond::{Beyond, Past, Unseen};
 pub use constants::Constants;
-pub use fabrics::Fabric;
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::{taken_for, uncounted};
 pub use input::Input;
@@ -44,6 +44,7 @@ pub use prediction::{
     Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
     RunPartsBetween, Speed, SpeedParts, Spot, Tflops,
 };
+pub use settings::{Fabric, Setting};
 
 use crate::ir::Plan;
 

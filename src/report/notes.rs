@@ -6,7 +6,7 @@ use crate::ir::{Axis, Engine, Plan};
 use crate::plan::minimum_nodes;
 use crate::predict::bills::unpriced_file_systems;
 use crate::predict::layout::{Offload, System};
-use crate::predict::{Beyond, Fabric, Input, Interval, Layout, Past, Prediction, Unknown};
+use crate::predict::{Beyond, Input, Interval, Layout, Past, Prediction, Unknown};
 use crate::text;
 use serde_json::Value;
 
@@ -103,12 +103,11 @@ fn beyond(beyond: &Beyond) -> Option<String> {
     };
     let mut parts: Vec<String> =
         [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
-    let fabric = beyond.fabric.map(|unseen| {
-        let Fabric { gpu, gigabits, efa } = unseen.fabric;
-        let over = if efa { "EFA" } else { "links" };
-        format!("no run of {} nodes over {over} at {} Gb/s was measured", gpu.word(), count(gigabits))
+    let unseen = beyond.setting.map(|unseen| {
+        let runs = if unseen.runs < 1.0 { "no run" } else { "only one run" };
+        format!("{runs} of {} was measured", unseen.setting.words())
     });
-    parts.extend(fabric);
+    parts.extend(unseen);
     let percent = 100.0 * beyond.width().exp_m1();
     (!parts.is_empty())
         .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))

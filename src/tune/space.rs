@@ -75,8 +75,10 @@ pub struct Space<'a> {
     pub(super) written: Choice,
     /// Machines that are compared, the manifest's own first where it is among them.
     pub sites: Vec<Site>,
-    /// Numbers of nodes, the manifest's own first where it is among them.
+    /// Numbers of nodes over which some mesh divides the batch, the manifest's own first where it is within the bound.
     pub nodes: Vec<u64>,
+    /// The bound.
+    pub(super) most_nodes: u64,
     /// Sequences of a step.
     global: u64,
 }
@@ -103,7 +105,7 @@ impl<'a> Space<'a> {
         let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
         let own = plan.instance.as_ref().map(|row| row.name.as_str());
         let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
-        Ok(Self {
+        let mut space = Self {
             plan,
             rules: Rules::of(plan, &base, mesh),
             written: Choice {
@@ -124,10 +126,35 @@ impl<'a> Space<'a> {
                 waiting: Waiting { activations: base.offload.activations, states: base.offload.parameters },
             },
             sites,
-            nodes: node_counts(most, mesh.nodes, shard_nodes),
+            nodes: Vec::new(),
+            most_nodes: most.max(1),
             global: batch.global_sequences.value,
             base,
+        };
+        let mut nodes = node_counts(most, mesh.nodes, shard_nodes);
+        nodes.retain(|nodes| *nodes != mesh.nodes && space.divides(*nodes));
+        if mesh.nodes <= space.most_nodes {
+            nodes.insert(0, mesh.nodes);
+        }
+        space.nodes = nodes;
+        Ok(space)
+    }
+
+    /// Whether some mesh over so many nodes divides the batch.
+    fn divides(&self, nodes: u64) -> bool {
+        (0..self.sites.len()).any(|site| {
+            let per_node = self.gpus_per_node(site);
+            self.rules
+                .meshes(nodes, per_node)
+                .iter()
+                .any(|degrees| self.per_reader(site, nodes, degrees).is_some())
         })
+    }
+
+    /// Sequences of a step that one reader takes; none where they are not the same for all.
+    fn per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
+        let readers = self.rules.readers(nodes * self.gpus_per_node(site), degrees);
+        (readers > 0 && self.global.is_multiple_of(readers)).then(|| self.global / readers)
     }
 
     /// GPUs of a node of a site.
@@ -163,11 +190,7 @@ impl<'a> Space<'a> {
     }
 
     fn visit_mesh(&self, site: usize, nodes: u64, degrees: Degrees, each: &mut impl FnMut(&Choice, &Layout)) {
-        let readers = self.rules.readers(nodes * self.gpus_per_node(site), &degrees);
-        if readers == 0 || !self.global.is_multiple_of(readers) {
-            return;
-        }
-        let per_reader = self.global / readers;
+        let Some(per_reader) = self.per_reader(site, nodes, &degrees) else { return };
         let mut choice = Choice { site, nodes, degrees, ..self.written };
         let Some(mut layout) = self.layout(&choice) else { return };
         for micro in divisors(per_reader) {
@@ -273,13 +296,17 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     named.then_some(written).into_iter().chain(others).collect()
 }
 
-/// Multiples of a number of nodes that are looked at: more would take longer than anybody waits.
+/// Up to so many nodes every number is tried; of more the powers of two and [`MULTIPLES`] of what divides the work.
+const EVERY: u64 = 64;
+
+/// Multiples of a number of nodes that are tried beyond [`EVERY`].
 const MULTIPLES: u64 = 8;
 
-/// The manifest's own number first, then powers of two, the bound itself, and the first multiples of the own number and
-/// of the nodes that a shard group takes.
+/// Numbers of nodes up to a bound, ascending, the manifest's own among them where it is within: every small one, then powers
+/// of two, the bound itself, and the first multiples of the own number and of the nodes that a shard group takes.
 fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
-    let mut out: Vec<u64> = (0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most).collect();
+    let mut out: Vec<u64> = (1..=most.clamp(1, EVERY)).collect();
+    out.extend((0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most));
     out.push(most.max(1));
     for unit in [own, shard_nodes] {
         let multiples = (1..=MULTIPLES).map(|times| unit.saturating_mul(times));
@@ -287,10 +314,6 @@ fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
     }
     out.sort_unstable();
     out.dedup();
-    if own <= most {
-        out.retain(|nodes| *nodes != own);
-        out.insert(0, own);
-    }
     out
 }
 
@@ -309,13 +332,15 @@ mod tests {
     use super::node_counts;
 
     #[test]
-    fn nodes_are_powers_of_two_the_bound_and_multiples_of_the_manifests_own() {
+    fn every_small_number_of_nodes_is_tried_and_of_large_ones_a_few() {
         assert_eq!(node_counts(1, 1, 1), [1]);
-        assert_eq!(node_counts(8, 8, 8), [8, 1, 2, 4]);
-        assert_eq!(node_counts(13, 6, 6), [6, 1, 2, 4, 8, 12, 13]);
-        assert_eq!(node_counts(4, 32, 16), [1, 2, 4]);
-        assert_eq!(node_counts(64, 32, 16), [32, 1, 2, 4, 8, 16, 48, 64]);
-        // A few multiples, not all of thousands.
-        assert_eq!(node_counts(64, 1, 1), [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]);
+        assert_eq!(node_counts(13, 6, 6), (1..=13).collect::<Vec<_>>());
+        assert_eq!(node_counts(4, 32, 16), [1, 2, 3, 4]);
+        let many = node_counts(1000, 96, 48);
+        assert_eq!(many.get(..64), Some((1..=64).collect::<Vec<_>>().as_slice()));
+        assert_eq!(
+            many.get(64..),
+            Some([96, 128, 144, 192, 240, 256, 288, 336, 384, 480, 512, 576, 672, 768, 1000].as_slice())
+        );
     }
 }

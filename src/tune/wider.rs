@@ -27,13 +27,13 @@ pub enum Wider {
 
 /// The least doubling of a space's nodes that keeps the bounds; none where the engine takes no more nodes.
 pub fn wider(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<Wider> {
-    let most = space.nodes.iter().copied().max()?;
+    let most = space.most_nodes;
     let mut missed = None;
     for power in 1..=DOUBLINGS {
         let nodes = most.checked_shl(power)?;
         let limits = Limits { max_nodes: Some(nodes), ..limits.clone() };
         let Ok(space) = Space::of(plan, &limits, constants) else { break };
-        if space.nodes.iter().all(|count| *count <= most) {
+        if space.most_nodes <= most {
             break;
         }
         let Ok(points) = search(&space, &limits, constants) else { break };

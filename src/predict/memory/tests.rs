@@ -110,6 +110,30 @@ fn states_by_recipe() {
     near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
 }
 
+/// What a resumption needs: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
+/// weights beside a 32-bit copy and the moments (DeepSpeed, SMP v1), as `torch.save` and DeepSpeed's checkpoints hold them.
+#[test]
+fn saved_states_by_recipe() {
+    let of = |system: System, precision: Precision| {
+        let mut one = layout(&gpt2_30b(), 80.0);
+        (one.system, one.precision) = (system, precision);
+        resumed_bytes_per_parameter(&one)
+    };
+    let mixed = Precision::Mixed { bf16: true };
+    for (system, bytes) in [
+        (System::Fsdp, 12.0),
+        (System::SmpV2, 12.0),
+        (System::Ddp, 12.0),
+        (System::DeepSpeed, 14.0),
+        (System::SmpV1, 14.0),
+        (System::Megatron, 14.0),
+    ] {
+        near(of(system, mixed), bytes, 1e-12);
+    }
+    near(of(System::Ddp, Precision::Fp32), 12.0, 1e-12);
+    near(of(System::Ddp, Precision::Pure16 { bf16: true }), 6.0, 1e-12);
+}
+
 /// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
 /// 8; without anything 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and 12.35.
 #[test]

@@ -1,7 +1,7 @@
 use super::super::layout::*;
 use super::super::samples::one_gpu;
 use super::*;
-use crate::predict::Order;
+use crate::predict::{Order, Setting};
 use proptest::prelude::*;
 
 /// GPT-2 with 30 billion parameters on p4d, sharded over `shard` GPUs.
@@ -525,7 +525,7 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     };
     let most = measured.gpus / layout.hardware.gpus_per_node;
     let (inside, beyond, _) = of_nodes(most);
-    assert_eq!((beyond.gpus, beyond.parameters, beyond.fabric, beyond.width()), (None, None, None, 0.0));
+    assert_eq!((beyond.gpus, beyond.parameters, beyond.setting, beyond.width()), (None, None, None, 0.0));
     let (twice, beyond, _) = of_nodes(2.0 * most);
     assert_eq!(beyond.gpus.unwrap().measured, measured.gpus);
     assert!((beyond.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{beyond:?}");
@@ -535,13 +535,13 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     assert!(half(&layout).1.parameters.is_some());
 }
 
-/// Over a fabric that no run of the GPU had, a step is as sure as in a source that no fit saw; on one node as ever.
+/// Of a system, a kind of GPU or links that no run had, a step is as sure as in a source that no fit saw.
 #[test]
-fn a_fabric_that_nobody_measured_widens_the_interval() {
+fn a_setting_that_nobody_measured_widens_the_interval() {
     let constants = Constants::shipped();
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
-    layout.system = System::Fsdp;
-    let mut of = |nodes: f64, gigabits: f64, efa: bool| {
+    let mut of = |system: System, nodes: f64, gigabits: f64, efa: bool| {
+        layout.system = system;
         layout.degrees.shard *= nodes / layout.hardware.nodes;
         layout.hardware = Hardware {
             nodes,
@@ -553,15 +553,35 @@ fn a_fabric_that_nobody_measured_widens_the_interval() {
     };
     let wider = constants.get(Name::Unseen) - constants.get(Name::Known);
     assert!(wider > 0.05, "{wider}");
-    // vTrain's cluster has 800 Gb/s a node, MosaicML's 1,600; both InfiniBand.
-    for (nodes, gigabits, efa) in [(16.0, 800.0, false), (16.0, 1600.0, false), (1.0, 333.0, true)] {
-        assert_eq!((of(nodes, gigabits, efa).fabric, of(nodes, gigabits, efa).width()), (None, 0.0));
+    // MosaicML's clusters of A100 have 1,600 Gb/s a node, fms-fsdp's 400; one node has no fabric.
+    for (nodes, gigabits, efa) in [(16.0, 1600.0, false), (16.0, 400.0, false), (1.0, 333.0, true)] {
+        let beyond = of(System::Fsdp, nodes, gigabits, efa);
+        assert_eq!((beyond.setting, beyond.width()), (None, 0.0), "{nodes} nodes at {gigabits} Gb/s");
     }
-    for (gigabits, efa) in [(800.0, true), (1200.0, false)] {
-        let beyond = of(16.0, gigabits, efa);
+    // vTrain's has 800, and ran Megatron-DeepSpeed; nobody SMP v2.
+    for (system, nodes, gigabits, efa) in [
+        (System::Fsdp, 16.0, 800.0, false),
+        (System::Fsdp, 16.0, 400.0, true),
+        (System::Fsdp, 16.0, 1200.0, false),
+        (System::SmpV2, 1.0, 1600.0, false),
+    ] {
+        let beyond = of(system, nodes, gigabits, efa);
         assert!((beyond.width() - wider).abs() < 1e-12, "{beyond:?}");
-        assert_eq!(beyond.fabric.unwrap().fabric.efa, efa);
+        assert_eq!(beyond.setting.unwrap().setting.system, system);
     }
+}
+
+/// One run says nothing of how far the next one of its kind is; two narrow the interval.
+#[test]
+fn one_run_of_a_setting_narrows_no_interval() {
+    let layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
+    let setting = Setting::of(&layout).unwrap();
+    let with = |rows: f64| {
+        let mut constants = Constants::shipped().clone();
+        constants.set_settings(vec![(setting, rows)]);
+        speed(&layout, &constants).unwrap().beyond.setting.map(|unseen| unseen.runs)
+    };
+    assert_eq!([with(0.0), with(1.0), with(2.0)], [Some(0.0), Some(1.0), None]);
 }
 
 /// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.

@@ -40,7 +40,16 @@ pub struct Total {
     pub after_usd: Option<f64>,
     pub difference_usd: Option<f64>,
     pub jobs_not_counted: u64,
+    pub on_demand: Option<OnDemand>,
     pub file_systems_counted_once: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OnDemand {
+    pub jobs: u64,
+    pub before_usd: f64,
+    pub after_usd: f64,
+    pub difference_usd: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -109,11 +118,17 @@ pub fn document(bill: &Bill) -> Document {
         catalog_version: crate::catalog::VERSION,
         against: Against { name: bill.base.name.clone(), commit: bill.base.commit.clone() },
         total: Total {
-            before_usd: total.usd.map(|(before, _)| before),
-            after_usd: total.usd.map(|(_, after)| after),
-            difference_usd: total.usd.map(|(before, after)| after - before),
-            jobs_not_counted: total.unknown,
-            file_systems_counted_once: bill.counted_once().names.into_iter().collect(),
+            before_usd: total.cost.usd.map(|(before, _)| before),
+            after_usd: total.cost.usd.map(|(_, after)| after),
+            difference_usd: total.cost.usd.map(|(before, after)| after - before),
+            jobs_not_counted: total.on_demand.jobs + total.unknown,
+            on_demand: total.on_demand.usd.map(|(before, after)| OnDemand {
+                jobs: total.on_demand.jobs,
+                before_usd: before,
+                after_usd: after,
+                difference_usd: after - before,
+            }),
+            file_systems_counted_once: total.cost.shared.names.into_iter().collect(),
         },
         jobs: bill.jobs.iter().map(|job| line(bill.sources, job)).collect(),
     }

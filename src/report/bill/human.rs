@@ -1,5 +1,6 @@
 //! The bill for people at a terminal.
 
+use super::total::Total;
 use super::{Bill, Job, State, words};
 use crate::compare::Figure;
 use crate::report::page::{Options, Page};
@@ -23,32 +24,41 @@ pub fn human(bill: &Bill, options: Options) -> String {
 
 /// The sum of all jobs.
 pub(super) fn total(bill: &Bill) -> String {
-    let super::Total { usd, unknown } = bill.total();
+    let Total { cost, on_demand, unknown } = bill.total();
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
         .into_iter()
         .filter(|state| bill.count(*state) > 0)
         .map(|state| format!("{} {}", text::group(bill.count(state)), state.word()))
         .collect();
     let mut out = format!("{}: {}", text::count(bill.jobs.len() as u64, "job"), counts.join(", "));
-    let Some((before, after)) = usd else {
+    if let Some(usd) = cost.usd {
+        let moved = moved(usd);
+        if !moved.is_empty() {
+            out.push_str(&format!("; {moved}"));
+        }
+        out.push_str(&cost.shared.words());
+    } else if on_demand.usd.is_none() {
         let whose = if unknown == 1 { "its cost is not known" } else { "none of their costs is known" };
         return format!("{out}; {whose}, so the sum is not");
-    };
-    if before == after && before > 0.0 {
-        out.push_str(&format!("; {} as before", text::dollars(before)));
-    } else if before > 0.0 || after > 0.0 {
-        out.push_str(&format!(
-            "; {} → {}, {}",
-            text::dollars(before),
-            text::dollars(after),
-            words::difference(Figure::Cost, before, after)
-        ));
     }
-    out.push_str(&bill.counted_once().words());
+    if let Some(usd) = on_demand.usd {
+        let jobs = text::count(on_demand.jobs, "job");
+        out.push_str(&format!("; {jobs} on spot, at the price on demand: {}", moved(usd)));
+        out.push_str(&on_demand.shared.words());
+    }
     if unknown > 0 {
         out.push_str(&format!("; without {} whose cost is not known", text::count(unknown, "job")));
     }
     out
+}
+
+/// What became of a sum; nothing of one that is zero on both sides.
+fn moved((before, after): (f64, f64)) -> String {
+    if before == after {
+        return if before > 0.0 { format!("{} as before", text::dollars(before)) } else { String::new() };
+    }
+    let difference = words::difference(Figure::Cost, before, after);
+    format!("{} → {}, {difference}", text::dollars(before), text::dollars(after))
 }
 
 fn one(page: &mut Page, bill: &Bill, job: &Job) {

@@ -5,13 +5,14 @@ mod human;
 mod markdown;
 #[cfg(test)]
 mod tests;
+mod total;
 mod words;
 
 pub use document::{Document, SCHEMA, document};
 pub use human::human;
 pub use markdown::{MARKER, markdown};
 
-use super::once::{Made, Once, once};
+use super::once::Made;
 use crate::compare::{Change, Figure, Figures};
 use crate::diag::Problems;
 use crate::source::SourceMap;
@@ -51,15 +52,6 @@ pub struct Job<'a> {
     pub change: Option<Change>,
     /// Whether the program's files are others.
     pub program: bool,
-}
-
-/// What all jobs of a bill cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Total {
-    /// US dollars before and after, of the jobs that have a cost on each side they have; none where none of them has.
-    usd: Option<(f64, f64)>,
-    /// How many jobs are in neither sum because a side of theirs has no known cost.
-    unknown: u64,
 }
 
 /// What became of a job.
@@ -154,46 +146,5 @@ impl Bill<'_> {
 
     fn count(&self, state: State) -> u64 {
         self.jobs.iter().filter(|job| job.state() == state).count() as u64
-    }
-
-    /// What the sum of each side's jobs counts more than once, of those that are in it.
-    fn once(&self) -> [Once; 2] {
-        let counted = |job: &&Job| match (job.figure(Figure::Cost), &job.before, &job.after) {
-            ((Some(_), Some(_)), ..) => true,
-            ((before, after), was, is) => {
-                before.is_some() && is.is_none() || after.is_some() && was.is_none()
-            }
-        };
-        let jobs = || self.jobs.iter().filter(counted);
-        [
-            once(jobs().filter_map(|job| job.before.as_ref()).map(|seen| seen.made.as_slice())),
-            once(jobs().filter_map(|job| job.after.as_ref()).map(|seen| seen.made.as_slice())),
-        ]
-    }
-
-    /// The names of the file systems that a sum counts once though several of its jobs have them.
-    fn counted_once(&self) -> Once {
-        let [before, after] = self.once();
-        Once { usd: 0.0, names: before.names.into_iter().chain(after.names).collect() }
-    }
-
-    /// What all jobs cost on each side, what they share counted once.
-    fn total(&self) -> Total {
-        let (mut old, mut new, mut unknown) = (0.0, 0.0, 0);
-        for job in &self.jobs {
-            match (job.figure(Figure::Cost), &job.before, &job.after) {
-                ((Some(before), Some(after)), ..) => {
-                    old += before;
-                    new += after;
-                }
-                ((None, Some(after)), None, _) => new += after,
-                ((Some(before), None), _, None) => old += before,
-                _ => unknown += 1,
-            }
-        }
-        let [before, after] = self.once();
-        // A sum of no job at all is not $0: a gate on the difference would let any change pass.
-        let known = unknown == 0 || unknown < self.jobs.len() as u64;
-        Total { usd: known.then_some((old - before.usd, new - after.usd)), unknown }
     }
 }

@@ -1,5 +1,6 @@
 //! Bills of two texts: what moved, which edit did it, and the forms for people and scripts.
 
+use super::total::{Sum, Total};
 use super::*;
 use crate::compare::{Side, compare};
 use crate::diag::judge;
@@ -117,7 +118,11 @@ fn what_lacks_a_price_is_a_least() {
     let [job] = bill.jobs.as_slice() else { panic!() };
     assert_eq!(job.figure(Figure::Cost), (None, None));
     let (Some(before), Some(after)) = job.figure(Figure::Least) else { panic!() };
-    assert!(after < before && bill.total() == Total { usd: None, unknown: 1 });
+    assert!(after < before);
+    let Total { cost: Sum { usd: None, .. }, on_demand: Sum { usd: None, .. }, unknown: 1 } = bill.total()
+    else {
+        panic!()
+    };
     for text in [human(&bill, Options::default()), markdown(&bill)] {
         let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
         let least =
@@ -145,6 +150,46 @@ fn what_lacks_a_price_is_a_least() {
     assert_eq!(document.jobs[0].difference["cost_usd"], None);
     assert_eq!(document.jobs[0].difference["least_usd"], Some(after - before));
     assert!(!document.jobs[0].after.as_ref().unwrap().intervals.contains_key("cost_usd"));
+}
+
+/// What spot costs is not known beforehand: each side is shown at the price on demand, apart from what has a cost.
+#[test]
+fn a_job_on_spot_is_shown_at_the_price_on_demand() {
+    let spot = include_str!("../../../examples/llama-7b-fsdp/trainc.kdl");
+    let shorter = spot.replace("tokens 20_000_000_000", "tokens 10_000_000_000");
+    assert!(spot.contains("        spot ") && shorter != spot);
+    let two = two(Some(spot), Some(&shorter));
+    let mut bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    assert_eq!((job.figure(Figure::Cost), job.cost()), ((None, None), Figure::OnDemand));
+    let (Some(before), Some(after)) = job.figure(Figure::OnDemand) else { panic!() };
+    // The same hours of the same manifest without `spot`.
+    let hours = |compiled: &Option<Compiled>| {
+        compiled.as_ref().unwrap().prediction.run.as_ref().unwrap().expected_seconds() / 3_600.0
+    };
+    assert!((before / after - hours(&two.before) / hours(&two.after)).abs() < 1e-9);
+    let total = bill.total();
+    assert_eq!((total.cost.usd, total.on_demand.usd, total.unknown), (None, Some((before, after)), 0));
+    let moved = format!("{} → {}", crate::text::dollars(before), crate::text::dollars(after));
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains(&format!("1 changed; 1 job on spot, at the price on demand: {moved}, ")),
+            "{text}"
+        );
+    }
+    let value = serde_json::to_value(document(&bill)).unwrap();
+    assert_eq!(judge::against(SCHEMA, &value), Vec::<String>::new());
+    assert_eq!(value["total"]["jobs_not_counted"], 1);
+    assert_eq!(value["total"]["on_demand"]["difference_usd"], after - before);
+    assert_eq!(value["total"]["difference_usd"], serde_json::Value::Null);
+    // Beside a job that has a cost both sums stand.
+    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = known.bill();
+    bill.jobs.extend(known.jobs.clone());
+    let total = bill.total();
+    assert_eq!(total.on_demand.usd, Some((before, after)));
+    assert!(total.cost.usd.is_some_and(|(was, is)| was == 0.0 && is > 0.0) && total.unknown == 0);
 }
 
 /// What the figures alone do not say: a step of other sequences is another training, and what fits may not.
@@ -257,14 +302,14 @@ fn a_file_system_that_jobs_share_is_in_each_sum_once() {
     let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
     let two = two(Some(LLAMA.as_str()), Some(&long));
     let mut bill = two.bill();
-    let (before, after) = bill.total().usd.unwrap();
+    let (before, after) = bill.total().cost.usd.unwrap();
     let one = bill.jobs[0].clone();
     bill.jobs.push(one);
     let storage = |compiled: &Option<Compiled>| {
         let run = compiled.as_ref().unwrap().prediction.run.as_ref();
         run.unwrap().cost_parts.file_systems.unwrap()
     };
-    let Total { usd: Some((was, is)), unknown: 0 } = bill.total() else { panic!() };
+    let Total { cost: Sum { usd: Some((was, is)), .. }, unknown: 0, .. } = bill.total() else { panic!() };
     assert!((was - (2.0 * before - storage(&two.before))).abs() < 1e-6, "{was} {before}");
     assert!((is - (2.0 * after - storage(&two.after))).abs() < 1e-6, "{is} {after}");
     for text in [human(&bill, Options::default()), markdown(&bill)] {

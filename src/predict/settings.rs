@@ -1,0 +1,136 @@
+//! Of what kind the runs are that the constants rest on: which system, on which GPUs, over which links.
+
+use super::layout::{GpuKind, Hardware, Layout, System};
+
+/// Rates that differ by less are of one fabric: data sheets round.
+const APART: f64 = 0.05;
+
+/// What joins nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fabric {
+    /// Line rate of a node in one direction, Gb/s.
+    pub gigabits: f64,
+    /// Whether it is EFA; else InfiniBand, RoCE, Omni-Path or what a source does not name.
+    pub efa: bool,
+}
+
+impl Fabric {
+    /// That of a machine of more than one node; none where its rate is not known.
+    fn of(hardware: &Hardware) -> Option<Self> {
+        let bytes = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0)?;
+        Some(Self { gigabits: bytes * 8.0 / 1e9, efa: hardware.efa })
+    }
+}
+
+/// What two runs share whose errors say something of each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Kind of GPU, that of the constants.
+    pub gpu: GpuKind,
+    /// Which system trains.
+    pub system: System,
+    /// What joins the nodes; none within one.
+    pub fabric: Option<Fabric>,
+}
+
+impl Setting {
+    /// That of a layout; none where kind of GPU or rate are not known.
+    pub fn of(layout: &Layout) -> Option<Self> {
+        let fabric = Fabric::of(&layout.hardware);
+        let known = fabric.is_some() || layout.hardware.nodes <= 1.0;
+        let gpu = layout.hardware.gpu.filter(|_| known)?.chip();
+        Some(Self { gpu, system: layout.system, fabric })
+    }
+
+    /// Whether two are of one kind.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let links = match (self.fabric, other.fabric) {
+            (Some(a), Some(b)) => a.efa == b.efa && (a.gigabits / b.gigabits).ln().abs() < APART,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        links && (self.gpu, self.system) == (other.gpu, other.system)
+    }
+
+    /// By which settings stand in a file.
+    pub(super) fn place(&self) -> (GpuKind, System, bool, f64) {
+        let fabric = self.fabric;
+        (self.gpu, self.system, fabric.is_some_and(|one| one.efa), fabric.map_or(0.0, |one| one.gigabits))
+    }
+
+    /// Its place in a file of constants: `A100-fsdp` within a node, `A100-400-fsdp` or `A100-400-efa-fsdp` over several.
+    pub(super) fn key(&self) -> String {
+        let links = self.fabric.map_or_else(String::new, |fabric| {
+            let efa = if fabric.efa { "-efa" } else { "" };
+            format!("-{:.0}{efa}", fabric.gigabits)
+        });
+        format!("{}{links}-{}", self.gpu.word(), self.system.word())
+    }
+
+    /// Reads [`Self::key`].
+    pub(super) fn read(key: &str) -> Option<Self> {
+        let (word, rest) = key.split_once('-')?;
+        let gpu = GpuKind::chips().find(|kind| kind.word() == word)?;
+        let of = |word: &str| System::ALL.into_iter().find(|system| system.word() == word);
+        if let Some(system) = of(rest) {
+            return Some(Self { gpu, system, fabric: None });
+        }
+        let (gigabits, rest) = rest.split_once('-')?;
+        let gigabits = gigabits.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
+        let (rest, efa) = rest.strip_prefix("efa-").map_or((rest, false), |rest| (rest, true));
+        Some(Self { gpu, system: of(rest)?, fabric: Some(Fabric { gigabits, efa }) })
+    }
+
+    /// In words, after "no run of": `FSDP on A100 nodes over EFA at 400 Gb/s`.
+    pub fn words(&self) -> String {
+        let (system, gpu) = (self.system.name(), self.gpu.word());
+        self.fabric.map_or_else(
+            || format!("{system} within a node of {gpu}s"),
+            |fabric| {
+                let over = if fabric.efa { "EFA" } else { "links" };
+                format!("{system} on {gpu} nodes over {over} at {:.0} Gb/s", fabric.gigabits)
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Setting = Setting {
+        gpu: GpuKind::A100,
+        system: System::Fsdp,
+        fabric: Some(Fabric { gigabits: 400.0, efa: false }),
+    };
+
+    #[test]
+    fn a_setting_reads_as_it_is_written() {
+        for system in System::ALL {
+            for fabric in [None, Some(false), Some(true)] {
+                let fabric = fabric.map(|efa| Fabric { gigabits: 400.0, efa });
+                let setting = Setting { gpu: GpuKind::A100, system, fabric };
+                assert_eq!(Setting::read(&setting.key()), Some(setting), "{}", setting.key());
+            }
+        }
+        for wrong in ["A100", "A100-", "A100-x", "A100--1-fsdp", "X-400-fsdp", "A100-400", "A100-400-x-fsdp"]
+        {
+            assert_eq!(Setting::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_rate_link_gpu_or_system_is_another_setting() {
+        let over = |gigabits, efa| Setting { fabric: Some(Fabric { gigabits, efa }), ..ONE };
+        assert!(ONE.is_like(&over(410.0, false)));
+        for other in [
+            over(800.0, false),
+            over(400.0, true),
+            Setting { fabric: None, ..ONE },
+            Setting { gpu: GpuKind::H100, ..ONE },
+            Setting { system: System::SmpV2, ..ONE },
+        ] {
+            assert!(!ONE.is_like(&other) && !other.is_like(&ONE), "{other:?}");
+        }
+    }
+}

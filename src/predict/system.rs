@@ -1,0 +1,60 @@
+//! Which system trains: whose schedules, buffers and measured runs hold.
+
+/// Systems whose schedules and buffers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum System {
+    /// PyTorch FSDP.
+    Fsdp,
+    /// DeepSpeed ZeRO.
+    DeepSpeed,
+    /// SageMaker model parallel v1: sharded data parallelism, or pipeline and tensor parallelism.
+    SmpV1,
+    /// SageMaker model parallel v2 (FSDP inside).
+    SmpV2,
+    /// Megatron-LM, Megatron-DeepSpeed.
+    Megatron,
+    /// DDP under NCCL or SMDDP, and one GPU alone.
+    Ddp,
+    /// One process lays layers over the GPUs of one node; one GPU works at a time.
+    DeviceMap,
+    /// The Rust FSDP worker.
+    Worker,
+}
+
+impl System {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Fsdp,
+        Self::DeepSpeed,
+        Self::SmpV1,
+        Self::SmpV2,
+        Self::Megatron,
+        Self::Ddp,
+        Self::DeviceMap,
+        Self::Worker,
+    ];
+
+    /// Its word in a file of constants, and its name for people.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Fsdp => ("fsdp", "FSDP"),
+            Self::DeepSpeed => ("deepspeed", "DeepSpeed"),
+            Self::SmpV1 => ("smp-v1", "SMP v1"),
+            Self::SmpV2 => ("smp-v2", "SMP v2"),
+            Self::Megatron => ("megatron", "Megatron-LM"),
+            Self::Ddp => ("ddp", "DDP"),
+            Self::DeviceMap => ("device-map", "a device map"),
+            Self::Worker => ("worker", "the worker"),
+        }
+    }
+
+    /// Its word in a file of constants.
+    pub const fn word(self) -> &'static str {
+        self.names().0
+    }
+
+    /// Its name for people.
+    pub const fn name(self) -> &'static str {
+        self.names().1
+    }
+}
