@@ -24,6 +24,9 @@ const FP8: f64 = 2.0;
 /// The share of its peak below which a GPU trains nothing: the time is in another unit, or none (judgement).
 const LEAST_SHARE: f64 = 1e-4;
 
+/// How many times as large as another a batch may be that is given as an average.
+const ROUNDED: f64 = 1.02;
+
 /// What is wrong with a row, at the cell that says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impossible {
@@ -97,7 +100,25 @@ impl Row<'_> {
 
     /// What of the measurements the GPUs of the layout cannot do.
     pub(super) fn beyond(&self, layout: &Layout) -> Option<Impossible> {
-        self.above_peak(layout).or_else(|| self.above_card(layout))
+        self.uneven(layout).or_else(|| self.above_peak(layout)).or_else(|| self.above_card(layout))
+    }
+
+    /// A global batch that is not what its parts make.
+    fn uneven(&self, layout: &Layout) -> Option<Impossible> {
+        let given = |name| self.number(name).filter(|count| *count > 0.0);
+        let global = given("global_batch_sequences")?;
+        let (micro, passes) = (given("micro_batch")?, given("grad_accum")?);
+        let degrees = &layout.degrees;
+        let ranks = degrees.replicas * degrees.shard / degrees.context;
+        let made = micro * passes * ranks;
+        ((made / global).ln().abs() > ROUNDED.ln()).then(|| {
+            let [micro, passes, ranks, made] = [micro, passes, ranks, made].map(text::short);
+            let message = format!(
+                "`global_batch_sequences` is `{}`, but `micro_batch` {micro} × `grad_accum` {passes} × {ranks} data-parallel ranks are {made}",
+                self.text("global_batch_sequences")
+            );
+            Impossible::new(self, "global_batch_sequences", message)
+        })
     }
 
     fn above_peak(&self, layout: &Layout) -> Option<Impossible> {
@@ -152,7 +173,7 @@ mod tests {
     use super::super::read;
     use crate::source::SourceMap;
 
-    const HEAD: &str = "id,family,engine,layers,hidden,heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,precision,micro_batch,recompute,oom,step_s,tokens_per_s,tflops_per_gpu,tflops_convention,mfu,peak_mem_gib,mem_kind";
+    const HEAD: &str = "id,family,engine,layers,hidden,heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,precision,micro_batch,recompute,oom,step_s,tokens_per_s,tflops_per_gpu,tflops_convention,mfu,peak_mem_gib,mem_kind,grad_accum,global_batch_sequences";
 
     /// The rows of a table that cannot be, with the text that each points at.
     fn found(rows: &[&str]) -> Vec<(String, String)> {
@@ -192,6 +213,8 @@ mod tests {
             ",,400,6N,,,",
             ",9e9,,,,,",
             "1e30,,,,,,",
+            "8.1,,,,,,,4,256",
+            "81,,,,,,,8,256",
         ]);
         let expected = [
             ("`step_s` is `-3`, not a number above 0", "-3"),
@@ -202,6 +225,10 @@ mod tests {
             ("`tflops_per_gpu` is `400`, more than the peak of 312 of its GPU (`A100-80GB`)", "400"),
             ("`tokens_per_s` is `9e9`: each GPU (`A100-80GB`) would do ", "9e9"),
             ("`step_s` is `1e30`: each GPU (`A100-80GB`) would do under 0.01 % of its peak", "1e30"),
+            (
+                "`global_batch_sequences` is `256`, but `micro_batch` 2 × `grad_accum` 4 × 16 data-parallel ranks are 128",
+                "256",
+            ),
         ];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for ((message, cell), (begins, at)) in found.iter().zip(expected) {

@@ -4,7 +4,7 @@ use super::csv;
 use super::impossible::Impossible;
 use super::row::Row;
 use crate::predict::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns without which a table is no table of runs.
 const NEEDED: [&str; 14] = [
@@ -50,6 +50,15 @@ pub struct Run {
     pub peak_memory: Option<(f64, MemoryKind)>,
     /// The layout as memory sees it, or why memory cannot be judged.
     pub memory_layout: Result<Layout, String>,
+}
+
+impl Run {
+    /// Takes from it all that could be judged.
+    fn strike(&mut self, why: &str) {
+        (self.layout, self.memory_layout) = (Err(why.to_owned()), Err(why.to_owned()));
+        (self.step_seconds, self.step_seconds_open) = (Err(why.to_owned()), None);
+        (self.open, self.peak_memory) = (Vec::new(), None);
+    }
 }
 
 /// What a source calls peak memory.
@@ -105,13 +114,20 @@ pub fn read(text: &str) -> Result<Table, NoTable> {
         return Err(NoTable(format!("it has no column `{}`", missing.join("`, `"))));
     }
     let mut out = Table::default();
+    let mut seen = BTreeSet::new();
     for fields in rows {
         let named = || head.iter().map(|name| name.trim()).zip(&fields);
         let cells: BTreeMap<&str, &str> = named()
             .map(|(name, field)| (name, field.text.trim()))
             .filter(|(_, cell)| !cell.is_empty())
             .collect();
-        let (run, impossible) = Row::new(cells).run();
+        let texts: Vec<String> = fields.iter().map(|field| field.text.trim().to_owned()).collect();
+        let again = !seen.insert(texts);
+        let (mut run, impossible) = Row::new(cells).run();
+        if again {
+            // Tables that were put together: the row would weigh twice.
+            run.strike("the same row stands above it");
+        }
         out.runs.push(run);
         if let Some(mut one) = impossible {
             let cell = named().find(|(name, _)| *name == one.column).map(|(_, field)| field.place);
@@ -125,6 +141,19 @@ pub fn read(text: &str) -> Result<Table, NoTable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_stands_twice_counts_once() {
+        let shipped = include_str!("../../data/runs.csv");
+        let (_, rows) = shipped.split_once('\n').unwrap();
+        let (once, twice) =
+            (read(shipped).unwrap(), read(&format!("{}\n{rows}", shipped.trim_end())).unwrap());
+        let judged = |table: &Table| {
+            table.runs.iter().filter(|run| run.layout.is_ok() || !run.open.is_empty()).count()
+        };
+        assert_eq!((twice.runs.len(), judged(&twice)), (2 * once.runs.len(), judged(&once)));
+        assert_eq!(twice.runs.last().unwrap().layout.clone().err().unwrap(), "the same row stands above it");
+    }
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_the_first_column() {
