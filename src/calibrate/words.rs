@@ -79,6 +79,12 @@ pub fn human(verdict: &Verdict, all: bool) -> String {
                 let _ = writeln!(out, "  {:<24} {}", "", over(one));
             }
         }
+        let held: usize = errors.by_group.values().map(|group| group.rows).sum();
+        let rest = errors.step_seconds.rows.saturating_sub(held);
+        if held > 0 && rest > 0 {
+            let rest = text::count(rest as u64, "other row");
+            let _ = writeln!(out, "  no goal is set for       {rest}, which count below");
+        }
         let _ = writeln!(out, "  all rows                 {}", line(&errors.step_seconds));
         let cap = by_the_cap(summary.residual_half_width.filter(|_| *tier != Tier::C));
         let _ = writeln!(out, "  interval                 {}", half_width(&errors.half_width, &cap));

@@ -108,7 +108,7 @@ fn fraction(written: &str) -> Result<f64, String> {
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
-        Err("expected a fraction from 0 to 1, as 0.25".to_owned())
+        Err("expected a fraction of at least 0 and below 1, as 0.25 for 25 % off".to_owned())
     }
 }
 

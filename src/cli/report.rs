@@ -221,6 +221,8 @@ impl Shared {
                     .to_owned(),
             );
         }
+        let kind = measured.memory.filter(|_| prediction.memory.is_some()).map(|(_, kind)| kind);
+        notes.extend(kind.and_then(measure::counted).map(str::to_owned));
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",

@@ -3,7 +3,7 @@
 use super::steps::{Measured, Median};
 use crate::apply::account::TrainingJob;
 use crate::ir::Plan;
-use crate::predict::memory::{MemoryConstants, as_measured};
+use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured};
 use crate::predict::run::Around;
 use crate::predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
 
@@ -202,6 +202,19 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
             })
         })
         .collect()
+}
+
+/// What the figures of a GPU's memory leave out that its parts hold, where the instrument sees less than the whole.
+pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
+    match kind {
+        MeasuredAs::Allocated => Some(
+            "memory is that of allocated tensors, predicted and measured: its parts add up to what `plan` shows, with the allocator's reserve and the context of CUDA and NCCL",
+        ),
+        MeasuredAs::Reserved => Some(
+            "memory is what the allocator reserved, predicted and measured: its parts add up to what `plan` shows, with the context of CUDA and NCCL",
+        ),
+        MeasuredAs::Whole => None,
+    }
 }
 
 /// The parts of a GPU's memory; no log tells them apart.

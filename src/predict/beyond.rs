@@ -1,7 +1,7 @@
 //! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
 
-use super::constants::{Constants, FEWEST_RUNS, Name};
-use super::layout::Layout;
+use super::constants::{Constants, FEWEST_ON_GPU, FEWEST_RUNS, Gpu, Name};
+use super::layout::{GpuKind, Layout};
 use super::settings::Setting;
 
 /// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
@@ -33,9 +33,22 @@ pub struct Unseen {
     pub wider: f64,
 }
 
+/// A kind of GPU on which too few runs were measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NewGpu {
+    /// The kind, that of the constants.
+    pub gpu: GpuKind,
+    /// How many runs were.
+    pub runs: f64,
+    /// By how much its half-width is more than that of a kind that was measured; a natural logarithm.
+    pub wider: f64,
+}
+
 /// In what a layout lies beyond the measured runs; nothing where it lies inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Beyond {
+    /// Kind of GPU, whose own half-width it is: not a part of [`Self::width`].
+    pub gpu: Option<NewGpu>,
     /// GPUs of the cluster.
     pub gpus: Option<Past>,
     /// Parameters of the model.
@@ -45,8 +58,20 @@ pub struct Beyond {
 }
 
 impl Beyond {
+    /// Of a layout, with the half-width of its kind of GPU, a natural logarithm.
+    pub(super) fn of(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
+        let known = own.rows >= FEWEST_ON_GPU;
+        let general = constants.get(if known { Name::Known } else { Name::Unknown });
+        let inside = own.interval.unwrap_or(general);
+        let wider = general - constants.get(Name::Known);
+        let is_new = own.interval.is_none() && wider > 0.0;
+        let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::chip);
+        let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
+        (Self { gpu, ..Self::inside(layout, constants, inside) }, inside)
+    }
+
     /// Of a layout whose kind of GPU has a half-width of `inside`.
-    pub(super) fn of(layout: &Layout, constants: &Constants, inside: f64) -> Self {
+    fn inside(layout: &Layout, constants: &Constants, inside: f64) -> Self {
         let unseen = Setting::of(layout).map(|setting| Unseen {
             setting,
             runs: constants.runs_of(&setting),
@@ -60,6 +85,7 @@ impl Beyond {
             gpus: past(layout.hardware.gpus(), range.gpus),
             parameters: past(layout.model.parameters, range.parameters),
             setting,
+            gpu: None,
         }
     }
 

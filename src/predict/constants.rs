@@ -16,6 +16,9 @@ const SHIPPED: &str = include_str!("constants.toml");
 /// The fewest runs of a setting that its narrow interval may rest on: one says nothing of how far the next one is.
 pub const FEWEST_RUNS: f64 = 2.0;
 
+/// The fewest runs that make a kind of GPU one that was measured.
+pub const FEWEST_ON_GPU: f64 = 5.0;
+
 /// What is known of a kind of GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {

@@ -30,7 +30,7 @@ mod system;
 mod worker;
 
 pub use between::{Basis, Between, Widths};
-pub use beyond::{Beyond, Past, Unseen};
+pub use beyond::{Beyond, NewGpu, Past, Unseen};
 pub use constants::Constants;
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::{taken_for, uncounted};

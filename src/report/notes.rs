@@ -103,12 +103,19 @@ fn beyond(beyond: &Beyond) -> Option<String> {
     };
     let mut parts: Vec<String> =
         [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
+    let new = beyond.gpu.map(|new| {
+        let runs = if new.runs < 1.0 { "no run" } else { "too few runs" };
+        let were = if new.runs < 1.0 { "was" } else { "were" };
+        format!("{runs} on {}s {were} fitted", new.gpu.word())
+    });
+    parts.extend(new);
     let unseen = beyond.setting.map(|unseen| {
         let runs = if unseen.runs < 1.0 { "no run" } else { "only one run" };
-        format!("{runs} of {} was measured", unseen.setting.words())
+        format!("{runs} of {} was fitted", unseen.setting.words())
     });
     parts.extend(unseen);
-    let percent = 100.0 * beyond.width().exp_m1();
+    let own = beyond.gpu.map_or(0.0, |new| new.wider);
+    let percent = 100.0 * (own + beyond.width()).exp_m1();
     (!parts.is_empty())
         .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))
 }

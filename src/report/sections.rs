@@ -327,6 +327,11 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             }
         }
         out.push(line);
+        if run.parts.download.is_none() {
+            out.push(
+                "without the copy of the data before it starts: `dataset size=` says how much".to_owned(),
+            );
+        }
         out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
         if let Some(usd) = run.on_demand_usd {
             let between = run

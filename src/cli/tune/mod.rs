@@ -68,12 +68,12 @@ pub(super) struct Args {
 
 fn usd(written: &str) -> Result<f64, String> {
     let usd: f64 = written.parse().map_err(|_| format!("`{written}` is no number of dollars"))?;
-    if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected more than nothing".to_owned()) }
+    if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected US dollars, more than 0".to_owned()) }
 }
 
 fn deadline(written: &str) -> Result<std::time::Duration, String> {
     let deadline = super::args::duration(written)?;
-    if deadline.is_zero() { Err("expected more than nothing".to_owned()) } else { Ok(deadline) }
+    if deadline.is_zero() { Err("expected a time above 0, as 12h".to_owned()) } else { Ok(deadline) }
 }
 
 fn instance(written: &str) -> Result<String, String> {

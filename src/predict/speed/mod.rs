@@ -126,10 +126,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
-    let known = machine.gpu.rows >= 5.0;
-    let general = if known { Name::Known } else { Name::Unknown };
-    let inside = machine.gpu.interval.unwrap_or_else(|| constants.get(general));
-    let beyond = Beyond::of(layout, constants, inside);
+    let (beyond, inside) = Beyond::of(layout, constants, &machine.gpu);
     let widths = Widths {
         work: inside + beyond.width(),
         waiting: constants.get(Name::Waiting),
