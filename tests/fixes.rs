@@ -497,9 +497,45 @@ fn nodes_are_named_with_the_degree_that_makes_them_one_group() {
     }
 }
 
-/// Where no edit of the layout helps, nothing is written: the nodes that would hold it are money, and the user's to choose.
+/// More nodes of the type that is written, and the shard degree over them: the help is what is written.
 #[test]
-fn nothing_is_written_where_other_nodes_are_needed() {
+fn nodes_that_hold_the_states_are_written() {
+    let dir = Scratch::new("fix-more-nodes");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print()\n");
+    let text = r#"job "large" {
+    region "us-west-2"
+    account "111122223333"
+    model "meta-llama/Llama-2-70b-hf"
+    cluster "ml.p5.48xlarge" nodes=2 { max-run "5d"; }
+    parallel engine="smp" { shard-degree 8; }
+    train { precision "bf16"; sequence-length 4096; micro-batch 1; activation-checkpointing #true; flash-attention #true; steps 1_000; }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.3.1" python="py311"
+    role arn="arn:aws:iam::111122223333:role/r"
+}
+"#;
+    let path = dir.write("trainc.kdl", text);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+    let problems = found["manifests"][0]["problems"].as_array().unwrap();
+    let memory = problems.iter().find(|one| one["code"] == "T0326").unwrap();
+    let home = &memory["facts"]["nodes_that_hold_it"][0];
+    assert_eq!(
+        (&home["instance"], &memory["facts"]["edits"]),
+        (&"ml.p5.48xlarge".into(), &serde_json::json!([]))
+    );
+    let fixed = run(&["check", "trainc.kdl", "--fix", "memory"]);
+    let (nodes, beside) = (home["nodes"].as_u64().unwrap(), home["beside"].as_str().unwrap());
+    let expected = text.replace("nodes=2", &format!("nodes={nodes}")).replace("shard-degree 8", beside);
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{}", fixed.err);
+    let plan = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    assert_eq!(plan["memory"]["fits"], true, "{home}");
+}
+
+/// Where no edit of the layout helps, another type is not written: what holds it is money, and the user's to choose.
+#[test]
+fn nothing_is_written_where_another_type_is_needed() {
     let dir = Scratch::new("fix-too-large");
     dir.write(".git/HEAD", "");
     dir.write("scripts/train.py", "print()\n");

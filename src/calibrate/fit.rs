@@ -5,7 +5,7 @@
 
 use super::runs::Run;
 use crate::predict::constants::Range;
-use crate::predict::{Constants, GpuKind, Layout, Setting, System, speed};
+use crate::predict::{Constants, FEWEST_OWN, GpuKind, Layout, Setting, System, speed};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -162,7 +162,8 @@ fn range(samples: &[Sample], constants: &Constants, system: System, own: bool) -
     samples.iter().filter(same).map(of).fold(before, Range::with)
 }
 
-/// The settings of the samples with how many have each; of a few runs of one's own, beside those before.
+/// The settings of the samples with how many have each; of a few runs of one's own, beside those before, and of new ones
+/// those alone that have enough to narrow an interval.
 fn settings(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Setting, f64)> {
     let mut out = if own { constants.settings().to_vec() } else { Vec::new() };
     for setting in samples.iter().filter_map(|one| Setting::of(one.layout)) {
@@ -171,6 +172,8 @@ fn settings(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Settin
             None => out.push((setting, 1.0)),
         }
     }
+    let is_old = |setting: &Setting| constants.runs_of(setting) > 0.0;
+    out.retain(|(setting, rows)| !own || is_old(setting) || *rows >= FEWEST_OWN);
     out
 }
 

@@ -15,9 +15,8 @@ pub use super::verdict::{
     Bytes, Errors, Family, Grouped, HalfWidth, Line, Ooms, Over, Part, PeaksLeftOut, Summary, Tiered, Time,
     Verdict,
 };
-use crate::predict::constants::FEWEST_RUNS;
 use crate::predict::memory::{MeasuredAs, MemoryConstants, as_measured, memory_with};
-use crate::predict::{Constants, GpuKind, Setting, predict};
+use crate::predict::{Constants, FEWEST_RUNS, GpuKind, Setting, predict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges a table with these constants; they are not fitted to it.
@@ -119,8 +118,10 @@ pub fn fitted(table: &Table, start: &Constants) -> Option<(Constants, Verdict)> 
     if all.len() < OWN || sources.len() < 2 {
         // Runs of one's own say how far the next one of their kind will be; of other kinds they say nothing.
         for kind in GpuKind::chips() {
-            let seen = predictions.first().and_then(|rows| own_half_width(&all, rows, kind));
-            if let Some(width) = seen {
+            let general = start.gpu(kind).map(|gpu| gpu.interval.unwrap_or_else(|| start.of_kind(gpu)));
+            let seen = predictions.first().zip(general);
+            let width = seen.and_then(|(rows, general)| own_half_width(&all, rows, kind, general));
+            if let Some(width) = width {
                 constants.set_interval(kind, width);
             }
         }

@@ -1,7 +1,7 @@
 //! Errors on what a fit did not see, in three tiers that differ by a factor of two to four and are never mixed.
 
 use super::fit::{Sample, fit_without};
-use crate::predict::{Constants, GpuKind, speed};
+use crate::predict::{Constants, FEWEST_OWN, GpuKind, speed};
 use std::collections::BTreeMap;
 
 /// What of a row was unseen.
@@ -125,9 +125,10 @@ pub fn left_out(tier: Tier, samples: &[Sample], start: &Constants) -> Vec<f64> {
 /// The half-width, a natural logarithm, that a user's own runs of a kind of GPU have shown; none where they are too few.
 ///
 /// The errors of rows that their fit did not see stand for those of the next run: of n of them the one at place
-/// ⌈0.9 (n + 1)⌉ is passed one time in ten (split conformal prediction, Vovk et al. 2005), so that nine are the fewest
-/// that say anything. A twentieth at least: two runs of one layout differ by 6.5 % (BLOOM, three dates).
-pub fn own_half_width(samples: &[Sample], predictions: &[f64], kind: GpuKind) -> Option<f64> {
+/// ⌈0.9 (n + 1)⌉ is passed one time in ten (split conformal prediction, Vovk et al. 2005), so that nine
+/// ([`FEWEST_OWN`]) are the fewest that narrow anything. Fewer widen `general`, what holds without them, where one of
+/// them lies outside of it. A twentieth at least: two runs of one layout differ by 6.5 % (BLOOM, three dates).
+pub fn own_half_width(samples: &[Sample], predictions: &[f64], kind: GpuKind, general: f64) -> Option<f64> {
     let mut errors: Vec<f64> = samples
         .iter()
         .zip(predictions)
@@ -136,8 +137,11 @@ pub fn own_half_width(samples: &[Sample], predictions: &[f64], kind: GpuKind) ->
         .filter(|error| error.is_finite())
         .collect();
     errors.sort_by(f64::total_cmp);
+    if (errors.len() as f64) < FEWEST_OWN {
+        return errors.last().copied().filter(|worst| *worst > general);
+    }
     let place = (9 * (errors.len() + 1)).div_ceil(10);
-    errors.get(place - 1).map(|width| width.clamp(0.05, 0.5))
+    errors.get(place - 1).map(|width| width.max(0.05))
 }
 
 /// The least that is said of an interval's half-width: two runs of one layout differ by 6.5 % (BLOOM, three dates).
@@ -176,6 +180,29 @@ pub fn residual_half_width(samples: &[Sample], predictions: &[Vec<f64>]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of nine errors the largest is passed one time in ten; fewer narrow nothing and widen what they disprove.
+    #[test]
+    fn a_few_runs_of_ones_own_widen_an_interval_and_do_not_narrow_it() {
+        let table = crate::calibrate::read(include_str!("../../data/runs.csv")).unwrap();
+        let layouts: Vec<_> = table.runs.iter().filter_map(|run| run.layout.as_ref().ok()).collect();
+        let of =
+            |layout: &&&crate::predict::Layout| layout.hardware.gpu.map(GpuKind::chip) == Some(GpuKind::A100);
+        let layout = layouts.iter().find(of).unwrap();
+        let width = |errors: &[f64]| {
+            let measured = |error: &f64| Sample { family: "own", layout, measured: error.exp() };
+            let samples: Vec<Sample> = errors.iter().map(measured).collect();
+            own_half_width(&samples, &vec![1.0; errors.len()], GpuKind::A100, 0.19)
+        };
+        assert_eq!(width(&[0.01; 8]), None);
+        assert!((width(&[0.01, -0.6, 0.3]).unwrap() - 0.6).abs() < 1e-12);
+        assert!((width(&[0.02; 9]).unwrap() - 0.05).abs() < 1e-12);
+        let nine = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, -0.7];
+        assert!((width(&nine).unwrap() - 0.7).abs() < 1e-12);
+        // Of nineteen the second largest.
+        let more: Vec<f64> = (1..20).map(|n| f64::from(n) / 100.0).collect();
+        assert!((width(&more).unwrap() - 0.18).abs() < 1e-12);
+    }
 
     #[test]
     fn the_half_width_is_that_of_the_residuals_up_to_the_cap() {

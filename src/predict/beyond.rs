@@ -1,8 +1,8 @@
 //! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
 
-use super::constants::{Constants, FEWEST_ON_GPU, FEWEST_RUNS, Gpu, Name};
+use super::constants::{Constants, Gpu, Name};
 use super::layout::{GpuKind, Layout};
-use super::settings::Setting;
+use super::settings::{FEWEST_RUNS, Setting};
 
 /// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
 /// of the largest run that was measured.
@@ -60,8 +60,7 @@ pub struct Beyond {
 impl Beyond {
     /// Of a layout, with the half-width of its kind of GPU, a natural logarithm.
     pub(super) fn of(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
-        let known = own.rows >= FEWEST_ON_GPU;
-        let general = constants.get(if known { Name::Known } else { Name::Unknown });
+        let general = constants.of_kind(own);
         let inside = own.interval.unwrap_or(general);
         let wider = general - constants.get(Name::Known);
         let is_new = own.interval.is_none() && wider > 0.0;

@@ -7,17 +7,11 @@ use super::figures::{figure, flat_rows, flatten};
 use super::layout::{GpuKind, System};
 pub use super::ranges::Range;
 use super::ranges::{RANGES, range_of};
-use super::settings::Setting;
+use super::settings::{FEWEST_OWN, Setting};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 const SHIPPED: &str = include_str!("constants.toml");
-
-/// The fewest runs of a setting that its narrow interval may rest on: one says nothing of how far the next one is.
-pub const FEWEST_RUNS: f64 = 2.0;
-
-/// The fewest runs that make a kind of GPU one that was measured.
-pub const FEWEST_ON_GPU: f64 = 5.0;
 
 /// What is known of a kind of GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,8 +24,7 @@ pub struct Gpu {
     pub launch: f64,
     /// Measured runs behind the values; 0 where they are carried over from the kinds beside it.
     pub rows: f64,
-    /// Half-width of a step time's interval on this kind, a natural logarithm, where runs of one's own have shown it;
-    /// else [`Name::Known`] holds.
+    /// Half-width of a step's interval on this kind, a natural logarithm, where runs of one's own show it.
     pub interval: Option<f64>,
 }
 
@@ -153,8 +146,7 @@ names! {
     Known = "interval.known";
     /// What exposed communication and bubble add to it, times their share of the step.
     Waiting = "interval.waiting";
-    /// Half-width of a setting (system, kind of GPU, links) of which fewer than [`FEWEST_RUNS`] were measured: that of
-    /// sources which a fit did not see.
+    /// Half-width of a setting that was not measured: that of sources which a fit did not see.
     Unseen = "interval.unseen";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
@@ -219,8 +211,7 @@ impl Constants {
         }
     }
 
-    /// Reads a file of constants. Every constant must be there, finite and positive, but for those of [`YOUNGER`], which
-    /// are then the shipped ones.
+    /// Reads a file. Every constant must be there, finite and positive; those of [`YOUNGER`] are else the shipped ones.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
@@ -249,6 +240,12 @@ impl Constants {
             let gemm = take(&format!("gpu.{word}.gemm"))?;
             let flash = take(&format!("gpu.{word}.flash"))?;
             let launch = take(&format!("gpu.{word}.launch"))?;
+            if let Some((part, share)) =
+                [("gemm", gemm), ("flash", flash)].iter().find(|(_, share)| *share > 1.0)
+            {
+                let why = format!("`gpu.{word}.{part}` is {share}: a share of the peak is at most 1");
+                return Err(Unreadable(why));
+            }
             let rows = flat_rows(&table, word);
             let interval = take(&format!("gpu.{word}.interval")).ok();
             out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
@@ -342,6 +339,11 @@ impl Constants {
         self.settings = settings;
     }
 
+    /// The half-width of a step time's interval on a kind of GPU, a natural logarithm, where no runs of one's own say it.
+    pub fn of_kind(&self, gpu: &Gpu) -> f64 {
+        self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
+    }
+
     /// How many runs of a setting are behind the constants.
     pub fn runs_of(&self, setting: &Setting) -> f64 {
         let own = self.settings().iter().find(|(known, _)| known.is_like(setting));
@@ -430,5 +432,8 @@ mod tests {
         let text = SHIPPED.replace("roofline", "rofline");
         assert!(Constants::read(&text).unwrap_err().to_string().contains("kernels.roofline"));
         assert!(Constants::read("x = [").is_err());
+        let more = SHIPPED.replace("gemm = 0.8491", "gemm = 75");
+        let why = Constants::read(&more).unwrap_err().to_string();
+        assert!(why.contains("`gpu.A100.gemm` is 75: a share of the peak is at most 1"), "{why}");
     }
 }

@@ -44,7 +44,7 @@ pub use prediction::{
     Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
     RunPartsBetween, Speed, SpeedParts, Spot, Tflops,
 };
-pub use settings::{Fabric, Setting};
+pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
 
 use crate::ir::Plan;
 

@@ -5,6 +5,14 @@ use super::layout::{GpuKind, Hardware, Layout, System};
 /// Rates that differ by less are of one fabric: data sheets round.
 const APART: f64 = 0.05;
 
+/// The fewest published runs of a setting that its narrow interval may rest on: one says nothing of how far the next one
+/// is.
+pub const FEWEST_RUNS: f64 = 2.0;
+
+/// The fewest runs of one's own that narrow an interval: of fewer no error is one that nine in ten stay below (split
+/// conformal prediction, Vovk et al. 2005). Nor do fewer make a kind of GPU one that was measured.
+pub const FEWEST_OWN: f64 = 9.0;
+
 /// What joins nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fabric {

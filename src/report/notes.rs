@@ -116,8 +116,9 @@ fn beyond(beyond: &Beyond) -> Option<String> {
     parts.extend(unseen);
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
     let percent = 100.0 * (own + beyond.width()).exp_m1();
-    (!parts.is_empty())
-        .then(|| format!("speed.interval: wider by {percent:.0} %, since {}", parts.join(", and ")))
+    (!parts.is_empty()).then(|| {
+        format!("speed.interval: {percent:.0} % further off at either end, since {}", parts.join(", and "))
+    })
 }
 
 #[expect(

@@ -338,7 +338,8 @@ pub(super) fn run(document: &Document) -> Vec<String> {
                 .on_demand_usd_interval
                 .as_ref()
                 .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
-            out.push(format!("on demand {}{}", text::dollars(usd), between.unwrap_or_default()));
+            let between = between.unwrap_or_default();
+            out.push(format!("at most {}{between}, these hours at the price on demand", text::dollars(usd)));
         }
     } else if run.parts.training.is_some() {
         out.push(unknown(document, "run.seconds"));

@@ -50,6 +50,8 @@ pub struct Fits {
     pub machines: Vec<Vec<Fitting>>,
     /// Layouts that were looked at.
     pub searched: usize,
+    /// Of them, those on machines of which nobody knows how much memory they have.
+    pub unknown: usize,
     /// Of them, those that fit with room for what a prediction is off by in the mean.
     pub fit: usize,
 }
@@ -62,7 +64,10 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     let written = space.as_written().copied();
     space.visit(|choice, layout| {
         out.searched += 1;
-        let Some(capacity_bytes) = layout.hardware.memory_bytes else { return };
+        let Some(capacity_bytes) = layout.hardware.memory_bytes else {
+            out.unknown += 1;
+            return;
+        };
         let Some(site) = space.sites.get(choice.site) else { return };
         let memory_bytes = of_gpu(layout, &memory_constants).total();
         if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {

@@ -30,9 +30,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(limit) = durations::longest_run(cluster) else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let most = limit.value as f64;
-    if run.seconds <= most {
-        let best = || with_checkpoints(context, &layout, Every::Optimal);
-        interrupted((plan, cluster), &run, &best, limit.value, problems);
+    let best = || with_checkpoints(context, &layout, Every::Optimal);
+    let interrupted = interrupted((plan, cluster), &run, &best, limit.value);
+    // An error outweighs the warning that the work alone may give.
+    let is_surer = run.interval.low <= most
+        && interrupted.as_ref().is_some_and(|found| found.severity == Severity::Error);
+    if let Some(found) = interrupted.filter(|_| run.seconds <= most || is_surer) {
+        problems.push(found);
+    }
+    if run.seconds > most && is_surer {
+        return;
     }
     if run.interval.high <= most {
         return;
@@ -81,10 +88,9 @@ fn interrupted(
     run: &Run,
     best: &dyn Fn() -> Option<Run>,
     max_run: u64,
-    problems: &mut Problems,
-) {
-    let Some(spot) = &cluster.spot else { return };
-    let Some(rate) = spot.interruptions_per_hour.val() else { return };
+) -> Option<Diagnostic> {
+    let spot = cluster.spot.as_ref()?;
+    let rate = spot.interruptions_per_hour.val()?;
     let span = rate.span_or(spot.span);
     // `max-wait` is no less, or that has been said.
     let most = max_run;
@@ -95,11 +101,10 @@ fn interrupted(
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
             .note("more than a year is expected: hardly a stretch between two checkpoints ends without an interruption");
         let help = in_time(plan, best, most).unwrap_or_else(|| WITHOUT_SPOT.to_owned());
-        problems.push(diagnostic.help(help));
-        return;
+        return Some(diagnostic.help(help));
     };
     if expected.expected_seconds <= most as f64 {
-        return;
+        return None;
     }
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
     let about = text::about(expected.expected_seconds);
@@ -123,7 +128,7 @@ fn interrupted(
         (None, Some(longer)) => diagnostic.help(format!("write {longer}")),
         (None, None) => diagnostic.help(WITHOUT_SPOT),
     };
-    problems.push(diagnostic);
+    Some(diagnostic)
 }
 
 /// What is left where nothing that is written about checkpoints or limits is enough.

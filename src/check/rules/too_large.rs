@@ -3,11 +3,13 @@
 use super::{RULES, elsewhere, instances::is_offered, predicted_cost};
 use crate::catalog::instances;
 use crate::check::Context;
+use crate::check::remedy::{self, Written};
 use crate::diag::{Diagnostic, Problems, Severity};
 use crate::ir::hardware::{AcceleratorKind, Instance};
 use crate::ir::{Engine, Plan};
 use crate::plan::on_nodes;
 use crate::predict::layout::Hardware;
+use crate::predict::memory::remedies::Edit;
 use crate::predict::memory::{MEAN_ERROR, MemoryConstants, all_states, memory_with};
 use crate::predict::{Fit, Layout, Memory, Run, Sharding};
 use crate::text;
@@ -90,6 +92,14 @@ impl Home {
         })
     }
 
+    /// The same as edits that can be written: of more nodes of the type that is written, where nothing is taken away.
+    /// Another type is for people to choose.
+    fn edits(&self, own: &str) -> Option<Vec<Edit>> {
+        let is_plain = self.beside().is_none_or(|(_, without)| without.is_none());
+        let degree = self.whole_group.map(Edit::ShardDegree);
+        (self.name == own && is_plain).then(|| [Edit::Nodes(self.nodes)].into_iter().chain(degree).collect())
+    }
+
     /// `nodes=64` with what a GPU needs, how long the run takes, what it costs, and the global batch where it is another.
     fn words(&self, own: &str, before: &Plan) -> String {
         let needs = super::memory::bytes(self.memory.per_gpu_bytes);
@@ -155,6 +165,11 @@ pub(super) fn with_homes(context: &Context, layout: &Layout, diagnostic: Diagnos
     let mut words = found.iter().map(|home| home.words(&own.name, plan));
     let Some(first) = words.next() else { return diagnostic.note(nowhere(plan, "any type")) };
     let diagnostic = diagnostic.help(format!("write {first}"));
+    let edits = found.first().and_then(|home| home.edits(&own.name));
+    let diagnostic = match edits.and_then(|edits| remedy::fix(context, &edits)) {
+        Some(Written { span, text }) => diagnostic.fix(span, text),
+        None => diagnostic,
+    };
     let diagnostic = words.fold(diagnostic, |diagnostic, words| diagnostic.note(format!("or {words}")));
     if found.iter().any(|home| home.name == own.name) || !is_offered(plan, own) {
         return diagnostic;

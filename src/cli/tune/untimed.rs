@@ -47,6 +47,7 @@ pub(super) struct Unranked<'a> {
     space: &'a Space<'a>,
     why: String,
     searched: usize,
+    unknown: usize,
     fit: usize,
     /// Of each machine the mildest layout that no check refuses.
     rows: Vec<Row>,
@@ -68,12 +69,13 @@ impl<'a> Unranked<'a> {
         (limits, constants): (&Limits, &Constants),
         why: String,
     ) -> Self {
-        let Fits { machines, searched, fit } = fitting(space, constants);
+        let Fits { machines, searched, unknown, fit } = fitting(space, constants);
         let mut out = Self {
             job: base.job.as_deref().unwrap_or("job"),
             space,
             why,
             searched,
+            unknown,
             fit,
             rows: Vec::new(),
             refused: Vec::new(),
@@ -122,12 +124,22 @@ impl<'a> Unranked<'a> {
         }
     }
 
+    /// Whether nothing says how much memory any of its machines has.
+    fn nothing_known(&self) -> bool {
+        self.unknown > 0 && self.unknown == self.searched
+    }
+
     fn counts(&self) -> String {
         let refused = match self.dropped {
             0 => String::new(),
             dropped => format!(", {} refused by checks", text::group(dropped as u64)),
         };
         let looked_at = text::count(self.searched as u64, "layout");
+        if self.nothing_known() {
+            return format!(
+                "{looked_at} looked at: how much memory these machines have is not known, and so not what fits"
+            );
+        }
         format!("{looked_at} looked at, {} fit{refused}", text::group(self.fit as u64))
     }
 
@@ -272,7 +284,7 @@ impl<'a> Unranked<'a> {
 
     /// What is said beside the list: why it is no ranking, and what can be typed to come to one.
     pub(super) fn note(&self, plan: &Plan, manifest: &str) -> String {
-        let nothing = if self.rows.is_empty() {
+        let nothing = if self.rows.is_empty() && !self.nothing_known() {
             "note: no layout of the space fits and passes every check\n"
         } else {
             ""

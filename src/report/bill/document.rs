@@ -49,7 +49,7 @@ pub struct OnDemand {
     pub jobs: u64,
     pub before_usd: f64,
     pub after_usd: f64,
-    pub difference_usd: f64,
+    pub difference_usd: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -126,7 +126,7 @@ pub fn document(bill: &Bill) -> Document {
                 jobs: total.on_demand.jobs,
                 before_usd: before,
                 after_usd: after,
-                difference_usd: after - before,
+                difference_usd: (!bill.jobs.iter().any(Job::is_half_spot)).then_some(after - before),
             }),
             file_systems_counted_once: total.cost.shared.names.into_iter().collect(),
         },

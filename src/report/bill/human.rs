@@ -1,7 +1,7 @@
 //! The bill for people at a terminal.
 
 use super::total::Total;
-use super::{Bill, Job, State, words};
+use super::{Bill, Job, Seen, State, words};
 use crate::compare::Figure;
 use crate::report::page::{Options, Page};
 use crate::text;
@@ -43,7 +43,11 @@ pub(super) fn total(bill: &Bill) -> String {
     }
     if let Some(usd) = on_demand.usd {
         let jobs = text::count(on_demand.jobs, "job");
-        out.push_str(&format!("; {jobs} on spot, at the price on demand: {}", moved(usd)));
+        let (before, after) = usd;
+        let half = bill.jobs.iter().any(super::Job::is_half_spot);
+        let moved =
+            if half { format!("{} → {}", text::dollars(before), text::dollars(after)) } else { moved(usd) };
+        out.push_str(&format!("; {jobs} on spot, at most, at the price on demand: {moved}"));
         out.push_str(&on_demand.shared.words());
     }
     if unknown > 0 {
@@ -92,6 +96,13 @@ fn one(page: &mut Page, bill: &Bill, job: &Job) {
     }
 }
 
+/// What "at most" is of: spot instances are billed by the hours that they run, lost work included.
+const BY_THE_HOUR: &str = ", its hours on spot at the price on demand";
+
+fn by_the_hour(figure: Figure) -> &'static str {
+    if figure == Figure::OnDemand { BY_THE_HOUR } else { "" }
+}
+
 /// Each figure that is shown, both sides and the difference.
 pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
     let mut out = Vec::new();
@@ -103,14 +114,22 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
                 if !moved && (!words::ALWAYS.contains(&figure) || after.is_none()) {
                     continue;
                 }
-                if !moved {
-                    format!("{}, as before", words::value(figure, after))
+                if figure == Figure::OnDemand && job.is_half_spot() {
+                    let side = |seen: &Seen| {
+                        let known = [Figure::Cost, Figure::Least, Figure::OnDemand];
+                        let known = known.into_iter().find(|one| seen.figures.get(*one).is_some());
+                        known.map_or_else(String::new, |one| words::value(one, seen.figures.get(one)))
+                    };
+                    format!("{} → {}{BY_THE_HOUR}", side(old), side(new))
+                } else if !moved {
+                    format!("{}{}, as before", words::value(figure, after), by_the_hour(figure))
                 } else if let (Some(before), Some(after)) = (before, after) {
                     format!(
-                        "{} → {}, {}",
+                        "{} → {}, {}{}",
                         words::value(figure, Some(before)),
                         words::value(figure, Some(after)),
-                        words::difference(figure, before, after)
+                        words::difference(figure, before, after),
+                        by_the_hour(figure)
                     )
                 } else {
                     format!("{} → {}", words::value(figure, before), words::value(figure, after))
@@ -121,11 +140,11 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
                 if seen.figures.get(figure).is_none() {
                     continue;
                 }
-                words::value(figure, seen.figures.get(figure))
+                words::value(figure, seen.figures.get(figure)) + by_the_hour(figure)
             }
         };
         let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
-        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
+        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::Time);
         out.push((
             figure,
             match between.filter(|_| sure) {

@@ -127,6 +127,17 @@ impl<'a> Job<'a> {
         [Figure::Least, Figure::OnDemand].into_iter().find(|figure| some(*figure)).unwrap_or(Figure::Cost)
     }
 
+    /// Whether one side has a cost and of the other only the most is known that its spot instances take: a difference of
+    /// the two would say what neither costs.
+    fn is_half_spot(&self) -> bool {
+        let known = |side: &Option<Seen>| {
+            side.as_ref()
+                .map(|seen| [Figure::Cost, Figure::Least].iter().any(|one| seen.figures.get(*one).is_some()))
+        };
+        let sides = known(&self.before).zip(known(&self.after));
+        self.cost() == Figure::OnDemand && sides.is_some_and(|(before, after)| before != after)
+    }
+
     /// Whether a figure is one to show: of the three that say the cost only one is.
     fn shows(&self, figure: Figure) -> bool {
         !matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand) || figure == self.cost()

@@ -174,7 +174,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     for text in [human(&bill, Options::default()), markdown(&bill)] {
         let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains(&format!("1 changed; 1 job on spot, at the price on demand: {moved}, ")),
+            text.contains(&format!("1 changed; 1 job on spot, at most, at the price on demand: {moved}, ")),
             "{text}"
         );
     }
@@ -183,6 +183,22 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     assert_eq!(value["total"]["jobs_not_counted"], 1);
     assert_eq!(value["total"]["on_demand"]["difference_usd"], after - before);
     assert_eq!(value["total"]["difference_usd"], serde_json::Value::Null);
+    // Where one side is on spot alone, what it takes at most less what the other costs says nothing.
+    let without = self::two(
+        Some(LLAMA.as_str()),
+        Some(&spot.replace("max-wait=\"7d\"", "max-wait=\"7d\" interruptions-per-hour=0.01")),
+    );
+    let half = without.bill();
+    let text = human(&half, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (Some(cost), None) = half.jobs[0].figure(Figure::Cost) else { panic!() };
+    assert!(text.contains(&format!("cost {} → at most $", crate::text::dollars(cost))), "{text}");
+    assert!(!text.contains("on demand, +") && !text.contains("demand ("), "{text}");
+    let value = serde_json::to_value(document(&half)).unwrap();
+    assert_eq!(judge::against(SCHEMA, &value), Vec::<String>::new());
+    assert!(
+        value["total"]["on_demand"]["difference_usd"].is_null()
+            && value["total"]["on_demand"]["after_usd"].is_number()
+    );
     // Beside a job that has a cost both sums stand.
     let known = self::two(None, Some(LLAMA.as_str()));
     let known = known.bill();

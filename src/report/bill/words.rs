@@ -52,7 +52,7 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     match value {
         Some(value) if value < 0.0 => format!("−{}", amount(figure, -value)),
         Some(value) if figure == Figure::Least => format!("at least {}", amount(figure, value)),
-        Some(value) if figure == Figure::OnDemand => format!("{} on demand", amount(figure, value)),
+        Some(value) if figure == Figure::OnDemand => format!("at most {}", amount(figure, value)),
         Some(value) => amount(figure, value),
         None => "not known".to_owned(),
     }
@@ -254,7 +254,8 @@ pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<Line> {
         .iter()
         .map(|share| {
             let both = share.edits.len() > 1;
-            let does = match (&share.alone, &share.last) {
+            let of_sides = |added: &Option<Added>| added.as_ref().map(|added| comparable(job, added));
+            let does = match (&of_sides(&share.alone), &of_sides(&share.last)) {
                 (Some(alone), _) if both => format!("{}, only together", added(alone)),
                 (Some(alone), Some(last)) if differ(alone, last) => {
                     format!("{} alone; {} on top of the others", added(alone), bought(last))
@@ -276,6 +277,12 @@ fn differ(alone: &Added, last: &Added) -> bool {
     })
 }
 
+/// What is added, without a difference between what is paid and what is paid at most.
+fn comparable(job: &Job, added: &Added) -> Added {
+    let keeps = |figure: &Figure| *figure != Figure::OnDemand || !job.is_half_spot();
+    added.iter().filter(|(figure, _)| keeps(figure)).map(|(figure, by)| (*figure, *by)).collect()
+}
+
 /// The dollars and hours among what is added.
 fn bought(all: &Added) -> String {
     let some: Added = all
@@ -293,6 +300,7 @@ pub(super) fn together(job: &Job) -> Option<String> {
         [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom, Figure::Step];
     let rest: Added =
         of_most.into_iter().filter_map(|figure| Some((figure, shares.interaction(figure)?))).collect();
+    let rest = comparable(job, &rest);
     (!rest.is_empty()).then(|| format!("{} beyond what each does alone: they interact", added(&rest)))
 }
 
