@@ -6,6 +6,7 @@ pub mod hardware;
 pub mod image;
 pub mod job;
 pub mod known;
+mod losses;
 pub mod mesh;
 pub mod model;
 pub mod origin;

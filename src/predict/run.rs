@@ -8,7 +8,7 @@ use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
 use super::spot::spot;
 use crate::ir::hardware::Instance;
-use crate::ir::{Every, Plan, Price, Storage};
+use crate::ir::{Cluster, Every, Plan, Price, Storage};
 
 const GIB: f64 = 1_073_741_824.0;
 const HOUR: f64 = 3_600.0;
@@ -53,8 +53,8 @@ pub struct Terms {
     /// Mean seconds between failures of one node: as given, and as measured elsewhere.
     node_failures: Option<f64>,
     usual_failures: f64,
-    /// Interruptions of one spot instance per hour, where their rate is given.
-    interruptions: Option<f64>,
+    /// Losses of one node per hour, where a rate is given: interruptions on spot, failures, or both.
+    losses: Option<f64>,
     around: Around,
     bills: Bills,
 }
@@ -83,9 +83,7 @@ impl Terms {
                 .and_then(|cluster| cluster.node_mtbf_seconds.get())
                 .map(|seconds| seconds as f64),
             usual_failures: constants.get(Name::NodeFailures),
-            interruptions: cluster
-                .and_then(|cluster| cluster.spot.as_ref())
-                .and_then(|spot| spot.interruptions_per_hour.get()),
+            losses: cluster.and_then(Cluster::losses_per_hour),
             around: Around::of(constants),
             bills: Bills::of(plan, plan.rank_price(), free),
         })
@@ -103,14 +101,10 @@ impl Terms {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
-    /// Billed seconds that are expected of such a run, interruptions at a given rate included; `None` where at that rate
+    /// Billed seconds that are expected of such a run, losses of nodes at a given rate included; `None` where at that rate
     /// no end is expected.
     pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
-        if self.interruptions.is_some() {
-            run.spot.map(|spot| spot.expected_seconds)
-        } else {
-            Some(run.seconds)
-        }
+        if self.losses.is_some() { run.spot.map(|spot| spot.expected_seconds) } else { Some(run.seconds) }
     }
 
     /// US dollars of so many nodes for so many seconds at most: of spot instances at the price on demand, where that is
@@ -138,9 +132,10 @@ impl Terms {
         let bytes = checkpoint_bytes(layout);
         let rate = nodes * self.node_rate;
         let save = bytes / self.shared_rate.map_or(rate, |shared| rate.min(shared)) + self.barrier;
-        let interruptions = self.interruptions.unwrap_or(0.0) * nodes / HOUR;
-        let apart = self.node_failures.unwrap_or(self.usual_failures).max(1.0);
-        let failures = 1.0 / (nodes / apart + interruptions);
+        let losses = self.losses.unwrap_or(0.0) * nodes / HOUR;
+        // Where nobody says how often nodes fail, they do so as often as elsewhere: that decides when to save.
+        let usual = if self.node_failures.is_some() { 0.0 } else { nodes / self.usual_failures.max(1.0) };
+        let failures = 1.0 / (usual + losses);
         let best = best_interval(save, failures);
         // Seconds of training between two saves, by the seconds of a step.
         let between = |step: f64| match self.every {
@@ -163,9 +158,9 @@ impl Terms {
         let (start_between, save_between) = (self.around.seconds(parts.start()), self.around.seconds(save));
         let interrupted = |start: f64, step: f64, save: f64| {
             let training = self.steps * step;
-            spot(interruptions, start, training, between(step).unwrap_or(training), save)
+            spot(losses, start, training, between(step).unwrap_or(training), save)
         };
-        let spot = self.interruptions.map(|_| {
+        let spot = self.losses.map(|_| {
             // As the run without interruptions at the ends of its own interval.
             let low = interrupted(start_between.low, speed.interval.low, save_between.low);
             let high = interrupted(start_between.high, speed.interval.high, save_between.high);
@@ -181,7 +176,7 @@ impl Terms {
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
-        let cost_parts = match (self.interruptions, spot) {
+        let cost_parts = match (self.losses, spot) {
             (Some(_), None) => CostParts::default(),
             _ => self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
         };
@@ -207,7 +202,7 @@ impl Terms {
                 high: (expected.high - interval.high).max(0.0),
             }),
         };
-        let rate_is_given = self.node_failures.is_some() || self.interruptions.is_some();
+        let rate_is_given = self.losses.is_some();
         Run {
             seconds,
             interval,
@@ -300,10 +295,15 @@ mod tests {
             barrier: 3.0,
             node_failures: None,
             usual_failures: 2e7,
-            interruptions: None,
+            losses: None,
             around: Around { low: 0.6, high: 2.0 },
             bills: Bills { instance: Some(10.0), ..Bills::default() },
         }
+    }
+
+    /// Nodes that fail once in so many seconds.
+    fn failing(seconds: f64) -> Terms {
+        Terms { node_failures: Some(seconds), losses: Some(HOUR / seconds), ..terms() }
     }
 
     /// What no one gave a rate for is not known, and a rate at which nothing is ever done has no expected time.
@@ -327,8 +327,10 @@ mod tests {
         let plain = run(&terms());
         assert_eq!((best(&plain), plain.spot, plain.never_ends), (None, None, false));
         assert!((plain.seconds - 300.0 - 100_000.0 - plain.parts.checkpoints).abs() < 1e-6, "{plain:?}");
-        assert!(best(&run(&Terms { node_failures: Some(1e7), ..terms() })).is_some());
-        let rare = run(&Terms { interruptions: Some(0.01), ..terms() });
+        let fails = run(&failing(1e7));
+        assert!(best(&fails).is_some() && fails.spot.unwrap().expected_seconds > fails.seconds);
+        assert_eq!(failing(1e7).expected_seconds(&fails), fails.spot.map(|spot| spot.expected_seconds));
+        let rare = run(&Terms { losses: Some(0.01), ..terms() });
         let spot = rare.spot.unwrap();
         assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
         // The expectation lies in its interval, which begins at the low end and is wider than the steps' alone.
@@ -340,12 +342,12 @@ mod tests {
         let usd = spot.expected_usd_interval.zip(spot.expected_usd);
         assert!(usd.is_none_or(|(interval, usd)| interval.low < usd && usd < interval.high), "{usd:?}");
         assert_eq!(rare.cost_interval(), spot.expected_usd_interval);
-        let often = Terms { interruptions: Some(0.01), ..terms() };
+        let often = Terms { losses: Some(0.01), ..terms() };
         assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
         assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
-        let ever = run(&Terms { interruptions: Some(100.0), ..terms() });
+        let ever = run(&Terms { losses: Some(100.0), ..terms() });
         assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
-        let hopeless = Terms { interruptions: Some(100.0), ..terms() };
+        let hopeless = Terms { losses: Some(100.0), ..terms() };
         assert_eq!(hopeless.expected_seconds(&ever), None);
         // What spot takes is not known; on demand, two instances for half an hour, is the most.
         let bills = Bills {
@@ -386,7 +388,7 @@ mod tests {
         let layout = super::super::samples::one_gpu(model.unwrap());
         let speed =
             Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
-        let found = Terms { node_failures: Some(1e5), ..terms() }.run(&layout, &speed).checkpoint.unwrap();
+        let found = failing(1e5).run(&layout, &speed).checkpoint.unwrap();
         let near =
             |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
         near(found.interval.low, 0.6 * found.seconds);

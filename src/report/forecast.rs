@@ -175,7 +175,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     };
     let Some(run) = &prediction.run else { return out };
     let spot = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref());
-    let rate_is_given = spot.is_some_and(|spot| spot.interruptions_per_hour.get().is_some());
+    let rate_is_given = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.losses_per_hour().is_some());
     // At the rate given it never ends.
     let hopeless = rate_is_given && run.spot.is_none();
     out.seconds = (!hopeless).then(|| run.expected_seconds());
@@ -185,11 +185,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         download: run.parts.download,
         training: Some(run.parts.training),
         checkpoints: Some(run.parts.checkpoints),
-        interruptions: match (&run.spot, spot) {
-            (Some(spot), _) => Some(spot.expected_seconds - run.seconds),
-            (None, Some(_)) => None,
-            (None, None) => Some(0.0),
-        },
+        interruptions: run.spot.map(|spot| spot.expected_seconds - run.seconds),
     };
     let between = &run.parts_between;
     out.parts_interval = RunPartsInterval {
@@ -197,10 +193,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         download: between.download.map(interval),
         training: Some(interval(between.training)),
         checkpoints: Some(interval(between.checkpoints)),
-        interruptions: match spot {
-            Some(_) => between.interruptions.map(interval),
-            None => Some(Interval::default()),
-        },
+        interruptions: between.interruptions.map(interval),
     };
     out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
         bytes: bytes(checkpoint.bytes),

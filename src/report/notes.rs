@@ -194,14 +194,14 @@ fn reason<'a>(
         "run.interval" if prediction.run.is_some() => {
             say("at the high end of the steps' interval no end is expected at this rate of interruptions")
         }
-        "run.parts.interruptions" if prediction.run.is_some() => {
-            say("`spot` is written without `interruptions-per-hour`: none is counted")
-        }
+        "run.parts.interruptions" if prediction.run.is_some() => say(
+            "how often nodes are lost is not written, `node-mtbf`, or on `spot` `interruptions-per-hour`: none is counted",
+        ),
         "run.parts.download" if prediction.run.is_some() => say(
             "a channel is copied before the start, and `dataset` does not say how much it holds: `run.seconds` and the cost are without it, the least that they can be",
         ),
         "run.spot" if prediction.run.is_some() => {
-            say("`spot` is not written, or not with `interruptions-per-hour`")
+            say("neither `node-mtbf` nor `spot` with `interruptions-per-hour` is written")
         }
         "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
             (path, why(prediction.no_run, broken))
@@ -317,9 +317,9 @@ fn at_least(prediction: &Prediction) -> Option<String> {
 
 /// Whether a rate of interruptions is written at which no run of this length comes to its end.
 fn rate_is_hopeless(plan: Option<&Plan>, prediction: &Prediction) -> bool {
-    let spot = plan.and_then(|plan| plan.job.cluster.as_ref()).and_then(|cluster| cluster.spot.as_ref());
-    let rate = spot.and_then(|spot| spot.interruptions_per_hour.get());
-    rate.is_some() && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
+    let cluster = plan.and_then(|plan| plan.job.cluster.as_ref());
+    cluster.is_some_and(|cluster| cluster.losses_per_hour().is_some())
+        && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
 }
 
 fn why(unknown: Option<Unknown>, otherwise: String) -> String {

@@ -89,18 +89,34 @@ fn interrupted(
     best: &dyn Fn() -> Option<Run>,
     max_run: u64,
 ) -> Option<Diagnostic> {
-    let spot = cluster.spot.as_ref()?;
-    let rate = spot.interruptions_per_hour.val()?;
-    let span = rate.span_or(spot.span);
+    cluster.losses_per_hour()?;
+    let spot = cluster.spot.as_ref();
+    let rate = spot.and_then(|spot| Some((spot.interruptions_per_hour.val()?, spot.span)));
+    let failures = cluster.node_mtbf_seconds.val();
+    let span = match (rate, failures) {
+        (Some((rate, spot)), _) => rate.span_or(spot),
+        (None, failures) => failures.map_or(cluster.span, |failures| failures.span_or(cluster.span)),
+    };
+    // What stops a run, in words, and what is left where nothing that is written of checkpoints or limits is enough.
+    let (losses, last_help) =
+        if rate.is_some() { ("interruptions", WITHOUT_SPOT) } else { ("failures of nodes", FEWER) };
     // `max-wait` is no less, or that has been said.
     let most = max_run;
     let written = text::duration(most);
     let Some(expected) = run.spot else {
-        let message = format!("at {} interruptions of an instance an hour the run never ends", rate.value);
+        let message = match (rate, failures) {
+            (None, Some(failures)) => {
+                format!("where a node fails every {} the run never ends", text::duration(failures.value))
+            }
+            (rate, _) => {
+                let rate = rate.map_or(0.0, |(rate, _)| rate.value);
+                format!("at {rate} interruptions of an instance an hour the run never ends")
+            }
+        };
         let diagnostic = Diagnostic::new(&T0496, span, message)
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
-            .note("more than a year is expected: hardly a stretch between two checkpoints ends without an interruption");
-        let help = in_time(plan, best, most).unwrap_or_else(|| WITHOUT_SPOT.to_owned());
+            .note("more than a year is expected: hardly a stretch between two checkpoints ends undisturbed");
+        let help = in_time(plan, best, most).unwrap_or_else(|| last_help.to_owned());
         return Some(diagnostic.help(help));
     };
     if expected.expected_seconds <= most as f64 {
@@ -109,7 +125,7 @@ fn interrupted(
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
     let about = text::about(expected.expected_seconds);
     let message =
-        format!("with interruptions as given the run is expected to take {about}; `max-run` is {written}");
+        format!("with {losses} as given the run is expected to take {about}; `max-run` is {written}");
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
         .severity(severity)
         .fact("expected_seconds", expected.expected_seconds.round())
@@ -118,21 +134,26 @@ fn interrupted(
         .fact("limit_seconds", most)
         .note("SageMaker ends the job then, work that is done again included");
     let (seconds, longer) = enough(expected.p90_seconds);
-    let longer = pays(plan, seconds)
-        .then(|| format!("`max-run \"{longer}\"` and `max-wait=\"{longer}\"`, in which nine in ten end"));
+    let longer = pays(plan, seconds).then(|| {
+        let wait = spot.map_or_else(String::new, |_| format!(" and `max-wait=\"{longer}\"`"));
+        format!("`max-run \"{longer}\"`{wait}, in which nine in ten end")
+    });
     diagnostic = match (in_time(plan, best, most), longer) {
         (Some(more_often), longer) => {
             let diagnostic = diagnostic.help(more_often);
             longer.into_iter().fold(diagnostic, |diagnostic, longer| diagnostic.note(format!("or {longer}")))
         }
         (None, Some(longer)) => diagnostic.help(format!("write {longer}")),
-        (None, None) => diagnostic.help(WITHOUT_SPOT),
+        (None, None) => diagnostic.help(last_help),
     };
     Some(diagnostic)
 }
 
 /// What is left where nothing that is written about checkpoints or limits is enough.
 const WITHOUT_SPOT: &str = "remove `spot`: no interval of checkpoints keeps this run within its time";
+
+/// The same where nodes fail.
+const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no interval of checkpoints keeps this run within its time";
 
 /// The interval that loses least of the work, where the run is expected to end in time with it and it is not written.
 fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64) -> Option<String> {
