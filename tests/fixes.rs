@@ -533,6 +533,51 @@ fn nodes_that_hold_the_states_are_written() {
     assert_eq!(plan["memory"]["fits"], true, "{home}");
 }
 
+/// What more nodes leave of memory is what the written manifest plans: where the global batch stays, they accumulate less.
+#[test]
+fn more_nodes_beside_a_smaller_micro_batch_plan_as_said() {
+    let dir = Scratch::new("fix-nodes-and-micro");
+    dir.write(".git/HEAD", "");
+    dir.write("scripts/train.py", "print()\n");
+    let text = r#"job "large" {
+    region "us-west-2"
+    account "111122223333"
+    model "meta-llama/Llama-2-70b-hf"
+    cluster "ml.p4d.24xlarge" nodes=4 { max-run "5d"; }
+    parallel engine="fsdp" { strategy "full-shard"; wrap "LlamaDecoderLayer"; }
+    train { precision "bf16"; sequence-length 4096; micro-batch 4; global-batch 256; flash-attention #true; steps 100; }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.7.1" python="py312"
+    role arn="arn:aws:iam::111122223333:role/r"
+}
+"#;
+    let path = dir.write("trainc.kdl", text);
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+    let problems = found["manifests"][0]["problems"].as_array().unwrap();
+    let edits = problems.iter().find(|one| one["code"] == "T0326").unwrap()["facts"]["edits"].clone();
+    let edits = edits.as_array().unwrap();
+    let has = |edit: &serde_json::Value, word: &str| edit["set"].to_string().contains(word);
+    assert!(has(&edits[0], "cluster.nodes") && has(&edits[0], "micro-batch"), "{edits:?}");
+    for edit in edits.iter().filter(|edit| has(edit, "cluster.nodes")) {
+        let sets = edit["set"].as_array().unwrap().iter().map(|set| set.as_str().unwrap());
+        let args: Vec<&str> = ["plan", "trainc.kdl", "-o", "json"]
+            .into_iter()
+            .chain(sets.flat_map(|set| ["--set", set]))
+            .collect();
+        let plan = run(&args).json();
+        assert_eq!(plan["memory"]["per_gpu_bytes"].as_f64(), edit["per_gpu_bytes"].as_f64(), "{edit}");
+        assert_eq!(
+            (&plan["memory"]["fits"], &plan["batch"]["global_sequences"]),
+            (&true.into(), &256.into())
+        );
+    }
+    run(&["check", "trainc.kdl", "--fix", "memory"]);
+    assert!(!fs::read_to_string(&path).unwrap().contains("nodes=4"));
+    let fixed = run(&["plan", "trainc.kdl", "-o", "json"]).json();
+    assert_eq!(fixed["memory"]["per_gpu_bytes"].as_f64(), edits[0]["per_gpu_bytes"].as_f64());
+}
+
 /// Where no edit of the layout helps, another type is not written: what holds it is money, and the user's to choose.
 #[test]
 fn nothing_is_written_where_another_type_is_needed() {

@@ -51,7 +51,9 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
             .map(|power| mesh.nodes << power)
             .filter(|nodes| {
                 let ranks = mesh.data_ranks.value * nodes / mesh.nodes.max(1);
-                global.is_none_or(|global| global.is_multiple_of((per_pass * ranks).max(1)))
+                // At the smallest micro-batch: which of them divides beside so many ranks is looked at with it.
+                let least = per_pass / micro.max(1) * ranks;
+                global.is_none_or(|global| global.is_multiple_of(least.max(1)))
             })
             .collect()
     } else {

@@ -339,7 +339,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
                 .as_ref()
                 .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
             let between = between.unwrap_or_default();
-            out.push(format!("at most {}{between}, these hours at the price on demand", text::dollars(usd)));
+            out.push(format!("{}{between} if its hours cost what they do on demand", text::dollars(usd)));
         }
     } else if run.parts.training.is_some() {
         out.push(unknown(document, "run.seconds"));
@@ -350,7 +350,13 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         });
         let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
         let most = text::about(spot.p90_seconds);
-        out.push(format!("{of}at this speed nine in ten runs end within {most}{usd}"));
+        // Below what is expected where one run in ten at most is stopped at all.
+        let which = if spot.p90_seconds < spot.expected_seconds {
+            "nine in ten runs are not stopped, and end within"
+        } else {
+            "nine in ten runs end within"
+        };
+        out.push(format!("{of}at this speed {which} {most}{usd}"));
     }
     if let Some(checkpoint) = &run.checkpoint {
         let range = |ends: &super::json::Interval| {

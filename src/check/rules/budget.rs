@@ -94,8 +94,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         None => diagnostic,
     };
     // A limit below what the run needs would only stop it before its end.
-    let needed = super::predicted_cost::predicted(context)
-        .map(|(_, run)| (run.seconds / 3600.0, run.interval.high / 3600.0));
+    let needed = super::predicted_cost::predicted(context).map(|(_, run)| {
+        let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
+        (run.expected_seconds() / 3600.0, high / 3600.0)
+    });
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
             .help("leave `warm-pool` out, or shorten it")

@@ -102,10 +102,11 @@ pub(super) fn waits(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Opti
 
 /// `36m 50s, $495`; the dollars where they are known.
 fn bill(run: &Run) -> Option<String> {
-    if !(0.0..1e12).contains(&run.seconds) {
+    let seconds = run.expected_seconds();
+    if !(0.0..1e12).contains(&seconds) {
         return None;
     }
-    let time = text::about(run.seconds);
+    let time = text::about(seconds);
     Some(run.least_usd.map_or_else(|| time.clone(), |usd| format!("{time}, {}", text::dollars(usd))))
 }
 

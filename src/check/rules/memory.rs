@@ -1,7 +1,7 @@
 //! The memory that a job needs, against the memory that is there.
 
 use super::host_memory::{T0327, host};
-use super::repriced::{dollars, other_batch, other_instance, training_seconds};
+use super::repriced::{as_written, divides, dollars, other_batch, other_instance, training_seconds};
 use super::standing::Standing;
 use super::too_large::{too_large, with_homes};
 use super::{durations, elsewhere, instead};
@@ -147,11 +147,14 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
         let least = model::least_host_bytes(new, &constants(context)).zip(new.hardware.host_memory_bytes);
         let host =
             host || after.host_bytes <= memory.host_bytes && least.is_none_or(|(least, has)| least <= has);
-        host && limit.as_ref().is_none_or(|limit| limit.holds(new))
+        divides(context, layout, new) && host && limit.as_ref().is_none_or(|limit| limit.holds(new))
     };
     let seconds = |new: &Layout| training_seconds(context, layout, new);
     let memory_constants = constants(context);
-    let judge = Judge { memory: &memory_constants, seconds: &seconds, passes: &passes };
+    let needs = |new: &Layout| model::memory_with(&as_written(context, layout, new), &memory_constants);
+    let train = &context.plan.job.train;
+    let batch_follows = train.global_batch.get().is_some() && train.accumulation.is_absent();
+    let judge = Judge { memory: &needs, seconds: &seconds, passes: &passes, batch_follows };
     let mut found = remedies(layout, &freedom, &judge);
     found.sort_by_cached_key(|remedy| {
         let writes = remedy::fix(context, &remedy.edits).is_some();

@@ -84,17 +84,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .fact("high_usd", interval.high)
         .fact("budget_usd", usd.value);
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
-        diagnostic = diagnostic.label(span, format!("about {}", text::about(run.seconds)));
+        diagnostic = diagnostic.label(span, format!("about {}", text::about(run.expected_seconds())));
     }
     let mut ways: Vec<String> = Vec::new();
     let thrift = thrift(context, &layout, cost);
+    // What a hard budget asks is that the high end keeps it.
+    let within = if hard { usd.value * cost / interval.high } else { usd.value };
     if let Some((words, after)) = &thrift
-        && *after <= usd.value
+        && *after <= within
     {
         ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
     }
-    if cost > usd.value {
-        ways.extend(affordable(context.plan, &run, usd.value / cost));
+    if cost > within {
+        ways.extend(affordable(context.plan, &run, (within / cost, hard)));
     }
     let mut ways = ways.into_iter();
     if let Some(first) = ways.next() {
@@ -103,7 +105,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for way in ways {
         diagnostic = diagnostic.note(format!("or {way}"));
     }
-    if let Some((words, after)) = thrift.filter(|(_, after)| *after > usd.value) {
+    if let Some((words, after)) = thrift.filter(|(_, after)| *after > within) {
         diagnostic = diagnostic
             .note(format!("{words} costs less, but not enough: predicted {}", text::dollars(after)));
     }
@@ -164,12 +166,14 @@ fn surely_fits(context: &Context, layout: &Layout) -> bool {
     memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
 }
 
-/// A shorter run that the budget pays for, of which it is that `share` of the cost.
-fn affordable(plan: &Plan, run: &Run, share: f64) -> Option<String> {
+/// A shorter run that the budget pays for, of which it is that `share` of the cost; of a hard budget at the high end, whose
+/// start takes up to twice as long as predicted.
+fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
-    let each = (run.parts.training + run.parts.checkpoints) / steps;
-    let start = run.parts.start();
-    let left = run.seconds * share - start;
+    let (seconds, start) =
+        if hard { (run.interval.high, 2.0 * run.parts.start()) } else { (run.seconds, run.parts.start()) };
+    let each = (seconds - start) / steps;
+    let left = seconds * share - start;
     if left <= 0.0 {
         return Some(format!(
             "its start alone takes {}: take fewer or smaller instances",

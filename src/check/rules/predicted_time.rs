@@ -157,11 +157,16 @@ const FEWER: &str = "write fewer `steps`, in several jobs that continue each oth
 
 /// The interval that loses least of the work, where the run is expected to end in time with it and it is not written.
 fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64) -> Option<String> {
-    let every = plan.job.checkpoint.as_ref()?.every.get();
+    let checkpoint = plan.job.checkpoint.as_ref();
+    let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
     let expected = best().filter(|_| every != Some(Every::Optimal))?.spot?.expected_seconds;
     (expected <= most as f64).then(|| {
         let expected = text::about(expected);
-        format!("write `every=\"optimal\"` at `checkpoint`: then {expected} is expected")
+        let write = match checkpoint {
+            Some(_) => "write `every=\"optimal\"` at `checkpoint`",
+            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program go on from it",
+        };
+        format!("{write}: then {expected} is expected")
     })
 }
 

@@ -10,7 +10,7 @@ use crate::predict::speed::speed;
 
 /// A layout as the manifest comes to it once its edits are written: where the global batch is written it stays, and
 /// more ranks take fewer passes.
-fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
+pub(super) fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
     let mut new = new.clone();
     let more = new.work.global_sequences / before.work.global_sequences;
     if more > 1.0 && context.plan.job.train.global_batch.get().is_some() {
@@ -18,6 +18,14 @@ fn as_written(context: &Context, before: &Layout, new: &Layout) -> Layout {
         new.work.passes = (new.work.passes / more).max(1.0);
     }
     new
+}
+
+/// Whether the global batch, where it is written, divides over the ranks of a layout in whole passes.
+pub(super) fn divides(context: &Context, before: &Layout, new: &Layout) -> bool {
+    let more = new.work.global_sequences / before.work.global_sequences;
+    let passes = new.work.passes / more;
+    let is_whole = passes > 1.0 - 1e-9 && (passes - passes.round()).abs() < 1e-9;
+    more <= 1.0 || is_whole || context.plan.job.train.global_batch.get().is_none()
 }
 
 /// How many times the steps of before a run takes: as many where steps are written; else the same sequences.

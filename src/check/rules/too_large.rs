@@ -109,7 +109,7 @@ impl Home {
                 || ", its price is not known: `--price` gives one".to_owned(),
                 |usd| format!(", {}", text::dollars(usd)),
             );
-            format!(", the run {}{usd}", text::about(run.seconds))
+            format!(", the run {}{usd}", text::about(run.expected_seconds()))
         });
         let batch = |plan: &Plan| plan.batch.as_ref().map(|batch| batch.global_sequences.value);
         let another = match (batch(&self.plan), batch(before)) {
@@ -156,7 +156,7 @@ pub(super) fn with_homes(context: &Context, layout: &Layout, diagnostic: Diagnos
                 "instance": home.name,
                 "per_gpu_bytes": home.memory.per_gpu_bytes.round(),
                 "capacity_bytes": home.memory.capacity_bytes,
-                "seconds": home.run.as_ref().map(|run| run.seconds.round()),
+                "seconds": home.run.as_ref().map(|run| run.expected_seconds().round()),
                 "cost_usd": home.run.as_ref().and_then(|run| run.least_usd),
             })
         })

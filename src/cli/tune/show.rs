@@ -106,7 +106,7 @@ impl<'a> Page<'a> {
             paragraph(&mut out, &row.words, width);
             paragraph(&mut out, &changes(&row.sets), width);
             if !row.sound.warnings.is_empty() {
-                paragraph(&mut out, &format!("warns {}", row.sound.warnings.join(", ")), width);
+                paragraph(&mut out, &format!("newly warns {}", row.sound.warnings.join(", ")), width);
             }
         }
         if self.front.iter().any(|row| row.figures(unit).between().is_some()) {

@@ -153,7 +153,7 @@ impl<'a> Unranked<'a> {
             paragraph(&mut out, &self.space.words(&row.one.choice), width);
             paragraph(&mut out, &changes(&self.space.sets(&row.one.choice)), width);
             if !row.warnings.is_empty() {
-                paragraph(&mut out, &format!("warns {}", row.warnings.join(", ")), width);
+                paragraph(&mut out, &format!("newly warns {}", row.warnings.join(", ")), width);
             }
         }
         let more = self.rows.len().saturating_sub(SHOWN) as u64;

@@ -1,8 +1,8 @@
 //! What would make a layout fit: edits of a manifest, what each leaves of the memory, and what it costs in time.
 
+use super::MEAN_ERROR;
 pub use super::edits::{Edit, Freedom};
 use super::edits::{candidates, edited};
-use super::{MEAN_ERROR, MemoryConstants, memory_with};
 use crate::predict::layout::Layout;
 use crate::predict::prediction::{Fit, Memory};
 
@@ -49,12 +49,15 @@ const WORTH: f64 = 0.01;
 
 /// What is known of a layout beside its memory.
 pub struct Judge<'a> {
-    /// The figures that memory is predicted with.
-    pub memory: &'a MemoryConstants,
+    /// The memory that a layout needs once it is written.
+    pub memory: &'a dyn Fn(&Layout) -> Memory,
     /// The time that edits are priced in, of a sequence or of a run, where it is known.
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
     /// Whether nothing else refuses the layout: host memory, the longest run.
     pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
+    /// Whether a micro-batch and more nodes may be written together: what is accumulated follows from the global batch, and
+    /// the training stays the same.
+    pub batch_follows: bool,
 }
 
 /// Edits that make the layout fit: the least price in time first, and of equals the one with the most room left.
@@ -89,7 +92,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
 fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let before = (judge.seconds)(layout);
     let weigh = |edits: &[Edit], new: &Layout| {
-        let after = memory_with(new, judge.memory);
+        let after = (judge.memory)(new);
         let fits = after.fits == Some(true) && (judge.passes)(new, &after);
         let slower = || Some((judge.seconds)(new)? / before? - 1.0);
         fits.then(|| Remedy { edits: edits.to_vec(), layout: new.clone(), slower: slower(), after })
@@ -113,10 +116,11 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
         found.extend(sure);
         weak.push(made.into_iter().take(enough).collect());
     }
-    let mut bundles = bundles(&weak, &weigh);
+    let allowed = |a: Edit, b: Edit| together_allowed(a, b, judge.batch_follows);
+    let mut bundles = bundles(&weak, &weigh, &allowed);
     let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
     if !found.iter().chain(&bundles).any(cheap) {
-        bundles.extend(triples(&weak, &weigh));
+        bundles.extend(triples(&weak, &weigh, &allowed));
     }
     let least = |of: &[Remedy]| of.iter().filter_map(|one| one.slower).min_by(f64::total_cmp);
     let single = least(&found.iter().filter(|one| !more_nodes(one)).cloned().collect::<Vec<_>>());
@@ -129,7 +133,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     found.extend(bundles);
     if found.is_empty() {
         let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
-        let needs = |new: &Layout| memory_with(new, judge.memory).per_gpu_bytes;
+        let needs = |new: &Layout| (judge.memory)(new).per_gpu_bytes;
         found.extend(together(layout, &kinds, &needs, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
     }
     for names in [&freedom.instances, &freedom.priced] {
@@ -167,8 +171,14 @@ fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
         .then_with(|| used(a).total_cmp(&used(b)))
 }
 
-/// Whether edits may be made together: numbers that were chosen for the present ranks do not hold for other ones.
-fn together_allowed(a: Edit, b: Edit) -> bool {
+/// Whether edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
+/// micro-batch beside more nodes where what is accumulated follows.
+fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
+    let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));
+    let is_nodes = |edit: Edit| matches!(edit, Edit::Nodes(_));
+    if is_micro(a) && is_nodes(b) || is_nodes(a) && is_micro(b) {
+        return batch_follows;
+    }
     let divides = |edit: Edit| {
         matches!(
             edit,
@@ -196,26 +206,27 @@ fn together_allowed(a: Edit, b: Edit) -> bool {
 }
 
 type Weigh<'a> = dyn Fn(&[Edit], &Layout) -> Option<Remedy> + 'a;
+type Allowed<'a> = dyn Fn(Edit, Edit) -> bool + 'a;
 
 /// Of each two kinds the pair that fits and costs least.
-fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
+fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
         for second in weak.iter().skip(at + 1) {
-            out.extend(pairs(first, second, weigh).min_by(by_price));
+            out.extend(pairs((first, second), weigh, allowed).min_by(by_price));
         }
     }
     out
 }
 
 fn pairs<'a>(
-    first: &'a [(Edit, Layout)],
-    second: &'a [(Edit, Layout)],
+    (first, second): (&'a [(Edit, Layout)], &'a [(Edit, Layout)]),
     weigh: &'a Weigh,
+    allowed: &'a Allowed,
 ) -> impl Iterator<Item = Remedy> + 'a {
     first.iter().filter_map(move |(a, with)| {
         // The mildest that fits beside it.
-        second.iter().filter(|(b, _)| together_allowed(*a, *b)).find_map(|(b, _)| {
+        second.iter().filter(|(b, _)| allowed(*a, *b)).find_map(|(b, _)| {
             let new = edited(with, *b)?;
             weigh(&[*a, *b], &new)
         })
@@ -223,7 +234,7 @@ fn pairs<'a>(
 }
 
 /// The same of three kinds.
-fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
+fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
         for (a, _) in first {
@@ -232,7 +243,7 @@ fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
                 .iter()
                 .skip(at + 1)
                 .map(|kind| {
-                    let beside = kind.iter().filter(|(b, _)| together_allowed(*a, *b));
+                    let beside = kind.iter().filter(|(b, _)| allowed(*a, *b));
                     let base = first.iter().find(|(edit, _)| edit == a).map(|(_, with)| with);
                     beside.filter_map(|(b, _)| Some((*b, edited(base?, *b)?))).collect()
                 })
@@ -241,7 +252,7 @@ fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh) -> Vec<Remedy> {
                 let all: Vec<Edit> = std::iter::once(*a).chain(edits.iter().copied()).collect();
                 weigh(&all, new)
             };
-            out.extend(bundles(&rest, &with_first));
+            out.extend(bundles(&rest, &with_first, allowed));
         }
     }
     out

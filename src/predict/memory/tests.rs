@@ -14,6 +14,11 @@ fn shipped() -> MemoryConstants {
     MemoryConstants::of(Constants::shipped())
 }
 
+/// What a layout needs by the constants that ship.
+fn needs(layout: &Layout) -> Memory {
+    memory_with(layout, &shipped())
+}
+
 fn architecture(family: Family, hidden: u64, layers: u64, heads: u64) -> Architecture {
     let written = Dimensions {
         hidden: Some(hidden),
@@ -471,7 +476,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
     one.work.micro_batch = 8.0;
     assert_eq!(memory(&one).fits, Some(false));
     let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
-    let judge = Judge { memory: &shipped(), seconds: &|_| None, passes: &|_, _| true };
+    let judge = Judge { memory: &needs, seconds: &|_| None, passes: &|_, _| true, batch_follows: false };
     let found = remedies(&one, &freedom, &judge);
     assert!(!found.is_empty());
     for remedy in &found {
@@ -502,7 +507,7 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
         let host = if layout.offload.parameters { 10.0 } else { 1.0 };
         Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
     };
-    let judge = Judge { memory: &shipped(), seconds: &seconds, passes: &|_, _| true };
+    let judge = Judge { memory: &needs, seconds: &seconds, passes: &|_, _| true, batch_follows: false };
     let found = remedies(&one, &freedom, &judge);
     let single =
         |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
@@ -515,7 +520,7 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
     // What something else refuses is not offered.
     let no_host = |layout: &Layout, _: &crate::predict::Memory| !layout.offload.parameters;
-    let found = remedies(&one, &freedom, &Judge { memory: &shipped(), seconds: &seconds, passes: &no_host });
+    let found = remedies(&one, &freedom, &Judge { passes: &no_host, ..judge });
     assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
 }
 

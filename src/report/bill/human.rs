@@ -47,7 +47,7 @@ pub(super) fn total(bill: &Bill) -> String {
         let half = bill.jobs.iter().any(super::Job::is_half_spot);
         let moved =
             if half { format!("{} → {}", text::dollars(before), text::dollars(after)) } else { moved(usd) };
-        out.push_str(&format!("; {jobs} on spot, at most, at the price on demand: {moved}"));
+        out.push_str(&format!("; {jobs} on spot, if the hours cost what they do on demand: {moved}"));
         out.push_str(&on_demand.shared.words());
     }
     if unknown > 0 {
@@ -96,8 +96,8 @@ fn one(page: &mut Page, bill: &Bill, job: &Job) {
     }
 }
 
-/// What "at most" is of: spot instances are billed by the hours that they run, lost work included.
-const BY_THE_HOUR: &str = ", its hours on spot at the price on demand";
+/// What dollars of spot instances are of, whose price is not known: the hours that they run, lost work included.
+const BY_THE_HOUR: &str = ", if its hours on spot cost what they do on demand";
 
 fn by_the_hour(figure: Figure) -> &'static str {
     if figure == Figure::OnDemand { BY_THE_HOUR } else { "" }
@@ -144,7 +144,7 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
             }
         };
         let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
-        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::Time);
+        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
         out.push((
             figure,
             match between.filter(|_| sure) {

@@ -174,7 +174,9 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     for text in [human(&bill, Options::default()), markdown(&bill)] {
         let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains(&format!("1 changed; 1 job on spot, at most, at the price on demand: {moved}, ")),
+            text.contains(&format!(
+                "1 changed; 1 job on spot, if the hours cost what they do on demand: {moved}, "
+            )),
             "{text}"
         );
     }
@@ -191,8 +193,9 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let half = without.bill();
     let text = human(&half, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
     let (Some(cost), None) = half.jobs[0].figure(Figure::Cost) else { panic!() };
-    assert!(text.contains(&format!("cost {} → at most $", crate::text::dollars(cost))), "{text}");
-    assert!(!text.contains("on demand, +") && !text.contains("demand ("), "{text}");
+    let most = crate::text::dollars(half.jobs[0].figure(Figure::OnDemand).1.unwrap());
+    let line = format!("cost {} → {most}, if its hours on spot cost", crate::text::dollars(cost));
+    assert!(text.contains(&line) && !text.contains("on demand, +") && !text.contains("demand (+"), "{text}");
     let value = serde_json::to_value(document(&half)).unwrap();
     assert_eq!(judge::against(SCHEMA, &value), Vec::<String>::new());
     assert!(

@@ -52,7 +52,6 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     match value {
         Some(value) if value < 0.0 => format!("−{}", amount(figure, -value)),
         Some(value) if figure == Figure::Least => format!("at least {}", amount(figure, value)),
-        Some(value) if figure == Figure::OnDemand => format!("at most {}", amount(figure, value)),
         Some(value) => amount(figure, value),
         None => "not known".to_owned(),
     }
