@@ -207,6 +207,8 @@ fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
 
 type Weigh<'a> = dyn Fn(&[Edit], &Layout) -> Option<Remedy> + 'a;
 type Allowed<'a> = dyn Fn(Edit, Edit) -> bool + 'a;
+/// Edits of one kind, each with the layout that it makes.
+type Kind = [(Edit, Layout)];
 
 /// Of each two kinds the pair that fits and costs least.
 fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
@@ -220,7 +222,7 @@ fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Ve
 }
 
 fn pairs<'a>(
-    (first, second): (&'a [(Edit, Layout)], &'a [(Edit, Layout)]),
+    (first, second): (&'a Kind, &'a Kind),
     weigh: &'a Weigh,
     allowed: &'a Allowed,
 ) -> impl Iterator<Item = Remedy> + 'a {
