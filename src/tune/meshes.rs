@@ -44,6 +44,8 @@ pub struct Rules {
     pub(super) waiting: Vec<Waiting>,
     /// The manifest has one micro-batch in flight alone: nothing hides a copy.
     one_in_flight: bool,
+    /// The manifest shards optimizer states, over however few ranks.
+    shards_optimizer: bool,
 }
 
 /// What the image's SMP v1 takes.
@@ -116,6 +118,7 @@ impl Rules {
             recompute,
             waiting,
             one_in_flight: layout.work.active_microbatches == Some(1.0),
+            shards_optimizer: layout.sharding == Sharding::Optimizer,
         }
     }
 
@@ -181,7 +184,7 @@ impl Rules {
         }
         if parts(&1) && !v1.is_some_and(|v1| v1.must_shard) {
             out.push(plain);
-            if v1.is_some() && data > 1 {
+            if v1.is_some() && (data > 1 || self.shards_optimizer) {
                 out.push(Degrees { sharding: Sharding::Optimizer, ..plain });
             }
         }

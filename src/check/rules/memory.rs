@@ -1,7 +1,9 @@
 //! The memory that a job needs, against the memory that is there.
 
 use super::host_memory::{T0327, host};
-use super::repriced::{as_written, divides, dollars, other_batch, other_instance, training_seconds};
+use super::repriced::{
+    as_written, divides, dollars, longer_by, other_batch, other_instance, training_seconds,
+};
 use super::standing::Standing;
 use super::too_large::{too_large, with_homes};
 use super::{durations, elsewhere, instead};
@@ -282,8 +284,7 @@ fn of_machines(context: &Context, before: &Layout, remedy: &Remedy) -> String {
         let old = before.work.global_sequences;
         format!(", another training: a global batch of {}, not {old:.0}", text::group(batch))
     });
-    let of = if remedy.slower.is_some() { " of the run" } else { "" };
-    format!("{of}{usd}{batch}")
+    format!("{usd}{batch}")
 }
 
 /// `activation-checkpointing #true` (−14 GiB, +24% time); of more nodes also what they cost and change.
@@ -296,11 +297,7 @@ fn words(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remed
     } else {
         format!("−{}", bytes(before.per_gpu_bytes - remedy.after.per_gpu_bytes))
     };
-    let time = remedy.slower.map_or_else(String::new, |slower| {
-        let percent = 100.0 * slower;
-        let sign = if percent < 0.0 { "−" } else { "+" };
-        format!(", {sign}{:.0}% time", percent.abs())
-    });
+    let time = longer_by(context, layout, remedy);
     let nodes = of_machines(context, layout, remedy);
     let room = if remedy.after.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
     let held = remedy::held(context, &remedy.edits).map_or_else(String::new, |why| format!(", {why}"));

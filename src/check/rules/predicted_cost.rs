@@ -106,8 +106,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.note(format!("or {way}"));
     }
     if let Some((words, after)) = thrift.filter(|(_, after)| *after > within) {
+        let high = text::dollars(after * interval.high / cost);
+        let high = if hard { format!(", up to {high}") } else { String::new() };
         diagnostic = diagnostic
-            .note(format!("{words} costs less, but not enough: predicted {}", text::dollars(after)));
+            .note(format!("{words} costs less, but not enough: predicted {}{high}", text::dollars(after)));
     }
     if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
         diagnostic = diagnostic.note(

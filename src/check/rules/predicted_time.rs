@@ -116,16 +116,25 @@ fn interrupted(
         let diagnostic = Diagnostic::new(&T0496, span, message)
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
             .note("more than a year is expected: hardly a stretch between two checkpoints ends undisturbed");
-        let help = in_time(plan, best, most).unwrap_or_else(|| last_help.to_owned());
+        let help = in_time(plan, best, most, false).unwrap_or_else(|| last_help.to_owned());
         return Some(diagnostic.help(help));
     };
-    if expected.expected_seconds <= most as f64 {
+    let high = expected.interval.map_or(f64::INFINITY, |interval| interval.high);
+    let is_over = expected.expected_seconds > most as f64;
+    // Where the work alone may take longer, that is said of it.
+    if !is_over && (high <= most as f64 || run.interval.high > most as f64) {
         return None;
     }
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
     let about = text::about(expected.expected_seconds);
-    let message =
-        format!("with {losses} as given the run is expected to take {about}; `max-run` is {written}");
+    let message = if is_over {
+        format!("with {losses} as given the run is expected to take {about}; `max-run` is {written}")
+    } else {
+        let high = if high.is_finite() { text::about(high) } else { "more than a year".to_owned() };
+        format!(
+            "with {losses} as given the run may take longer than `max-run`, {written}: {about} is expected, up to {high}"
+        )
+    };
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
         .severity(severity)
         .fact("expected_seconds", expected.expected_seconds.round())
@@ -133,12 +142,18 @@ fn interrupted(
         .fact("p90_seconds", expected.p90_seconds.round())
         .fact("limit_seconds", most)
         .note("SageMaker ends the job then, work that is done again included");
-    let (seconds, longer) = enough(expected.p90_seconds);
+    let (enough_for, which) = if is_over || !high.is_finite() {
+        (expected.p90_seconds, "nine in ten end")
+    } else {
+        (high, "it is expected to end at the slow end of the prediction too")
+    };
+    let (seconds, longer) = enough(enough_for);
     let longer = pays(plan, seconds).then(|| {
-        let wait = spot.map_or_else(String::new, |_| format!(" and `max-wait=\"{longer}\"`"));
-        format!("`max-run \"{longer}\"`{wait}, in which nine in ten end")
+        let short = spot.filter(|spot| spot.max_wait_seconds.get().is_none_or(|wait| wait < seconds));
+        let wait = short.map_or_else(String::new, |_| format!(" and `max-wait=\"{longer}\"`"));
+        format!("`max-run \"{longer}\"`{wait}, in which {which}")
     });
-    diagnostic = match (in_time(plan, best, most), longer) {
+    diagnostic = match (in_time(plan, best, most, !is_over), longer) {
         (Some(more_often), longer) => {
             let diagnostic = diagnostic.help(more_often);
             longer.into_iter().fold(diagnostic, |diagnostic, longer| diagnostic.note(format!("or {longer}")))
@@ -155,12 +170,15 @@ const WITHOUT_SPOT: &str = "remove `spot`: no interval of checkpoints keeps this
 /// The same where nodes fail.
 const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no interval of checkpoints keeps this run within its time";
 
-/// The interval that loses least of the work, where the run is expected to end in time with it and it is not written.
-fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64) -> Option<String> {
+/// The interval that loses least of the work, where the run ends in time with it, as it is expected or `surely` at the slow end
+/// too, and it is not written.
+fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
     let checkpoint = plan.job.checkpoint.as_ref();
     let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
-    let expected = best().filter(|_| every != Some(Every::Optimal))?.spot?.expected_seconds;
-    (expected <= most as f64).then(|| {
+    let spot = best().filter(|_| every != Some(Every::Optimal))?.spot?;
+    let expected = spot.expected_seconds;
+    let high = if surely { spot.interval.map_or(f64::INFINITY, |interval| interval.high) } else { expected };
+    (high <= most as f64).then(|| {
         let expected = text::about(expected);
         let write = match checkpoint {
             Some(_) => "write `every=\"optimal\"` at `checkpoint`",

@@ -118,6 +118,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     }
     let allowed = |a: Edit, b: Edit| together_allowed(a, b, judge.batch_follows);
     let mut bundles = bundles(&weak, &weigh, &allowed);
+    let surer = surer(&found, &kinds, &weigh, &allowed);
     let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
     if !found.iter().chain(&bundles).any(cheap) {
         bundles.extend(triples(&weak, &weigh, &allowed));
@@ -131,6 +132,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     bundles.sort_by(by_price);
     bundles.truncate(BUNDLES);
     found.extend(bundles);
+    found.extend(surer.filter(|one| found.iter().all(|other| other.edits != one.edits)));
     if found.is_empty() {
         let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
         let needs = |new: &Layout| (judge.memory)(new).per_gpu_bytes;
@@ -143,6 +145,25 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     }
     found.sort_by(by_price);
     found
+}
+
+/// Where what fits alone only may: the cheapest second edit that makes it sure.
+fn surer(found: &[Remedy], kinds: &[Vec<Edit>], weigh: &Weigh, allowed: &Allowed) -> Option<Remedy> {
+    let is_sure = |one: &Remedy| one.after.fit() == Some(Fit::Surely) && !is_ruinous(one.slower);
+    let here: Vec<&Remedy> = found.iter().filter(|one| !more_nodes(one) && !is_ruinous(one.slower)).collect();
+    if here.iter().any(|one| is_sure(one)) {
+        return None;
+    }
+    let mut out: Vec<Remedy> = Vec::new();
+    for one in here {
+        let Some(first) = one.edits.first().copied() else { continue };
+        let more = |edit: &Edit| matches!(edit, Edit::Nodes(_)) || *edit == first;
+        let beside = kinds.iter().flatten().filter(|edit| !more(edit) && allowed(first, **edit));
+        out.extend(
+            beside.filter_map(|edit| weigh(&[first, *edit], &edited(&one.layout, *edit)?)).filter(is_sure),
+        );
+    }
+    out.into_iter().min_by(by_price)
 }
 
 fn more_nodes(remedy: &Remedy) -> bool {
