@@ -497,25 +497,36 @@ fn nodes_are_named_with_the_degree_that_makes_them_one_group() {
     }
 }
 
-/// More nodes of the type that is written, and the shard degree over them: the help is what is written.
-#[test]
-fn nodes_that_hold_the_states_are_written() {
-    let dir = Scratch::new("fix-more-nodes");
+/// A manifest of 70 billion parameters with the rest of its nodes, in a directory of its own: that, its path and its text.
+fn seventy_billion(name: &str, nodes: &str) -> (Scratch, std::path::PathBuf, String) {
+    let dir = Scratch::new(name);
     dir.write(".git/HEAD", "");
     dir.write("scripts/train.py", "print()\n");
-    let text = r#"job "large" {
+    let text = format!(
+        r#"job "large" {{
     region "us-west-2"
     account "111122223333"
     model "meta-llama/Llama-2-70b-hf"
-    cluster "ml.p5.48xlarge" nodes=2 { max-run "5d"; }
+{nodes}    role arn="arn:aws:iam::111122223333:role/r"
+}}
+"#
+    );
+    let path = dir.write("trainc.kdl", &text);
+    (dir, path, text)
+}
+
+/// More nodes of the type that is written, and the shard degree over them: the help is what is written.
+#[test]
+fn nodes_that_hold_the_states_are_written() {
+    let (dir, path, text) = seventy_billion(
+        "fix-more-nodes",
+        r#"    cluster "ml.p5.48xlarge" nodes=2 { max-run "5d"; }
     parallel engine="smp" { shard-degree 8; }
     train { precision "bf16"; sequence-length 4096; micro-batch 1; activation-checkpointing #true; flash-attention #true; steps 1_000; }
     program "train.py" source="./scripts"
     image "pytorch" version="2.3.1" python="py311"
-    role arn="arn:aws:iam::111122223333:role/r"
-}
-"#;
-    let path = dir.write("trainc.kdl", text);
+"#,
+    );
     let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
     let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
     let problems = found["manifests"][0]["problems"].as_array().unwrap();
@@ -536,22 +547,15 @@ fn nodes_that_hold_the_states_are_written() {
 /// What more nodes leave of memory is what the written manifest plans: where the global batch stays, they accumulate less.
 #[test]
 fn more_nodes_beside_a_smaller_micro_batch_plan_as_said() {
-    let dir = Scratch::new("fix-nodes-and-micro");
-    dir.write(".git/HEAD", "");
-    dir.write("scripts/train.py", "print()\n");
-    let text = r#"job "large" {
-    region "us-west-2"
-    account "111122223333"
-    model "meta-llama/Llama-2-70b-hf"
-    cluster "ml.p4d.24xlarge" nodes=4 { max-run "5d"; }
+    let (dir, path, _) = seventy_billion(
+        "fix-nodes-and-micro",
+        r#"    cluster "ml.p4d.24xlarge" nodes=4 { max-run "5d"; }
     parallel engine="fsdp" { strategy "full-shard"; wrap "LlamaDecoderLayer"; }
     train { precision "bf16"; sequence-length 4096; micro-batch 4; global-batch 256; flash-attention #true; steps 100; }
     program "train.py" source="./scripts"
     image "pytorch" version="2.7.1" python="py312"
-    role arn="arn:aws:iam::111122223333:role/r"
-}
-"#;
-    let path = dir.write("trainc.kdl", text);
+"#,
+    );
     let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
     let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
     let problems = found["manifests"][0]["problems"].as_array().unwrap();

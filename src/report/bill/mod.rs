@@ -127,8 +127,8 @@ impl<'a> Job<'a> {
         [Figure::Least, Figure::OnDemand].into_iter().find(|figure| some(*figure)).unwrap_or(Figure::Cost)
     }
 
-    /// Whether one side has a cost and of the other only the most is known that its spot instances take: a difference of
-    /// the two would say what neither costs.
+    /// Whether one side has a cost and of the other only what its hours on spot would cost on demand: the difference of the
+    /// two is of what nobody pays.
     fn is_half_spot(&self) -> bool {
         let known = |side: &Option<Seen>| {
             side.as_ref()

@@ -19,8 +19,8 @@ pub(super) struct Total {
 /// US dollars of some of a bill's jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sum {
-    /// Before and after; none where it is of no job: a sum of nothing is not $0, or a gate on the difference would let any
-    /// change pass.
+    /// Before and after; none where it is of none of the bill's jobs: that is not $0, or a gate on the difference would let
+    /// any change pass. A bill without jobs costs nothing.
     pub usd: Option<(f64, f64)>,
     /// Of how many jobs.
     pub jobs: u64,
