@@ -551,7 +551,7 @@ fn more_nodes_beside_a_smaller_micro_batch_plan_as_said() {
         "fix-nodes-and-micro",
         r#"    cluster "ml.p4d.24xlarge" nodes=4 { max-run "5d"; }
     parallel engine="fsdp" { strategy "full-shard"; wrap "LlamaDecoderLayer"; }
-    train { precision "bf16"; sequence-length 4096; micro-batch 4; global-batch 256; flash-attention #true; steps 100; }
+    train { precision "bf16"; sequence-length 4096; micro-batch 4; global-batch 256; flash-attention #true; epochs 3; dataset sequences=9_001; }
     program "train.py" source="./scripts"
     image "pytorch" version="2.7.1" python="py312"
 "#,
@@ -571,6 +571,8 @@ fn more_nodes_beside_a_smaller_micro_batch_plan_as_said() {
             .collect();
         let plan = run(&args).json();
         assert_eq!(plan["memory"]["per_gpu_bytes"].as_f64(), edit["per_gpu_bytes"].as_f64(), "{edit}");
+        let (planned, said) = (plan["run"]["cost_usd"].as_f64().unwrap(), edit["cost_usd"].as_f64().unwrap());
+        assert!((planned / said - 1.0).abs() < 1e-9, "{planned} planned, {said} said: {edit}");
         assert_eq!(
             (&plan["memory"]["fits"], &plan["batch"]["global_sequences"]),
             (&true.into(), &256.into())
