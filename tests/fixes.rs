@@ -584,6 +584,36 @@ fn more_nodes_beside_a_smaller_micro_batch_plan_as_said() {
     assert_eq!(fixed["memory"]["per_gpu_bytes"].as_f64(), edits[0]["per_gpu_bytes"].as_f64());
 }
 
+/// Where more nodes make a step larger, an epoch is of fewer whole steps: time and dollars are those of the plan.
+#[test]
+fn more_nodes_over_whole_epochs_cost_as_said() {
+    let (dir, _, _) = seventy_billion(
+        "fix-nodes-and-epochs",
+        r#"    cluster "ml.p4d.24xlarge" nodes=4 { max-run "5d"; }
+    parallel engine="fsdp" { strategy "full-shard"; wrap "LlamaDecoderLayer"; }
+    train { precision "bf16"; sequence-length 4096; micro-batch 2; activation-checkpointing #true; flash-attention #true; epochs 3; dataset sequences=1_001; }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.7.1" python="py312"
+"#,
+    );
+    let run = |args: &[&str]| trainc_in(&dir.0, args, b"", Duration::from_mins(1));
+    let found = run(&["check", "trainc.kdl", "-o", "json"]).json();
+    let problems = found["manifests"][0]["problems"].as_array().unwrap();
+    let memory = problems.iter().find(|one| one["code"] == "T0326").unwrap();
+    let edits = memory["facts"]["edits"].as_array().unwrap();
+    let grown: Vec<_> =
+        edits.iter().filter(|edit| edit["set"][0].as_str().unwrap().starts_with("cluster.nodes=")).collect();
+    assert!(!grown.is_empty(), "{edits:?}");
+    for edit in grown {
+        let plan =
+            run(&["plan", "trainc.kdl", "-o", "json", "--set", edit["set"][0].as_str().unwrap()]).json();
+        let (planned, said) = (plan["run"]["cost_usd"].as_f64().unwrap(), edit["cost_usd"].as_f64().unwrap());
+        assert!((planned / said - 1.0).abs() < 1e-9, "{planned} planned, {said} said: {edit}");
+        // 1,001 sequences over more than 64 of a step do not divide: a ratio of sequences would be off.
+        assert_ne!(1_001 % plan["batch"]["global_sequences"].as_u64().unwrap(), 0);
+    }
+}
+
 /// Where no edit of the layout helps, another type is not written: what holds it is money, and the user's to choose.
 #[test]
 fn nothing_is_written_where_another_type_is_needed() {
